@@ -1,1 +1,1 @@
-"""Language models, one file per wire."""
+"""Language models: one package for each wire, and what the wires share."""

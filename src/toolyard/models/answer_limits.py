@@ -1,4 +1,4 @@
-"""How many tokens an answer may have in the Messages API, which wants a number: by the model's name, where known."""
+"""Chooses `max_tokens` for the Messages API, which requires it: by the model's name where its limit is known."""
 
 import re
 
@@ -11,17 +11,17 @@ _MODEL_LIMITS = (
     (re.compile(r"claude-3[.-]5"), 8_192),
     (re.compile(r"claude-opus-4(?:-[01](?!\d)|-\d{8}|@|$)"), 32_000),
 )
-"""What older models give at most; newer ones give more than is asked for here."""
+"""The limits of older models, which refuse more; newer models allow more than is requested here."""
 
 
 def choose_max_tokens(model: str, options: Options, *, thinks: bool) -> int:
-    """What is asked for: as it was set, with the thinking on top; else what is usual and what the model can give."""
-    wanted = (options.max_tokens or DEFAULT_MAX_TOKENS) + (choose_thinking_tokens(options) if thinks else 0)
-    return wanted if options.max_tokens else min(wanted, _find_model_limit(model))
+    """Return `max_tokens`: as configured, or the default up to the model's limit. Thinking is added to it."""
+    tokens = (options.max_tokens or DEFAULT_MAX_TOKENS) + (choose_thinking_tokens(options) if thinks else 0)
+    return tokens if options.max_tokens else min(tokens, _find_model_limit(model))
 
 
 def choose_thinking_tokens(options: Options) -> int:
-    """0 where it is the model's to say."""
+    """Return the budget for thinking; 0 if the model decides it."""
     return max(options.budget, MIN_THINKING_TOKENS) if options.budget else 0
 
 

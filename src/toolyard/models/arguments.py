@@ -1,7 +1,7 @@
-"""A call's arguments as the model wrote them → an object, or the reason why there is none.
+"""Parses a call's arguments as the model wrote them: into an object, or the reason why there is none.
 
-What is whole is read, a trailing comma is dropped, and what was cut off is never completed: half a request must not
-run. It does not know any tool, nor whether the arguments fit one.
+Trailing commas are dropped. Arguments that were cut off are never completed: half a request must not run. Whether the
+arguments fit a tool is validated later, by the registry.
 """
 
 import re
@@ -16,7 +16,7 @@ from toolyard.models.unicode import has_lone_surrogates
 
 MAX_DEPTH = 100
 MAX_SHOWN_CHARACTERS = 200
-"""Characters of unreadable arguments that are shown to the model."""
+"""How many characters of unreadable arguments are shown to the model."""
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)
@@ -28,7 +28,7 @@ class Arguments(Struct, frozen=True):
 
 
 def read_arguments(fragments: Sequence[str], *, cut_off: bool = False, damaged: bool = False) -> Arguments:
-    """`cut_off`: the model was stopped while it wrote. `damaged`: bytes of the text were lost on the way."""
+    """Return the parsed arguments. `cut_off`: the model was stopped. `damaged`: bytes of the text were invalid."""
     text = "".join(fragments)
     if damaged:
         return _report_unreadable("the arguments are not valid Unicode", text)
@@ -45,7 +45,7 @@ def read_arguments(fragments: Sequence[str], *, cut_off: bool = False, damaged: 
 
 
 def is_whole(fragments: Sequence[str]) -> bool:
-    """Whether the arguments so far are an object that nothing more belongs to."""
+    """Return whether the arguments so far are a complete object."""
     return bool(fragments) and fragments[-1].rstrip().endswith("}") and not read_arguments(fragments).unreadable
 
 
@@ -74,20 +74,21 @@ def _describe_error(text: str, error: Exception) -> str:
 
 
 def _is_cut_off(read: Arguments) -> bool:
-    """A text that is only too short must not be taken for anything else: `{"a":` `{"a":1}` may be half of a nesting."""
+    """Return whether arguments are only incomplete. No other reading is tried then: `{"a":` `{"a":1}` may be nested."""
     return read.unreadable.startswith(_CUT_OFF)
 
 
 def _list_other_readings(text: str, fragments: Sequence[str]) -> list[str]:
+    # Some providers send the whole arguments so far in every piece instead of what is new.
     candidates = [text]
-    sent = [fragment for fragment in fragments if fragment]
-    if len(sent) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(sent)):
-        candidates.append(sent[-1])
-    return [reading for each in candidates for reading in (each, _strip_trailing_commas(each))]
+    pieces = [fragment for fragment in fragments if fragment]
+    if len(pieces) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(pieces)):
+        candidates.append(pieces[-1])
+    return [reading for candidate in candidates for reading in (candidate, _strip_trailing_commas(candidate))]
 
 
 def _strip_trailing_commas(text: str) -> str:
-    return _STRING_OR_TRAILING_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)
+    return _STRING_OR_TRAILING_COMMA.sub(lambda match: "" if match[0] == "," else match[0], text)
 
 
 def _depth_exceeds(value: object, max_depth: int) -> bool:
@@ -100,7 +101,7 @@ def _depth_exceeds(value: object, max_depth: int) -> bool:
 
 
 def _list_children(value: object) -> list[object]:
-    """What is directly inside a decoded value."""
+    """Return the values directly inside a decoded value."""
     if isinstance(value, dict):
         return [*cast("dict[str, object]", value).values()]
     return [*cast("list[object]", value)] if isinstance(value, list) else []
@@ -108,5 +109,5 @@ def _list_children(value: object) -> list[object]:
 
 def _report_unreadable(why: str, text: str) -> Arguments:
     head = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 1]}…"
-    shown = head.encode("utf-8", "replace").decode()
-    return Arguments({}, f"{why}: {shown}" if text else why)
+    excerpt = head.encode("utf-8", "replace").decode()
+    return Arguments({}, f"{why}: {excerpt}" if text else why)

@@ -1,4 +1,4 @@
-"""Cards of models, from what is known of their names and providers. It asks no provider."""
+"""Builds the cards of models from their names and the known facts about providers, without asking a provider."""
 
 from urllib.parse import urlsplit
 
@@ -35,9 +35,9 @@ def _split_name(name: str) -> tuple[str, str]:
 
 
 def _list_input_kinds(provider: str, model: str) -> list[InputKind]:
-    """What a model of that name surely takes. A text that comes as a file is told in words, so PDFs are what counts."""
+    """Return what a model of that name is known to accept. Text files always work, so `file` stands for PDFs."""
     if not supports_images(model):
         return ["text"]
     wire = PROVIDERS.get(provider, UNKNOWN_PROVIDER).wire
-    takes_files = wire != "chat" or QUIRKS.get(provider, OPENAI_QUIRKS).accepts_files
-    return ["text", "image", "file"] if takes_files else ["text", "image"]
+    accepts_files = wire != "chat" or QUIRKS.get(provider, OPENAI_QUIRKS).accepts_files
+    return ["text", "image", "file"] if accepts_files else ["text", "image"]

@@ -1,4 +1,4 @@
-"""How many tokens well-known models take, by how their names begin. Where a name says nothing, nobody knows."""
+"""The context windows of well-known models, by the prefixes of their names; unknown for any other name."""
 
 from urllib.parse import urlsplit
 
@@ -25,13 +25,13 @@ _WINDOW_TOKENS = {
     "qwen3": 131_072,
     "deepseek-": 65_536,
 }
-"""What a request may have; the longest beginning that fits a name holds."""
+"""The tokens of a request, by prefix of the model's name; the longest prefix that matches counts."""
 _SEPARATE_OUTPUT_WINDOW = ("gpt-5", "gemini-", "qwen")
-"""Models whose answers have a room of their own; all others share one with what they are sent."""
+"""Models whose answers do not count towards the window; with any other model, request and answer share it."""
 
 
 def find_context_window(name: str) -> int:
-    """The tokens that a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…` takes; 0 for unknown."""
+    """Return the window of a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…`; 0 if unknown."""
     model = _parse_model_name(name)
     return max(
         ((len(begin), tokens) for begin, tokens in _WINDOW_TOKENS.items() if model.startswith(begin)), default=(0, 0)
@@ -39,9 +39,9 @@ def find_context_window(name: str) -> int:
 
 
 def compute_usable_window(name: str, window: int, wire: str, options: Options) -> int:
-    """The window in which room is made early enough for the answer that a model is asked for to fit in as well.
+    """Return the window to compact for, reduced so that request and answer fit into the real one together.
 
-    Raises Misconfigured if there is none.
+    Compaction starts at `FULL_SHARE` of it. Raises Misconfigured if answers leave no room for a request.
     """
     if _parse_model_name(name).startswith(_SEPARATE_OUTPUT_WINDOW):
         return window

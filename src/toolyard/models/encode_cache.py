@@ -1,7 +1,7 @@
-"""What a conversation's earlier turns encoded, kept as bytes: a turn costs what it adds. It does not know any wire.
+"""Keeps what earlier turns of a conversation encoded, as bytes, so that a turn costs only what it adds.
 
-Items are encoded by groups: one message from outside, or all that the model said in a row with the results of its
-calls. A group is kept once nothing that comes later can belong to it.
+Items are encoded by groups: one message from outside, or all consecutive items of the model with the results of its
+calls. A group is kept once no later item can belong to it. The wires supply the encoding.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +10,14 @@ from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, System
 from toolyard.core.ports import ModelRequest
 
 NO_RESULT = "no result was recorded"
-"""What stands in for the result of a call that has none."""
+"""Stands in for the result of a call that has none: providers refuse a call without a result."""
 
 EncodeGroup = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
-"""A group, the role of the message before it, and whether it is the last → its bytes, the role of its last message."""
+"""Encodes a group. Takes it, the role of the message before it, and whether it is the last; returns bytes and role."""
 
 
 class EncodeCache:
-    """The items of one history that are encoded for good."""
+    """The encoded beginning of one history, for one wire and target."""
 
     __slots__ = ("_system", "count", "encodes", "joined", "mark", "role", "root", "system")
 
@@ -27,11 +27,11 @@ class EncodeCache:
         """How many items of the history are in `joined`."""
         self.joined = bytearray()
         self.role = ""
-        """Of the last message in `joined`, for wires whose roles must alternate."""
+        """The role of the last message in `joined`, for wires whose roles must alternate."""
         self.mark = 0
-        """Where the messages of the last request ended, for wires that mark what is to be cached."""
+        """Where the messages of the last request ended, for wires that mark what the provider is to cache."""
         self.encodes = 0
-        """How many items were encoded so far: what the turns cost, for tests to count."""
+        """How many items were encoded so far, counted for tests of the cost of a turn."""
         self._system = ""
         self.system = b""
 
@@ -41,7 +41,11 @@ class EncodeCache:
             self.system = encode(text) if text else b""
 
     def extend(self, items: Sequence[Item], encode: EncodeGroup) -> tuple[bytes, str]:
-        """Encode the items: the groups that are complete are kept; an open end is returned, with its role."""
+        """Encode items: append the complete groups to `joined`; return the bytes and role of an incomplete last group.
+
+        An incomplete group is encoded again in the next turn: a result that arrives later belongs before the next
+        message, so its bytes may still change.
+        """
         self.encodes += len(items)
         start = 0
         for number in range(1, len(items)):
@@ -65,12 +69,17 @@ class EncodeCache:
 
 
 def get_encode_cache(request: ModelRequest, wire: str) -> EncodeCache:
-    """What this wire keeps of the request's conversation; begun anew if the history is not the one that it knew."""
-    known = request.memo.get(wire)
+    """Return the cache of a request's conversation under `wire`; a new one if the history was replaced.
+
+    `wire` must name everything that changes the encoding, such as the provider, and the model where seals or images
+    depend on it: a conversation may change its model at any turn, and bytes meant for one may be refused by another.
+    """
+    cache = request.memo.get(wire)
     history = request.history
-    if not isinstance(known, EncodeCache) or known.root is not history.root or known.count > len(history):
-        known = request.memo[wire] = EncodeCache(history.root)
-    return known
+    # Histories with one root only differ in length; compaction, removed messages and forks make a new root.
+    if not isinstance(cache, EncodeCache) or cache.root is not history.root or cache.count > len(history):
+        cache = request.memo[wire] = EncodeCache(history.root)
+    return cache
 
 
 def _starts_group(previous: Item, item: Item) -> bool:
@@ -80,7 +89,7 @@ def _starts_group(previous: Item, item: Item) -> bool:
 
 
 def _is_complete(group: Sequence[Item]) -> bool:
-    """Whether nothing that comes later can belong to the group at the end of the history."""
+    """Return whether no later item can belong to the group at the end of the history."""
     calls = {item.id for item in group if isinstance(item, Call)}
     answered = {item.call_id for item in group if isinstance(item, Result)}
     return calls <= answered if calls else not isinstance(group[-1], ModelText | Reasoning)

@@ -1,7 +1,7 @@
-"""One model, and the next in line where it cannot be had: each is asked in turn until one begins to answer.
+"""Asks several models in order until one begins to answer.
 
-It does not know who they are. Only the last one is waited for; any other is to say at once that it cannot. Once a model
-has begun, its failure is the turn's: nobody hears two beginnings.
+Only the last model gets the full retries and deadlines; any other fails fast. Once a model has begun to answer, its
+failure ends the turn: the deltas that were sent on cannot be taken back.
 """
 
 import logging
@@ -14,26 +14,30 @@ from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
 
 FALLBACK_ERROR_TYPES = frozenset({"unavailable", "rate_limited", "timeout"})
-"""What another provider may do better: it cannot be reached, is down, or has no room."""
+"""The errors that another provider may not have: unreachable, failing or overloaded. Any other would repeat there."""
 _log = logging.getLogger("toolyard.models")
 
 
 class FallbackModel:
     def __init__(self, names: Sequence[str], get_model: Callable[[str], Model]) -> None:
-        """`made` gives the model of a name, and closes it."""
+        """`get_model` returns the model of a name, and its owner closes it."""
         self._names = tuple(names)
         self._get_model = get_model
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        *before, last = self._names
-        for name in before:
-            begun = False
+        *earlier, last = self._names
+        for name in earlier:
+            started = False
             async with aclosing(self._get_model(name).stream(replace(request, model=name, fail_fast=True))) as events:
                 async for event in events:
-                    if isinstance(event, TurnFailed) and not begun and event.problem.error_type in FALLBACK_ERROR_TYPES:
-                        _log.warning("model %s cannot be had, the next is asked: %s", name, event.problem.error)
+                    if (
+                        isinstance(event, TurnFailed)
+                        and not started
+                        and event.problem.error_type in FALLBACK_ERROR_TYPES
+                    ):
+                        _log.warning("model %s is not available, asking the next one: %s", name, event.problem.error)
                         break
-                    begun = True
+                    started = True
                     yield event
                 else:
                     return

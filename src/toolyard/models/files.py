@@ -1,6 +1,6 @@
-"""Files that come along with a user's message: what is in them, by their bytes. It does not know any wire.
+"""Files inside a user's message, identified by their bytes.
 
-A provider refuses the whole request for one file that it cannot read, and would again in every later turn.
+A provider refuses a whole request for one file that it cannot read, and would refuse every later turn as well.
 """
 
 import base64
@@ -14,11 +14,11 @@ from toolyard.core.items import FilePart
 PDF = "application/pdf"
 _PDF_SIGNATURE = b"%PDF-"
 _PDF_HEADER_BYTES = 1_024
-"""Bytes in which a PDF must say that it is one."""
+"""How far into a file the signature of a PDF may stand."""
 
 
 class InlineFile(Struct, frozen=True):
-    """What a `data:` address holds; no bytes if they cannot be read."""
+    """The content of a `data:` URL; `body` is empty if it cannot be decoded."""
 
     kind: str
     body: bytes
@@ -38,7 +38,7 @@ class InlineFile(Struct, frozen=True):
 
     @property
     def text(self) -> str | None:
-        """What it says, if it is a text that says something."""
+        """The file as text; None if it is not UTF-8, blank or binary."""
         try:
             text = self.body.decode()
         except UnicodeDecodeError:
@@ -47,14 +47,14 @@ class InlineFile(Struct, frozen=True):
 
     @property
     def prompt_text(self) -> str:
-        """In words: what it says, or that it cannot be read."""
+        """A text for the prompt: the content of a text file, or that the file cannot be read."""
         if self.text is not None:
             return f"[file {self.name or 'without a name'}]\n{self.text}"
         return f"[file {self.name or 'without a name'}: {self.kind}, which cannot be read here; ask for its text]"
 
 
 def parse_inline_file(part: FilePart) -> InlineFile | None:
-    """None for a file that is elsewhere."""
+    """Return the file in a `data:` URL; None for any other address."""
     if part.url[:5].lower() != "data:":
         return None
     head, _, data = part.url[5:].partition(",")

@@ -1,10 +1,10 @@
-"""What providers' own tools came to, as a conversation keeps it: a result of bounded size, and citations. Pure."""
+"""Builds the results and citations of providers' own tools, as a conversation keeps them. Pure."""
 
 from toolyard.core.items import Call, Citation, Outcome, Problem, Result, Seal, result_id
 from toolyard.core.results import find_char_boundary
 
 MAX_CONTENT_BYTES = 32_768
-"""Of a result, for whoever reads the conversation. What the provider wants back is in the seal, whole."""
+"""The longest readable content of a result. The seal holds all of it, as the provider requires it back."""
 WEB_SCHEMES = ("https://", "http://")
 
 
@@ -25,13 +25,13 @@ def build_hosted_result(
 
 
 def _shorten(content: str) -> str:
-    if len(content) * 4 <= MAX_CONTENT_BYTES or len(whole := content.encode()) <= MAX_CONTENT_BYTES:
+    if len(content) * 4 <= MAX_CONTENT_BYTES or len(encoded := content.encode()) <= MAX_CONTENT_BYTES:
         return content
-    head = whole[: find_char_boundary(whole, MAX_CONTENT_BYTES)].decode()
-    return f"{head}\n… [{len(whole):,} bytes in all; the rest is left out here]"
+    head = encoded[: find_char_boundary(encoded, MAX_CONTENT_BYTES)].decode()
+    return f"{head}\n… [{len(encoded):,} bytes in all; the rest is left out here]"
 
 
 def build_citation(start: int, end: int, url: str | None, title: str | None, quote: str | None = "") -> Citation:
-    """Only an address of the web is kept as one, since it is made a link; any other may still say what it is."""
+    """Return a citation. Only a web address becomes its URL, since pages link it; any other serves as the title."""
     address = url if url and url.lower().startswith(WEB_SCHEMES) else ""
     return Citation(start=start, end=end, url=address, title=title or ("" if address else url or ""), quote=quote or "")

@@ -1,4 +1,4 @@
-"""What each wire's provider runs itself, as facts: for whoever decides where a search runs. It decides nothing."""
+"""Which tools each provider runs itself. `toolyard.core.web_search` decides from these facts where a search runs."""
 
 import re
 
@@ -7,7 +7,7 @@ from toolyard.core.web_search import NativeTools
 _WITHOUT_NATIVE_TOOLS = re.compile(
     r"gpt-3|gpt-4(?![o.])|gpt-4\.1-nano|o1-(?:mini|preview)|claude-(?:2|instant|3-(?:opus|sonnet|haiku))|gemini-1\."
 )
-"""Models that are known to have no tools of their provider's; any other name is believed to have them."""
+"""Models that are known to have no native tools; any other model is assumed to have them."""
 _MIXES_FUNCTIONS = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _NONE = NativeTools()
 _OPENAI = NativeTools(
@@ -22,7 +22,7 @@ _GEMINI = frozenset({"web_search", "code_execution", "file_search"})
 
 
 def find_native_tools(wire: str, model: str) -> NativeTools:
-    """What the provider behind this wire runs itself for a model of this name."""
+    """Return the tools that the provider of a wire runs itself for a model of this name."""
     if _WITHOUT_NATIVE_TOOLS.search(model):
         return _NONE
     match wire:

@@ -1,21 +1,21 @@
-"""What an image is and how long its sides are, by its bytes. It draws nothing."""
+"""Detects the type and the size of an image from its first bytes, without decoding it."""
 
 from typing import Literal
 
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _JPEG_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-"""The segments of a JPEG that say how large it is."""
+"""The markers of the JPEG segments that hold its size."""
 
 
 def detect_image_type(body: bytes) -> str:
-    """Its type; empty for what is none of those that models look at."""
+    """Return the media type; empty for a format that no model accepts."""
     if body.startswith(b"RIFF") and body[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for begin, kind in _SIGNATURES.items() if body.startswith(begin)), "")
 
 
 def measure_longest_side(body: bytes) -> int:
-    """In pixels; 0 where it does not say so in a way that is known here."""
+    """Return the longest side in pixels; 0 if the size cannot be read."""
     match detect_image_type(body):
         case "image/png":
             return _max_side(body[16:24], "big")
@@ -30,13 +30,13 @@ def measure_longest_side(body: bytes) -> int:
 
 
 def _max_side(sides: bytes, order: Literal["big", "little"]) -> int:
-    """Of two numbers side by side."""
+    """Return the larger of two adjacent numbers of equal width."""
     half = len(sides) // 2
     return max(int.from_bytes(sides[:half], order), int.from_bytes(sides[half:], order))
 
 
 def _measure_webp(body: bytes) -> int:
-    """By its first chunk: that of many, of a lossy or of a lossless one. The first and the last count from 0."""
+    """Return the longest side by the first chunk. The extended and the lossless format store each side minus 1."""
     match body[12:16]:
         case b"VP8X" if len(body) >= 30:
             return _max_side(body[24:30], "little") + 1
@@ -50,7 +50,7 @@ def _measure_webp(body: bytes) -> int:
 
 
 def _find_jpeg_sides(body: bytes) -> bytes:
-    """The two sides as a JPEG has them: its segments are gone through, each of which says how long it is."""
+    """Return the bytes of the two sides. Each segment holds its own length, which leads to the next one."""
     at = 2
     while at + 9 <= len(body) and body[at] == 0xFF:
         if body[at + 1] in _JPEG_FRAMES:

@@ -1,7 +1,7 @@
-"""Images of a user or in a tool's result: which of them a model can be shown. It does not know any wire.
+"""Images of a user or in a tool's result: which of them can be sent to a model.
 
-A provider refuses the whole request for one image that it cannot read, and would again in every later turn: what is not
-surely an image, by its bytes and not by what it is called, is left to words that say what to do.
+A provider refuses a whole request for one image that it cannot read, and would refuse every later turn as well. So the
+bytes, not the declared type, decide whether something is an image; if not, a text says what to do.
 """
 
 import base64
@@ -20,12 +20,12 @@ _SUPPORTS_IMAGES = re.compile(
 
 
 class ImageLimits(Struct, frozen=True):
-    """What a provider takes of one image."""
+    """What a provider accepts as one image."""
 
     max_characters: int = 20 * 1024 * 1024
-    """In base64."""
+    """The longest base64 text."""
     max_pixels: int = 0
-    """On its longest side; 0 where nobody says so."""
+    """The longest side; 0 if there is no limit."""
     formats: tuple[str, ...] = ("PNG", "JPEG", "GIF", "WebP")
 
 
@@ -42,19 +42,19 @@ class Image(Struct, frozen=True):
 
 
 def supports_images(model: str) -> bool:
-    """Whether a model of this name surely looks at images."""
+    """Return whether a model of this name is known to accept images."""
     return bool(_SUPPORTS_IMAGES.search(model.lower())) and "audio" not in model
 
 
 def convert_image_file(part: Part) -> Part:
-    """A file that comes along and is called an image is there to be looked at; an SVG is there to be read."""
+    """Return an inline file with an image type as an image part; an SVG stays a file, since it is sent as text."""
     if not isinstance(part, FilePart) or part.url[:14].lower() == "data:image/svg":
         return part
     return ImagePart(url=part.url) if part.url[:11].lower() == "data:image/" else part
 
 
 def resolve_image_url(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> tuple[str, str]:
-    """Where a model finds an image, elsewhere or inline; else, second, in words why it cannot be shown."""
+    """Return the URL of an image, or second a text that says why it cannot be shown."""
     if url[:5].lower() != "data:":
         return url, ""
     image = parse_image(url, limits)
@@ -62,7 +62,7 @@ def resolve_image_url(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> tuple[s
 
 
 def parse_image(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> Image | str:
-    """The image at a `data:` address; in words why it cannot be shown, and what to do, if it cannot."""
+    """Return the image in a `data:` URL, or a text that says why it cannot be shown and what to do."""
     head, _, data = url.partition(",")
     data = unquote(data) if "%" in data else data
     if len(data) > limits.max_characters:
@@ -71,7 +71,7 @@ def parse_image(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> Image | str:
         )
     body = _decode_base64(data) if head.lower().endswith(";base64") else b""
     kind = detect_image_type(body)
-    if kind not in (f"image/{one.lower()}" for one in limits.formats):
+    if kind not in (f"image/{name.lower()}" for name in limits.formats):
         return _explain_rejection(
             f"it is no {', '.join(limits.formats[:-1])} or {limits.formats[-1]} in base64", "one that is"
         )
@@ -81,12 +81,12 @@ def parse_image(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> Image | str:
 
 
 def list_images(result: Result | None, limits: ImageLimits = DEFAULT_LIMITS) -> list[Image]:
-    found = (parse_image(part.url, limits) for part in (result.parts if result else ()) if isinstance(part, ImagePart))
-    return [image for image in found if isinstance(image, Image)]
+    images = (parse_image(part.url, limits) for part in (result.parts if result else ()) if isinstance(part, ImagePart))
+    return [image for image in images if isinstance(image, Image)]
 
 
-def _explain_rejection(why: str, what: str) -> str:
-    return f"[an image that cannot be shown: {why}; ask for {what}]"
+def _explain_rejection(why: str, instead: str) -> str:
+    return f"[an image that cannot be shown: {why}; ask for {instead}]"
 
 
 def _decode_base64(data: str) -> bytes:

@@ -1,8 +1,8 @@
 """One model over two wires: a plain one, and another for turns that offer a tool of the provider's own.
 
-OpenAI runs its own tools only in the Responses API, while Chat Completions is what everybody speaks: the plain wire
-stays the one for all else. A conversation may go from one to the other at any turn. An offer may be made for another
-model, which cannot be had: what this one's provider does not run for it is left out.
+OpenAI runs its own tools only in the Responses API; all other turns use Chat Completions. A conversation may change the
+wire at any turn. An offer may have been made for another model that then was not available: provider tools that this
+model does not have are removed from it.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -17,16 +17,16 @@ from toolyard.core.web_search import NativeTools
 
 
 class _Route(Struct, frozen=True):
-    """Where the turns of an offer go."""
+    """The wire for the turns of an offer."""
 
     is_native: bool
     reduced_offer: Offer | None = None
-    """What is left of the offer, where something must be left out."""
+    """The offer without unsupported tools; None if it has none."""
 
 
 class NativeToolRouter:
     def __init__(self, plain: Model, make_native: Callable[[], Model]) -> None:
-        """`native` is made when it is first needed."""
+        """`make_native` is called when the native wire is first needed."""
         self._plain = plain
         self._make_native = make_native
         self._native: Model | None = None
@@ -34,25 +34,25 @@ class NativeToolRouter:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         offer = request.offer
-        way = self._offers.get(offer)
-        if way is None:
-            way = self._offers[offer] = self._choose_route(offer)
-        if way.reduced_offer is not None:
-            request = _replace_offer(request, way.reduced_offer)
-        return self._get_native_model().stream(request) if way.is_native else self._plain.stream(request)
+        route = self._offers.get(offer)
+        if route is None:
+            route = self._offers[offer] = self._choose_route(offer)
+        if route.reduced_offer is not None:
+            request = _replace_offer(request, route.reduced_offer)
+        return self._get_native_model().stream(request) if route.is_native else self._plain.stream(request)
 
     def _choose_route(self, offer: Offer) -> _Route:
         if all(tool.venue != "provider" for tool in offer.tools):
             return _Route(False)
-        has = self.native.tools
-        rest = tuple(tool for tool in offer.tools if tool.venue != "provider" or tool.name in has)
-        hosted = any(tool.venue == "provider" for tool in rest)
-        return _Route(hosted, None if len(rest) == len(offer.tools) else replace(offer, tools=rest))
+        supported = self.native.tools
+        remaining = tuple(tool for tool in offer.tools if tool.venue != "provider" or tool.name in supported)
+        is_native = any(tool.venue == "provider" for tool in remaining)
+        return _Route(is_native, None if len(remaining) == len(offer.tools) else replace(offer, tools=remaining))
 
     @property
     def native(self) -> NativeTools:
-        hosting = self._get_native_model()
-        return hosting.native if isinstance(hosting, NativeToolsModel) else NativeTools()
+        model = self._get_native_model()
+        return model.native if isinstance(model, NativeToolsModel) else NativeTools()
 
     def _get_native_model(self) -> Model:
         self._native = self._native or self._make_native()
@@ -65,7 +65,7 @@ class NativeToolRouter:
 
 
 def _replace_offer(request: ModelRequest, offer: Offer) -> ModelRequest:
-    """The request with the rest of its offer; a choice of what is left out is none."""
-    gone = {tool.name for tool in request.offer.tools} - {tool.name for tool in offer.tools}
-    choice = "auto" if request.tool_choice in gone else request.tool_choice
+    """Return the request with a reduced offer; a `tool_choice` of a removed tool becomes `auto`."""
+    removed = {tool.name for tool in request.offer.tools} - {tool.name for tool in offer.tools}
+    choice = "auto" if request.tool_choice in removed else request.tool_choice
     return replace(request, offer=offer, tool_choice=choice)

@@ -1,4 +1,4 @@
-"""Well-known providers of models: where each is, which environment variable holds its key, and which wire it speaks."""
+"""The presets of well-known providers: address, environment variable of the key, and wire."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,27 +9,27 @@ WIRES = {
     "messages": "messages.Anthropic",
     "gemini": "gemini.Gemini",
 }
-"""A package of this folder and the model in it; all are made with the same arguments."""
+"""The package and class of each wire; all classes take the same arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderPreset:
     base_url: str = ""
-    """The address, or what comes after the one in `address_variable`."""
+    """The address, or the path after the address in `address_variable`."""
     address_variable: str = ""
     key_variable: str = ""
-    """Empty if none is needed."""
+    """Empty if the provider needs no key."""
     other_key_variable: str = ""
     key_header: str = ""
-    """What the key goes into; empty means `Authorization: Bearer`."""
+    """The header of the key; empty means `Authorization: Bearer`."""
     wire: str = "chat"
     native_wire: str = ""
-    """Of turns that offer a tool of the provider's own, if that is another one."""
+    """The wire of turns that offer a tool of the provider's own, if it is another one."""
 
     def resolve_base_url(self, name: str, environment: Mapping[str, str]) -> str:
-        """Where it is; empty if nobody says so. `NAME_BASE_URL` goes before all else."""
-        if given := environment.get(f"{name.upper()}_BASE_URL"):
-            return given
+        """Return the base URL; empty if none is configured. The variable `NAME_BASE_URL` takes precedence."""
+        if override := environment.get(f"{name.upper()}_BASE_URL"):
+            return override
         if not self.address_variable:
             return self.base_url
         endpoint = environment.get(self.address_variable, "").rstrip("/")
@@ -71,13 +71,13 @@ PROVIDERS: dict[str, ProviderPreset] = {
     "openrouter": ProviderPreset(base_url="https://openrouter.ai/api/v1", key_variable="OPENROUTER_API_KEY"),
 }
 UNKNOWN_PROVIDER = ProviderPreset()
-"""A server that is only known by its address."""
+"""The preset of a server that is given by its address."""
 
 
 def describe_setup() -> str:
     """Return what to set so that a language model answers."""
     keys = ", ".join(
-        f"{name}:… (needs {known.key_variable})" for name, known in PROVIDERS.items() if known.key_variable
+        f"{name}:… (needs {preset.key_variable})" for name, preset in PROVIDERS.items() if preset.key_variable
     )
     return (
         "No model is configured. Start with --model, or set `model` in toolyard.toml, to one of "

@@ -1,6 +1,6 @@
-"""A model that says what it was told to say. For tests and demos; it raises on a step that was not foreseen.
+"""A model that plays a script, for tests and demos. It raises ScriptError on a turn that the script does not have.
 
-It is as strict as a strict provider: a history with an orphan, a double or a bad name is an error, not a request.
+It is as strict as a strict provider: a history with an orphaned or duplicate item, or a bad tool name, is an error.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -38,19 +38,20 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 def say(*pieces: str) -> Turn:
-    """A text answer, streamed in these pieces."""
+    """Return a text answer, streamed in these pieces."""
     return Turn(text=pieces)
 
 
 def call(tool: str, /, **arguments: object) -> Turn:
-    """A turn that asks for one tool."""
+    """Return a turn that calls one tool."""
     return Turn(calls=(ScriptedCall(tool=tool, arguments=arguments),))
 
 
 def together(*turns: Turn) -> Turn:
-    """Several calls in one turn."""
+    """Return one turn with the texts and calls of several."""
     return Turn(
-        text=[piece for turn in turns for piece in turn.text], calls=[one for turn in turns for one in turn.calls]
+        text=[piece for turn in turns for piece in turn.text],
+        calls=[scripted for turn in turns for scripted in turn.calls],
     )
 
 
@@ -62,7 +63,7 @@ Script = Sequence[Turn] | Callable[[ModelRequest], Turn]
 
 
 class Scripted:
-    """Plays turns one after the other, or asks a function for each; keeps the requests it got."""
+    """Plays turns in order, or asks a function for each; `requests` keeps the requests."""
 
     def __init__(self, script: Script) -> None:
         self._next = script if callable(script) else None
@@ -88,19 +89,19 @@ class Scripted:
         yield TurnEnded(items=items, finish="calls" if turn.calls else "stop", usage=turn.usage, model="scripted")
 
     async def close(self) -> None:
-        """Raises ScriptError if a step was not foreseen or was never taken."""
+        """Raise ScriptError if a turn was not in the script, or turns of the script were never asked for."""
         if self._unexpected:
             raise ScriptError(self._unexpected)
         if self._left:
             raise ScriptError(f"{len(self._left)} steps of the script were never asked for, first {self._left[0]}")
 
     def _next_turn(self, request: ModelRequest) -> Turn:
-        wrong = find_faults(request.history)
-        wrong += [
+        faults = find_faults(request.history)
+        faults += [
             f"bad tool name {tool.name!r}" for tool in request.offer.tools if not NAME_PATTERN.fullmatch(tool.name)
         ]
-        if wrong:
-            raise self._record_error(f"a strict provider would refuse this request: {'; '.join(wrong)}")
+        if faults:
+            raise self._record_error(f"a strict provider would refuse this request: {'; '.join(faults)}")
         if self._next is not None:
             return self._next(request)
         if not self._left:
@@ -113,18 +114,18 @@ class Scripted:
 
 
 def _build_items(turn: Turn, request: ModelRequest) -> tuple[Item, ...]:
-    mint, items = request.clock, list[Item]()
+    clock, items = request.clock, list[Item]()
     if turn.text:
-        items.append(ModelText(id=mint.new_id("item"), at=mint.now(), text="".join(turn.text)))
-    for one in turn.calls:
+        items.append(ModelText(id=clock.new_id("item"), at=clock.now(), text="".join(turn.text)))
+    for scripted in turn.calls:
         items.append(
             Call(
-                id=mint.new_id("call"),
-                at=mint.now(),
-                tool=one.tool,
-                arguments=one.arguments,
-                unreadable=one.unreadable,
-                confirm=one.confirm,
+                id=clock.new_id("call"),
+                at=clock.now(),
+                tool=scripted.tool,
+                arguments=scripted.arguments,
+                unreadable=scripted.unreadable,
+                confirm=scripted.confirm,
             )
         )
     return tuple(items)

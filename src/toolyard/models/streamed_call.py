@@ -1,10 +1,10 @@
-"""A call while the model is still writing it. It does not know any wire."""
+"""A call while the model is still writing it, for every wire that streams arguments."""
 
 from toolyard.models.arguments import Arguments, read_arguments
 
 
 class CallInProgress:
-    """One call as far as the model has written it."""
+    """One call, as far as it has arrived."""
 
     __slots__ = ("arguments_bytes", "damaged", "fragments", "name", "name_restated", "number", "provider_id")
 

@@ -1,7 +1,7 @@
-"""Tool names in a provider's alphabet, and back. A name that the provider takes is left as it is. Pure.
+"""Converts tool names into a provider's alphabet, and back. A name that the provider accepts stays as it is. Pure.
 
-Any other becomes a readable one that ends in a hash of the true name: the same in every request, so that what was
-encoded stays valid, and told apart from what it resembles.
+Any other name becomes a readable one that ends in a hash of the original. It is the same in every request, so that
+encoded items stay valid, and distinct from similar names.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ _HASH_LENGTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Alphabet:
-    """`whole` is what a name must match; `strange` finds what cannot be in one."""
+    """The names that a provider accepts: `valid_name` matches a name, `invalid_character` finds what to replace."""
 
     valid_name: re.Pattern[str]
     invalid_character: re.Pattern[str]
 
 
 DEFAULT_ALPHABET = Alphabet(re.compile(r"[a-zA-Z0-9_-]{1,64}"), re.compile(r"[^a-zA-Z0-9_-]"))
-"""OpenAI's and Anthropic's."""
+"""The alphabet of OpenAI and Anthropic."""
 GEMINI_ALPHABET = Alphabet(re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}"), re.compile(r"[^a-zA-Z0-9_.-]"))
-"""A name begins with a letter or an underscore."""
+"""Gemini's alphabet: a name begins with a letter or an underscore."""
 
 
 def to_provider_name(name: str, alphabet: Alphabet = DEFAULT_ALPHABET) -> str:
@@ -36,7 +36,10 @@ def to_provider_name(name: str, alphabet: Alphabet = DEFAULT_ALPHABET) -> str:
 
 
 def from_provider_name(name: str, offered: Iterable[str], alphabet: Alphabet = DEFAULT_ALPHABET) -> str:
-    """The offered tool that the provider knows by this name; a name that stands for none is what the model made up."""
+    """Return the offered tool with this provider name; the name itself if there is none: the model made it up.
+
+    Converted names begin with an underscore, so that most names need no search.
+    """
     if alphabet.valid_name.fullmatch(name) and not name.startswith("_"):
         return name
     return next((tool for tool in offered if to_provider_name(tool, alphabet) == name), name)

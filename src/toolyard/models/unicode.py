@@ -1,4 +1,4 @@
-"""JSON whose text cannot be written as UTF-8: what is broken becomes U+FFFD. It does not know what the JSON is for."""
+"""Encodes and repairs JSON with text that is not valid Unicode: broken characters become U+FFFD."""
 
 import json
 import re
@@ -15,18 +15,18 @@ _ESCAPES = re.compile(
 
 
 def has_lone_surrogates(text: str) -> bool:
-    return any(found[1] or found[2] for found in _ESCAPES.finditer(text))
+    return any(match[1] or match[2] for match in _ESCAPES.finditer(text))
 
 
 def repair_unicode(body: bytes) -> bytes:
-    """The same JSON with each broken character replaced."""
+    """Return the same JSON with each broken character replaced."""
     text = body.decode("utf-8", "replace")
-    return _ESCAPES.sub(lambda found: "\ufffd" if found[1] or found[2] else found[0], text).encode()
+    return _ESCAPES.sub(lambda match: "\ufffd" if match[1] or match[2] else match[0], text).encode()
 
 
 def encode_json(value: object) -> bytes:
-    """The value as JSON, whatever is in its texts."""
+    """Return the value as JSON, also if its texts hold lone surrogates."""
     try:
         return _encode(value)
-    except UnicodeEncodeError:  # half a character, which a tool may return and no provider takes
+    except UnicodeEncodeError:  # a lone surrogate, which a tool may return and no provider accepts
         return repair_unicode(json.dumps(value).encode())

@@ -1,1 +1,1 @@
-"""Where logs, claims, blobs, the catalog and keys are kept."""
+"""Stores of logs, claims, blobs, the catalog and keys: in memory, and in SQLite."""

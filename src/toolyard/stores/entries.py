@@ -1,4 +1,4 @@
-"""What a catalog reads in entries: which of them it shows, and whether a text was said in them. Knows no store."""
+"""Reads entries for the catalog of any store: which of them it shows, and whether a message contains a text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
@@ -33,27 +33,30 @@ _CATALOG_EVENTS = frozenset({ConversationOpened, ConversationChanged, RunQueued}
 
 
 def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
-    """Those that the catalog is written from."""
+    """Return the entries that the catalog is projected from."""
     return [entry for entry in entries if type(entry.event) in _CATALOG_EVENTS]
 
 
 def fold_case(text: str) -> str:
-    """The text with upper and lower case made one: character by character, and none from outside ASCII into it."""
-    text = text.replace("\u0130", "\u0131").replace("\u212a", "\u1d0b")  # İ would become two, the Kelvin sign a k
+    """Return the text in lower case, one character for each, and none that becomes ASCII only by folding.
+
+    SQLite's LIKE, which preselects batches, folds ASCII only: `build_pattern` relies on both properties.
+    """
+    text = text.replace("\u0130", "\u0131").replace("\u212a", "\u1d0b")  # else İ becomes two, the Kelvin sign a k
     return text.lower().replace("ς", "σ")
 
 
 def is_mentioned(needle: str, entries: Iterable[Entry], removals: Callable[[], Iterable[Entry]]) -> bool:
-    """Whether a message that is still there holds the folded text. `removals` are asked for only if it matters."""
-    holding = (item for entry in entries for item, text in _list_texts(entry.event) if needle in fold_case(text))
-    for first in holding:
-        gone = {item for entry in removals() for item in _list_removed_ids(entry.event)}
-        return first not in gone or any(item not in gone for item in holding)
+    """Return whether a message that was not removed contains the folded text. `removals` is called only if needed."""
+    matching = (item for entry in entries for item, text in _list_texts(entry.event) if needle in fold_case(text))
+    for first in matching:
+        removed = {item for entry in removals() for item in _list_removed_ids(entry.event)}
+        return first not in removed or any(item not in removed for item in matching)
     return False
 
 
 def _list_texts(event: Durable) -> Iterator[tuple[str, str]]:
-    """Each text of a user or a model, with the id of its item."""
+    """Yield each text of a user or a model, with the id of its item."""
     for item in _list_items(event):
         match item:
             case UserMessage():

@@ -1,4 +1,4 @@
-"""Keeps conversations in this process's memory, as the objects they are. Knows no encoding, and forgets all at exit."""
+"""Keeps conversations as objects in the memory of this process, until it exits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
-        """Negative for a conversation that was forgotten: nobody's, and the next claim counts on from there."""
+        """Negative for a deleted conversation: it equals no owner's epoch, and the next claim counts on from it."""
         self._entries: dict[str, list[Entry]] = {}
-        """Of a claimed conversation; entry number n sits at n - 1, as `append` lets no gap in."""
+        """The entries of each claimed conversation; entry n is at index n - 1, since `append` allows no gaps."""
         self._wake_at: dict[str, float] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
         self._cards: dict[str, ConversationCard] = {}
-        """As they were when their title or description was set last."""
+        """The cards as of the last change of title or description; `card` adds `updated_at`."""
         self._traces: dict[tuple[str, str], tuple[str, float]] = {}
-        """By conversation and run: its correlation id, and when it was queued."""
+        """The correlation id of each conversation and run, and when the run was queued."""
         self._keys: dict[str, Key] = {}
         self._records: dict[tuple[str, str], bytes] = {}
         self._limits = GcraLimiter()
@@ -36,14 +36,15 @@ class MemoryStore:
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> asyncio.Future[int]:
         self._require_open()
+        # The fence: an owner that lost its claim has an older epoch, and must not append after the new owner has read.
         current = self._epochs.get(conversation)
         if epoch != current or epoch < 0:
             raise Fenced(f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}")
-        kept = self._entries[conversation]
-        for seq, entry in enumerate(entries, len(kept) + 1):
+        log = self._entries[conversation]
+        for seq, entry in enumerate(entries, len(log) + 1):
             if entry.seq != seq:
                 raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
-        kept.extend(entries)
+        log.extend(entries)
         for entry in select_catalog_entries(entries):
             self._project(conversation, entry)
         if wake_at is None:
@@ -51,7 +52,7 @@ class MemoryStore:
         else:
             self._wake_at[conversation] = wake_at
         done = asyncio.get_running_loop().create_future()
-        done.set_result(len(kept))
+        done.set_result(len(log))
         return done
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
@@ -71,9 +72,9 @@ class MemoryStore:
 
     async def due(self, now: float) -> tuple[Sequence[str], float | None]:
         self._require_open()
-        waiting = list(self._wake_at.items())
-        later = (wake_at for _, wake_at in waiting if wake_at > now)
-        return [conversation for conversation, wake_at in waiting if wake_at <= now], min(later, default=None)
+        wake_times = list(self._wake_at.items())
+        later = (wake_at for _, wake_at in wake_times if wake_at > now)
+        return [conversation for conversation, wake_at in wake_times if wake_at <= now], min(later, default=None)
 
     async def put(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()
@@ -124,7 +125,7 @@ class MemoryStore:
 
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         self._require_open()
-        return [(name, body) for (of, name), body in self._records.items() if of == kind]
+        return [(name, body) for (record_kind, name), body in self._records.items() if record_kind == kind]
 
     async def set(self, kind: str, name: str, body: bytes) -> None:
         self._require_open()

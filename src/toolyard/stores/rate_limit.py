@@ -1,27 +1,28 @@
-"""Counts requests per minute in this process's memory, exactly: GCRA in whole numbers. Does not know who asks."""
+"""Limits requests per minute, counted exactly in this process's memory: GCRA in integers."""
 
 from collections import OrderedDict
 from math import floor
 
 from toolyard.core.store import Allowance
 
-_TICKS_PER_S = 1 << 20  # a power of two: turning a time into ticks, and ticks into a time, rounds nothing
+_TICKS_PER_S = 1 << 20  # a power of two: converting between times and ticks does not round
 _MINUTE = 60 * _TICKS_PER_S
 
 
 class GcraLimiter:
-    """Up to `per_minute` requests at once, then one more each `60 / per_minute` seconds."""
+    """Grants up to `per_minute` requests at once, then one more every `60 / per_minute` seconds."""
 
     def __init__(self, max_remembered: int = 100_000) -> None:
         self._max_remembered = max_remembered
         self._free_at = OrderedDict[tuple[str, int], int]()
-        """When all is given back, in ticks times `per_minute`: so a request costs a minute of ticks, always whole.
+        """When each caller's allowance is full again, in ticks times `per_minute`.
 
-        Whoever took last is last; whom it does not name has taken nothing.
+        In this unit a request costs one minute of ticks, always an integer. The last caller is at the end; a caller
+        that is missing has its whole allowance.
         """
         self._last_tick = 0
         self._stepped_back = 0
-        """The ticks that the clock was set back in all. They are added, so that time here never runs backwards."""
+        """The ticks that the clock was set back in total. They are added, so that time never runs backwards here."""
 
     def __len__(self) -> int:
         return len(self._free_at)
@@ -31,25 +32,25 @@ class GcraLimiter:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
         tick = self._advance(floor(now * _TICKS_PER_S))
         self._drop_old(tick)
-        at, whole = tick * per_minute, per_minute * _MINUTE
+        at, allowance = tick * per_minute, per_minute * _MINUTE
         free_at = self._free_at.get((who, per_minute), at)
-        taken = max(free_at - at, 0)
-        late = taken + _MINUTE - whole
-        if late > 0:
-            retry_after_s = -(-late // per_minute) / _TICKS_PER_S
+        used = max(free_at - at, 0)
+        excess = used + _MINUTE - allowance
+        if excess > 0:
+            retry_after_s = -(-excess // per_minute) / _TICKS_PER_S
             return Allowance(granted=False, remaining=0, retry_after_s=retry_after_s)
-        self._free_at[who, per_minute] = at + taken + _MINUTE
+        self._free_at[who, per_minute] = at + used + _MINUTE
         self._free_at.move_to_end((who, per_minute))
-        return Allowance(granted=True, remaining=-late // _MINUTE, retry_after_s=0.0)
+        return Allowance(granted=True, remaining=-excess // _MINUTE, retry_after_s=0.0)
 
     def _advance(self, tick: int) -> int:
-        """Return the tick on a clock that stands still while the system's clock is set back, and then goes on."""
+        """Return the tick on a clock that stands still while the system's clock is set back, and then continues."""
         self._stepped_back += max(0, self._last_tick - tick)
         self._last_tick = tick
         return tick + self._stepped_back
 
     def _drop_old(self, tick: int) -> None:
-        """Forget the two who took longest ago, if all was given back to them: more than one can come meanwhile."""
+        """Drop up to two of the oldest callers with a full allowance: a request adds one, so the number shrinks."""
         for _ in range(min(2, len(self._free_at))):
             oldest = next(iter(self._free_at))
             if self._free_at[oldest] > tick * oldest[1] and len(self._free_at) < self._max_remembered:

@@ -1,4 +1,4 @@
-"""From words to tools: the index behind `find_tools`, the tools that a turn offers, and the offline model."""
+"""Finds tools by words: the index behind `find_tools`, the tools that a turn offers, and the offline model."""
 
 from toolyard.tool_index.index import ToolIndex, ToolMatch
 from toolyard.tool_index.words import extract_words

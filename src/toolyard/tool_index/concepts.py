@@ -1,6 +1,6 @@
-"""Words that mean about the same, and what is to be done with a thing: to look, make, change or remove.
+"""Groups of words with similar meanings, and the actions that words stand for: to look, make, change or remove.
 
-The words stand in `concepts.txt`; a Chinese one has two characters there, as the index reads them in pairs.
+`concepts.txt` holds the groups; a Chinese word has two characters there, since the index splits Chinese into pairs.
 """
 
 import re
@@ -22,7 +22,7 @@ _VERBS = {
     "copy": "duplicate copy clone",
     "share": "share",
 }
-"""What begins the names of tools."""
+"""The verbs that names of tools begin with, by action."""
 _ACTIONS = {
     "make": """create add make new insert open register set book put build generate write compose record log enter
         reserve order note draft schedule buy purchase start begin launch submit file issue apply enroll subscribe
@@ -47,28 +47,28 @@ _ACTIONS = {
     "share": "share invite forward grant 分享 共享 邀请 转发",
 }
 _EXPLICIT_ACTIONS = frozenset({"remove", "count", "export", "archive", "copy", "share"})
-"""What nobody wants done who does not speak of it."""
+"""Actions that only a query which names them can mean."""
 _QUESTION_WORDS = "what which where who whose when how is are was were do does did any have has know open see tell get"
-"""Words that ask for a look where they come first; further on they stand in any sentence."""
+"""Words that mean `look` at the beginning of a query; later they occur in any sentence."""
 _PHRASES = (
     ("remove", r"\bany ?more\b|\bno longer\b|\bg[eo]t rid\b|\btake [\w' ]+ (?:off|out)\b|\b(?:is|called) off\b"
      r"|\bthrow[\w' ]* (?:away|out)\b|不要了|不用了"),
     ("change", r"\binstead\b|\bis wrong\b|\bshould (?:be|say)\b|改一下|改成|换成"),
 )  # fmt: skip
-"""What people say in place of a verb."""
+"""Phrases that replace a verb."""
 _PLAIN_VERBS = """create add make new delete remove update change edit modify get list show search find view look fetch
     retrieve display see read open"""
-"""Verbs that fit any thing, and so say little about which one is meant."""
+"""Verbs that go with any noun, and so say little about which tool is meant."""
 
 
 @cache
 def _load_concepts() -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     lines = resources.files("toolyard.tool_index").joinpath("concepts.txt").read_text("utf-8").splitlines()[1:]
     for number, line in enumerate(lines):
         for word in dict.fromkeys(stem(word) for word in line.split()):
-            found.setdefault(word, []).append(f"~{number}")
-    return {word: tuple(numbers) for word, numbers in found.items()}
+            groups.setdefault(word, []).append(f"~{number}")
+    return {word: tuple(numbers) for word, numbers in groups.items()}
 
 
 def _group_by_word(lines: Mapping[str, str]) -> dict[str, frozenset[str]]:
@@ -94,7 +94,7 @@ def _load_question_words() -> frozenset[str]:
 
 @cache
 def _compile_phrases() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((action, re.compile(said, re.IGNORECASE)) for action, said in _PHRASES)
+    return tuple((action, re.compile(phrase, re.IGNORECASE)) for action, phrase in _PHRASES)
 
 
 @cache
@@ -103,12 +103,12 @@ def _load_plain_verbs() -> frozenset[str]:
 
 
 def find_concepts(word: str) -> tuple[str, ...]:
-    """The groups that a stemmed word belongs to, as words of the index that nobody can write."""
+    """Return the groups of a stemmed word, as index keys. They begin with `~`, so that no query word equals one."""
     return _load_concepts().get(word, ())
 
 
 def get_prefix_keys(word: str) -> tuple[str, ...]:
-    """What it shares with words of its family: `organizer` and `organization`."""
+    """Return the key that a word shares with words of its family, such as `organizer` and `organization`."""
     return (f"^{word[:PREFIX_LENGTH]}",) if len(word) >= PREFIX_LENGTH and word.isalpha() and word.isascii() else ()
 
 
@@ -122,35 +122,39 @@ def is_action(word: str) -> bool:
 
 
 def find_tool_actions(name: Sequence[str]) -> frozenset[str]:
-    """What a tool does, if its name says so: to look, make, change or remove; else one of its words is its verb."""
+    """Return the actions of a tool by the verb in its name; without a known verb, the words of the name themselves."""
     return _find_first(name, _load_verbs()) or frozenset(name)
 
 
 def find_query_actions(query: str) -> frozenset[str]:
-    """What somebody may want done: by the first word that tells, and by the first that is more than a way to ask."""
-    found, asking = extract_words(query, stop_words=frozenset()), _load_question_words()
-    own = frozenset(extract_words(query)[:1]) - _load_plain_verbs()
-    first = _find_first(found, _load_actions()) | own
-    said = next((frozenset({action}) for action, said in _compile_phrases() if said.search(query)), _NOTHING)
-    if said or (found and found[0] in asking):
-        return first | said
-    return first | _find_first((word for word in found if word not in asking), _load_actions())
+    """Return the actions that a query may ask for.
+
+    They are those of its first known verb, and of the first one that is not only a question word, unless a phrase or a
+    question word at the beginning decides.
+    """
+    words, question_words = extract_words(query, stop_words=frozenset()), _load_question_words()
+    first_word = frozenset(extract_words(query)[:1]) - _load_plain_verbs()
+    first = _find_first(words, _load_actions()) | first_word
+    by_phrase = next((frozenset({action}) for action, phrase in _compile_phrases() if phrase.search(query)), _NOTHING)
+    if by_phrase or (words and words[0] in question_words):
+        return first | by_phrase
+    return first | _find_first((word for word in words if word not in question_words), _load_actions())
 
 
 _NOTHING: frozenset[str] = frozenset()
 
 
-def _find_first(words_in_order: Iterable[str], known: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    return next((known[word] for word in words_in_order if word in known), _NOTHING)
+def _find_first(words_in_order: Iterable[str], actions: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return next((actions[word] for word in words_in_order if word in actions), _NOTHING)
 
 
 def score_actions(tool_actions: frozenset[str], query_actions: frozenset[str]) -> float:
-    """How well what a tool does is what is wanted."""
+    """Return the factor for how well the actions of a tool fit those of a query."""
     if tool_actions & query_actions:
         return 1.3
     if tool_actions & _EXPLICIT_ACTIONS:
         return 0.7
-    usual = tool_actions & _VERBS.keys()
+    known_actions = tool_actions & _VERBS.keys()
     if query_actions & _VERBS.keys():
-        return 0.9 if usual else 1.0
-    return 0.85 if "change" in usual else 1.1 if "make" in usual else 1.0
+        return 0.9 if known_actions else 1.0
+    return 0.85 if "change" in known_actions else 1.1 if "make" in known_actions else 1.0

@@ -1,4 +1,4 @@
-"""What `find_tools` tells the model, and how the engine reads from it which tools to offer from then on. Pure."""
+"""Builds the result of `find_tools`, and reads from it which tools the engine offers in later turns. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from toolyard.core.tools import Tool
 FIND_TOOLS = "find_tools"
 MAX_FOUND = 5
 MAX_SHOWN_BYTES = 2048
-"""Of the tools that one find shows, but for the first of them."""
+"""The most bytes of the tools that one result shows; the first tool is always shown."""
 MAX_TOOL_BYTES = 12_000
-"""A larger one is left to the offer of the next turn."""
+"""A larger tool is shown without its schema, which the offer of the next turn contains anyway."""
 OVERHEAD_BYTES = 64
-"""What a wire writes around each tool."""
+"""The bytes that a wire writes around each tool."""
 
 
 class _FoundTool(Struct):
@@ -26,12 +26,12 @@ class _FindToolsResult(Struct):
 
 
 def estimate_tool_bytes(tool: Tool) -> int:
-    """About how many bytes of a request a tool takes."""
+    """Return about how many bytes a tool takes in a request."""
     return len(msgspec.json.encode((tool.name, tool.description, tool.parameters))) + OVERHEAD_BYTES
 
 
 def build_result(tools: Sequence[Tool]) -> dict[str, object]:
-    """The tools that were found, as many as are cheap to show."""
+    """Return the result for the tools that were found, limited by size."""
     if not tools:
         return {"tools": [], "note": "No tool fits these words. Try others: what is to be done, and with what."}
     return {
@@ -41,20 +41,20 @@ def build_result(tools: Sequence[Tool]) -> dict[str, object]:
 
 
 def limit_by_size(tools: Sequence[Tool]) -> list[Tool]:
-    left, few = MAX_SHOWN_BYTES, list(tools[:1])
-    left -= sum(map(estimate_tool_bytes, few))
+    bytes_left, shown = MAX_SHOWN_BYTES, list(tools[:1])
+    bytes_left -= sum(map(estimate_tool_bytes, shown))
     for tool in tools[1:MAX_FOUND]:
-        left -= estimate_tool_bytes(tool)
-        if left < 0:
+        bytes_left -= estimate_tool_bytes(tool)
+        if bytes_left < 0:
             break
-        few.append(tool)
-    return few
+        shown.append(tool)
+    return shown
 
 
 def parse_tool_names(content: str) -> list[str]:
-    """The names in a result of `find_tools`; none if it is not one."""
+    """Return the names of the tools in a result of `find_tools`; none if the text is not such a result."""
     try:
-        return [one.name for one in msgspec.json.decode(content, type=_FindToolsResult).tools]
+        return [tool.name for tool in msgspec.json.decode(content, type=_FindToolsResult).tools]
     except msgspec.MsgspecError:
         return []
 

@@ -1,8 +1,8 @@
-"""An index from words to tools: BM25, exact, in memory, changed in place. It decides nothing about permission.
+"""An index from words to tools: BM25, exact, in memory, changed in place. Callers decide who may see a tool.
 
-What is kept for one tool never changes when others come or go: the rarity of a word is counted when it is asked for,
-and the length of a tool is compared with a constant instead of the mean. So one tool among
-thousands costs what it says itself.
+The data of one tool never change when others are added or removed: the rarity of a word is computed by the query, and
+the length of a tool is compared with a constant instead of the mean. So adding a tool to thousands costs only its own
+words.
 """
 
 import heapq
@@ -29,7 +29,7 @@ from toolyard.tool_index.words import extract_words, get_spelling_keys, join_pai
 SATURATION = 1.0
 LENGTH_SHARE = 0.5
 TYPICAL_LENGTH = 30.0
-"""The weight of the words of a usual tool."""
+"""The sum of the word weights of a typical tool."""
 NAME_WEIGHT, DESCRIPTION_WEIGHT, EXAMPLE_WEIGHT, PARAMETER_WEIGHT, PARAMETER_DESCRIPTION_WEIGHT, CHOICE_WEIGHT = (
     2.0,
     1.0,
@@ -40,26 +40,26 @@ NAME_WEIGHT, DESCRIPTION_WEIGHT, EXAMPLE_WEIGHT, PARAMETER_WEIGHT, PARAMETER_DES
 )
 MAX_DEPTH = 5
 MAX_WORDS, MAX_TEXT_CHARACTERS = 1000, 20_000
-"""How much of what a tool says is read: a tool that says more is found by its beginning."""
+"""The most words of a tool and characters of a text that are read: a longer text is found by its beginning."""
 MAX_QUERY_WORDS = 64
 SYNONYM_WEIGHT, PREFIX_WEIGHT = 0.7, 0.5
-"""What a word counts that only means about the same, and one that only begins alike."""
+"""The weights of a word with a similar meaning, and of one that only begins alike."""
 EXTRA_CANDIDATES = 60
-"""How many more than asked for are looked at twice."""
+"""How many candidates beyond the limit are ranked again by action and diversity."""
 SERVICE_SHARE = 0.2
-"""Of what speaks for the tools of a service together: a price watch of a grocer is meant where groceries are named."""
+"""The share of a service's best scores that goes to all its tools: `groceries` also favours a price watch there."""
 MAX_PER_WORDS, MAX_PER_KIND = 4, 2
-"""How many of those that the same words speak for come first, and how many of them that do the same with a thing."""
+"""The most tools that come first for the same words of the query, and of those the most with the same action."""
 MIN_WORD_SHARE = 0.5
-"""Of what the loudest word says for a tool: a word that says less does not count as speaking for it."""
+"""The share of a tool's best word score below which another word does not count as one that found the tool."""
 
 VERB_WEIGHT, GUESS_WEIGHT, COMPOUND_WEIGHT = 0.4, 0.7, 0.7
-"""What a verb counts that fits any thing, what an unknown word may mean, and two words as one."""
+"""The weights of a verb that goes with any noun, of a guess for an unknown word, and of two words as one."""
 LATIN = re.compile(r"(?<!['’])\b[a-zA-Z]+")
 
 WeightedTexts = Iterator[tuple[str, float]]
 Term = Sequence[tuple[str, float]]
-"""A word to look for, and those that may stand for it, with how much each counts: the best one does."""
+"""The index keys of one word of a query, with their weights; for each tool the best key counts."""
 
 
 class ToolMatch(Struct, frozen=True):
@@ -68,7 +68,7 @@ class ToolMatch(Struct, frozen=True):
 
 
 class IndexEntry(Struct, frozen=True):
-    """A tool as the index reads it. It knows nothing of other tools, so that several indexes may share it."""
+    """The data of one tool in an index. It is independent of other tools, so that several indexes may share it."""
 
     tool: Tool
     weights: dict[str, float]
@@ -105,9 +105,9 @@ class ToolIndex:
         self.put_entry(build_entry(tool))
 
     def put_entry(self, entry: IndexEntry) -> None:
-        """Add a tool that has been read before."""
+        """Add a tool by its entry, or replace the one of its name."""
         name = entry.tool.name
-        self.drop(name)
+        self.drop(name)  # an earlier version of the tool may have had other words
         self._tools[name] = entry.tool
         self._actions[name] = entry.actions
         self._service[name] = entry.service
@@ -125,55 +125,59 @@ class ToolIndex:
                 del self._postings[word]
 
     def search(self, query: str, limit: int = 5, allowed: Callable[[Tool], bool] | None = None) -> list[ToolMatch]:
-        """The tools that fit the words best, best first; those that are equally good by name.
+        """Return the tools that fit a query best, best first; equal scores are ordered by name.
 
-        `allowed` is asked only of the best ones, until there are enough.
+        `allowed` is called for the best candidates only, until there are enough.
         """
         by_word = [self._score_term(term) for term in self._parse_query(query)]
         scores = self._combine_scores(by_word)
-        wanted = find_query_actions(query[:MAX_TEXT_CHARACTERS])
+        query_actions = find_query_actions(query[:MAX_TEXT_CHARACTERS])
         best = [
-            ToolMatch(tool, score * score_actions(self._actions[tool.name], wanted))
+            ToolMatch(tool, score * score_actions(self._actions[tool.name], query_actions))
             for tool, score in self._rank_allowed(scores, limit + EXTRA_CANDIDATES, allowed)
         ]
-        best.sort(key=lambda one: (-one.score, one.tool.name))
+        best.sort(key=lambda match: (-match.score, match.tool.name))
         return self._diversify(best, by_word)[:limit]
 
     def _combine_scores(self, by_word: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        """What all words say for each tool; a little of what they say for its service goes to all of its tools."""
+        """Return the score of each tool: the sum over the words, plus a share of the best scores in its service."""
         scores: defaultdict[str, float] = defaultdict(float)
         services: defaultdict[str, float] = defaultdict(float)
         service = self._service
-        for found in by_word:
-            best: dict[str, float] = {}
-            known = best.get
-            for name, score in found.items():
+        for tool_scores in by_word:
+            # Only the best tool of a service counts for each word: else a service with many tools would always win.
+            best_by_service: dict[str, float] = {}
+            get_best = best_by_service.get
+            for name, score in tool_scores.items():
                 scores[name] += score
-                if score > known(service[name], 0.0):
-                    best[service[name]] = score
-            for name, score in best.items():
+                if score > get_best(service[name], 0.0):
+                    best_by_service[service[name]] = score
+            for name, score in best_by_service.items():
                 services[name] += score
         return {name: score + SERVICE_SHARE * services[service[name]] for name, score in scores.items()}
 
     def _diversify(self, best: Sequence[ToolMatch], by_word: Sequence[Mapping[str, float]]) -> list[ToolMatch]:
-        """The same, but what the same words speak for does not crowd out what other words ask for."""
-        first: list[ToolMatch] = []
-        rest: list[ToolMatch] = []
-        places: dict[object, int] = defaultdict(int)
-        for one in best:
-            said = [found.get(one.tool.name, 0.0) for found in by_word]
-            for_it = frozenset(word for word, score in enumerate(said) if score >= MIN_WORD_SHARE * max(said))
-            kind = (for_it, self._actions[one.tool.name])
-            crowded = places[for_it] >= MAX_PER_WORDS or places[kind] >= MAX_PER_KIND
-            (rest if crowded else first).append(one)
-            if not crowded:
-                places[for_it] += 1
-                places[kind] += 1
-        return first + rest
+        """Return the matches reordered, so that tools found by the same words do not displace those of other words."""
+        leading: list[ToolMatch] = []
+        crowded_out: list[ToolMatch] = []
+        counts: dict[object, int] = defaultdict(int)
+        for match in best:
+            word_scores = [tool_scores.get(match.tool.name, 0.0) for tool_scores in by_word]
+            words = frozenset(
+                number for number, score in enumerate(word_scores) if score >= MIN_WORD_SHARE * max(word_scores)
+            )
+            kind = (words, self._actions[match.tool.name])
+            is_crowded = counts[words] >= MAX_PER_WORDS or counts[kind] >= MAX_PER_KIND
+            (crowded_out if is_crowded else leading).append(match)
+            if not is_crowded:
+                counts[words] += 1
+                counts[kind] += 1
+        return leading + crowded_out
 
     def _rank_allowed(
         self, scores: Mapping[str, float], limit: int, allowed: Callable[[Tool], bool] | None
     ) -> Iterator[tuple[Tool, float]]:
+        # A heap instead of a sort: only the first few of perhaps thousands are taken, and `allowed` may be slow.
         ranked = [(-score, name) for name, score in scores.items()]
         heapq.heapify(ranked)
         while ranked and limit:
@@ -184,14 +188,14 @@ class ToolIndex:
                 yield tool, -score
 
     def _parse_query(self, query: str) -> Iterator[Term]:
-        """What to look for. Neighbours are also looked for as one word, which then begins like nothing else."""
-        said = split_query(query)
-        for at, word in enumerate(said):
+        """Yield the terms of a query: its words, and adjacent words as one, which have no prefix keys."""
+        words = split_query(query)
+        for at, word in enumerate(words):
             if self._is_known(
-                term := (*_expand_word(word, 1.0), *((one, PREFIX_WEIGHT) for one in get_prefix_keys(word)))
+                term := (*_expand_word(word, 1.0), *((key, PREFIX_WEIGHT) for key in get_prefix_keys(word)))
             ):
-                share = VERB_WEIGHT if at == 0 and is_plain_verb(word) and len(said) > 1 else 1.0
-                yield [(one, weight * share) for one, weight in term]
+                share = VERB_WEIGHT if at == 0 and is_plain_verb(word) and len(words) > 1 else 1.0
+                yield [(key, weight * share) for key, weight in term]
             else:
                 yield from ([(other, GUESS_WEIGHT)] for other in self._guess_words(word))
         yield from (
@@ -199,10 +203,10 @@ class ToolIndex:
         )
 
     def _is_known(self, term: Term) -> bool:
-        return any(one in self._postings for one, _ in term)
+        return any(key in self._postings for key, _ in term)
 
     def _guess_words(self, word: str) -> Iterable[str]:
-        """For a word that no tool knows: the two that it is made of (news, paper), or what is written much like it."""
+        """Return keys for a word that no tool has: the two words in it (news, paper), or those of similar spellings."""
         if word.isascii() and word.isalpha():
             for at in range(len(word) - 3, 2, -1):
                 parts = stem(word[:at]), stem(word[at:])
@@ -211,51 +215,53 @@ class ToolIndex:
         return get_spelling_keys(word)
 
     def _score_term(self, term: Term) -> dict[str, float]:
-        """What a word says for each tool."""
-        found: dict[str, float] = {}
-        known = found.get
+        """Return the score of each tool for one word."""
+        scores: dict[str, float] = {}
+        get_score = scores.get
         for word, share in term:
             rarity = self._compute_rarity(word) * share
             for name, weight in self._postings.get(word, {}).items():
-                if (score := rarity * weight) > known(name, 0.0):
-                    found[name] = score
-        return found
+                if (score := rarity * weight) > get_score(name, 0.0):
+                    scores[name] = score
+        return scores
 
     def _compute_rarity(self, word: str) -> float:
-        having = len(self._postings.get(word, ()))
-        return log(1 + (len(self._tools) - having + 0.5) / (having + 0.5))
+        tools_with_word = len(self._postings.get(word, ()))
+        return log(1 + (len(self._tools) - tools_with_word + 0.5) / (tools_with_word + 0.5))
 
 
 def _expand_word(word: str, share: float) -> Term:
-    return [(word, share), *((one, SYNONYM_WEIGHT * share) for one in find_concepts(word))]
+    return [(word, share), *((concept, SYNONYM_WEIGHT * share) for concept in find_concepts(word))]
 
 
 def list_compounds(query: str) -> Sequence[str]:
-    """Words that stand side by side, as one: `watch list` may be a watchlist."""
+    """Return adjacent words of a query as one: `watch list` may mean a watchlist."""
     return join_pairs(LATIN.findall(query[:MAX_TEXT_CHARACTERS]))[:MAX_QUERY_WORDS]
 
 
 def split_query(query: str) -> Sequence[str]:
-    """The different words of a query; of a very long one its beginning and its end."""
+    """Return the distinct words of a query; of a very long one those of its beginning and end."""
     if len(query) > MAX_TEXT_CHARACTERS:
         query = f"{query[: MAX_TEXT_CHARACTERS // 2]} {query[-MAX_TEXT_CHARACTERS // 2 :]}"
-    found = list(dict.fromkeys(extract_words(query)))
-    if len(found) > MAX_QUERY_WORDS:
-        found = [*found[: MAX_QUERY_WORDS // 2], *found[-MAX_QUERY_WORDS // 2 :]]
-    return found
+    words = list(dict.fromkeys(extract_words(query)))
+    if len(words) > MAX_QUERY_WORDS:
+        words = [*words[: MAX_QUERY_WORDS // 2], *words[-MAX_QUERY_WORDS // 2 :]]
+    return words
 
 
 def _weigh_words(tool: Tool) -> dict[str, float]:
-    """How much each word says about a tool: more in its name than in what is said about a parameter."""
+    """Return the weight of each word of a tool: more in its name than in the description of a parameter."""
     weights: defaultdict[str, float] = defaultdict(float)
-    left = MAX_WORDS
+    words_left = MAX_WORDS
     for text, weight in _list_texts(tool):
-        if left <= 0:
+        if words_left <= 0:
             break
-        found = list(dict.fromkeys(extract_words(text[:MAX_TEXT_CHARACTERS])))[:left]
-        left -= len(found)
-        for word in found:
+        words = list(dict.fromkeys(extract_words(text[:MAX_TEXT_CHARACTERS])))[:words_left]
+        words_left -= len(words)
+        for word in words:
             weights[word] += weight
+            # Meanings, prefixes and spellings are indexed for names, examples and descriptions only; texts of
+            # parameters are found by their exact words.
             if weight >= DESCRIPTION_WEIGHT:
                 for concept in (*find_concepts(word), *get_prefix_keys(word), *get_spelling_keys(word)):
                     weights[concept] += weight
@@ -271,23 +277,23 @@ def _list_texts(tool: Tool) -> WeightedTexts:
 
 
 def _list_schema_texts(schema: object, depth: int) -> WeightedTexts:
-    """What a schema says in words, its own and that of the schemas inside it."""
+    """Yield the texts of a schema and of the schemas inside it, with their weights."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return
-    known = cast("Mapping[str, object]", schema)
-    if isinstance(said := known.get("description"), str):
-        yield said, PARAMETER_DESCRIPTION_WEIGHT
+    keywords = cast("Mapping[str, object]", schema)
+    if isinstance(description := keywords.get("description"), str):
+        yield description, PARAMETER_DESCRIPTION_WEIGHT
     for key in ("enum", "examples"):
-        if isinstance(values := known.get(key), list):
+        if isinstance(values := keywords.get(key), list):
             yield " ".join(map(str, cast("list[object]", values)[:MAX_WORDS])), CHOICE_WEIGHT
-    for name, inner in _list_named_schemas(known.get("properties")):
+    for name, inner in _list_named_schemas(keywords.get("properties")):
         yield name, PARAMETER_WEIGHT
         yield from _list_schema_texts(inner, depth + 1)
     for key in ("items", "additionalProperties", "anyOf", "oneOf", "allOf"):
-        inner = known.get(key)
-        for one in cast("list[object]", inner) if isinstance(inner, list) else [inner]:
-            yield from _list_schema_texts(one, depth + 1)
-    for _, inner in _list_named_schemas(known.get("$defs")):
+        inner = keywords.get(key)
+        for branch in cast("list[object]", inner) if isinstance(inner, list) else [inner]:
+            yield from _list_schema_texts(branch, depth + 1)
+    for _, inner in _list_named_schemas(keywords.get("$defs")):
         yield from _list_schema_texts(inner, depth + 1)
 
 

@@ -1,4 +1,4 @@
-"""A text becomes the words it is found by: English in a light stem, Chinese in characters and their pairs. Pure."""
+"""Splits a text into index words: English words with a light stem, Chinese characters and pairs of them. Pure."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ from itertools import pairwise
 MAX_CACHED_STEMS = 65_536
 MIN_CONSONANTS = 3
 MAX_LETTERS = 64
-"""How much of a word is read: what is done with each takes time in proportion to the square of its length."""
+"""How many letters of a word are read: the time for stemming grows with the square of its length."""
 
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _CHUNK = re.compile(r"[^\W_]+")
@@ -36,37 +36,41 @@ _SPELLINGS = tuple(
     )
 )
 _LOST_E = re.compile("[^aeiou][aeiouy][^aeiouwxy]")
-"""`making` is of `make`; `cutting`, with its t doubled, is of `cut`. So `note` is not taken for `not`."""
+"""Stems that lost an `e`: `making` comes from `make`, and `noted` from `note`; `cutting`, with two t, from `cut`."""
 _VOWELS = frozenset("aeiouy")
 STOP_WORDS = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
-"""Words that say nothing about which tool is wanted."""
+"""Words that say nothing about which tool is meant."""
 
 
 def extract_words(text: str, stop_words: frozenset[str] = STOP_WORDS) -> list[str]:
-    """The words of a text, in order. `getS3Object` has get, 3, object, and as one those that touch: s3 and the like."""
-    found: list[str] = []
+    """Return the words of a text in order. `getS3Object` has get, 3, object, and adjacent parts as one, as s3."""
+    words: list[str] = []
     for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", text)):
         pieces: list[str] = _PIECE.findall(chunk)
         for piece in pieces:
-            found += _extract_piece(piece, stop_words, alone=len(pieces) == 1)
-        found += join_pairs(pieces)
-    return found
+            words += _extract_piece(piece, stop_words, alone=len(pieces) == 1)
+        words += join_pairs(pieces)
+    return words
 
 
 def join_pairs(pieces: Sequence[str]) -> list[str]:
-    """Neighbours as one word: `time` and `zone` are also a timezone."""
+    """Return adjacent pieces as one word: `time` and `zone` are also a timezone."""
     return [
-        stem((one + other).casefold())
-        for one, other in pairwise(pieces)
-        if not (_IS_IDEOGRAPH.match(one) or _IS_IDEOGRAPH.match(other))
+        stem((first + second).casefold())
+        for first, second in pairwise(pieces)
+        if not (_IS_IDEOGRAPH.match(first) or _IS_IDEOGRAPH.match(second))
     ]
 
 
 def _extract_piece(piece: str, stop_words: frozenset[str], *, alone: bool) -> list[str]:
     if _IS_IDEOGRAPH.match(piece):
         return [
-            *(one for one in piece if one not in stop_words),
-            *(one + other for one, other in pairwise(piece) if not (one in stop_words and other in stop_words)),
+            *(character for character in piece if character not in stop_words),
+            *(
+                character + following
+                for character, following in pairwise(piece)
+                if not (character in stop_words and following in stop_words)
+            ),
         ]
     word = piece.casefold()
     if word in stop_words or (len(word) == 1 and not alone and not word.isdigit()):
@@ -75,13 +79,13 @@ def _extract_piece(piece: str, stop_words: frozenset[str], *, alone: bool) -> li
 
 
 def get_spelling_keys(word: str) -> tuple[str, ...]:
-    """What a word shares with most that is mistyped for it: its first letter and its other consonants, in any order."""
+    """Return the key that a word shares with most of its misspellings: its first letter and other consonants."""
     consonants = set(word[1:]) - _VOWELS if word.isascii() and word.isalpha() else ()
     return (f"%{word[0]}{''.join(sorted(consonants))}",) if len(consonants) >= MIN_CONSONANTS else ()
 
 
 def stem(word: str) -> str:
-    """What `creates`, `creating`, `created` and `creation` share. Light: it would rather leave a word as it is."""
+    """Return the stem that `creates`, `creating`, `created` and `creation` share. In doubt a word is left as it is."""
     return _stem(word[:MAX_LETTERS])
 
 
@@ -94,7 +98,7 @@ def _stem(word: str) -> str:
 
 
 def _to_american(word: str) -> str:
-    """`favourite`, `organise`, `theatre`, `catalogue`, `cancelled`, as they are written in America."""
+    """Return the American spelling of `favourite`, `organise`, `theatre`, `catalogue` or `cancelled`."""
     if len(word) < 5:
         return word
     for british, american in _SPELLINGS:
@@ -113,22 +117,22 @@ def _to_singular(word: str) -> str:
 
 
 def _strip_ending(word: str) -> str:
-    """Without the ending of a verb, or of the noun that is made of it."""
+    """Return a word without the ending of a verb, or of a noun derived from one."""
     if word.endswith("ification"):
         return word[:-7] + "y"
     if word.endswith("ied") and len(word) > 4:
         return word[:-3] + "y"
-    for ending, least in (("ation", 4), ("ating", 4), ("ated", 4), ("ate", 4), ("ing", 3), ("ed", 3)):
-        rest = word[: -len(ending)]
-        if word.endswith(ending) and len(rest) >= least and re.search("[aeiouy]", rest):
-            return f"{rest}e" if _LOST_E.fullmatch(rest) else _strip_doubled(rest)
+    for ending, min_length in (("ation", 4), ("ating", 4), ("ated", 4), ("ate", 4), ("ing", 3), ("ed", 3)):
+        base = word[: -len(ending)]
+        if word.endswith(ending) and len(base) >= min_length and re.search("[aeiouy]", base):
+            return f"{base}e" if _LOST_E.fullmatch(base) else _strip_doubled(base)
     if word.endswith(("tion", "sion")) and len(word) > 5:
         return word[:-3]
     return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
 def _strip_doubled(word: str) -> str:
-    """`stopp` of stopping is `stop`; `add` and `call` are words of their own."""
+    """Return `stop` for the `stopp` of stopping; `add` and `call` keep their double letters."""
     if len(word) > 3 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
         return word[:-1]
     return word[:-1] if word.endswith("e") else word

@@ -1,7 +1,4 @@
-"""Streamed pieces of calls → calls: which piece belongs to which call, when index and id do not say so truthfully.
-
-It does not know events, history or tools.
-"""
+"""Assembles calls from streamed pieces, also for providers whose indexes and ids do not tell the calls apart."""
 
 import msgspec
 
@@ -21,7 +18,7 @@ class StreamedCalls:
         self._last: CallInProgress | None = None
 
     def add(self, delta: CallDelta) -> tuple[CallInProgress | None, str]:
-        """The call that the piece belongs to, and the text that it adds to the call's arguments."""
+        """Return the call that a piece belongs to, and the text that it adds to the call's arguments."""
         function = delta.function
         name, text = (function.name or "", _encode_arguments(function.arguments)) if function else ("", "")
         if not (name or text or delta.id):
@@ -52,17 +49,17 @@ class StreamedCalls:
         return call
 
     def _find_by_id(self, provider_id: str, name: str) -> CallInProgress | None:
-        """A piece without a name that restates an id goes with that id, wherever its index points."""
+        """Return the call with the id of a piece without a name: a repeated id counts more than the index."""
         if name:
             return None
         return next((call for call in reversed(self.all) if call.provider_id == provider_id), None)
 
 
 def _starts_new_call(call: CallInProgress, provider_id: str, name: str, text: str) -> bool:
-    """Whether the piece cannot belong to the call that its index (or its place) points to.
+    """Return whether a piece cannot belong to the call that its index (or its position) points to.
 
-    Another id or another name is another call. So is a second object after a whole one if the name was given again:
-    providers that use one index and no ids for all calls leave no other sign.
+    Another id or another name is another call. So is a second object after a complete one if the name was repeated:
+    providers that use one index and no ids for all calls give no other sign.
     """
     if provider_id and call.provider_id and provider_id != call.provider_id:
         return True

@@ -1,4 +1,4 @@
-"""What a Chat Completions provider sends, as far as it is used. Lenient: providers leave out, null and restate.
+"""The parts of a Chat Completions chunk that Toolyard reads. Providers omit fields, set them to null and repeat them.
 
 The same shapes read a streamed chunk (`delta`) and a whole completion (`message`).
 """
@@ -10,7 +10,7 @@ from msgspec import Struct
 class FunctionDelta(Struct, gc=False):
     name: str | None = None
     arguments: object = None
-    """A piece of JSON as text; from some providers the object itself."""
+    """A piece of JSON text; some providers send the object itself."""
 
 
 class CallDelta(Struct, gc=False):
@@ -44,7 +44,7 @@ class ChatUsage(Struct, gc=False):
     completion_tokens: float | None = None
     prompt_tokens_details: PromptDetails | None = None
     prompt_cache_hit_tokens: float | None = None
-    """DeepSeek's word for cached tokens."""
+    """DeepSeek's name for cached tokens."""
 
 
 class ChatChunk(Struct, gc=False):
@@ -53,7 +53,7 @@ class ChatChunk(Struct, gc=False):
     model: str | None = None
     error: object = None
     message: str | None = None
-    """Only of an error that is not wrapped in `error`."""
+    """Only in an error that is not wrapped in `error`."""
 
 
 decode_chunk = msgspec.json.Decoder(ChatChunk).decode

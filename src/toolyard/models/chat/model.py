@@ -1,7 +1,6 @@
-"""The Chat Completions wire: OpenAI and everybody who speaks its dialect (DashScope, Ollama, vLLM, DeepSeek, …).
+"""The Chat Completions wire: OpenAI and providers with a compatible API (DashScope, Ollama, vLLM, DeepSeek, …).
 
-It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
-tools' meaning, nor where keys and addresses are configured.
+It turns a ModelRequest into one streamed HTTP request and the answer into events.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -31,7 +30,7 @@ class OpenAIChat:
         options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
-        """`model` is the name to ask for; empty means the one that each request names."""
+        """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
         self._options = options
@@ -39,7 +38,7 @@ class OpenAIChat:
         self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.clock)
         return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
 
@@ -48,5 +47,5 @@ class OpenAIChat:
 
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
-    """The events of a reply whose body is these packets."""
+    """Return the events of a reply whose body is these packets."""
     return read_events(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.clock))

@@ -1,4 +1,4 @@
-"""The chunks of one Chat Completions reply → the events of one turn. Pure: it does not know sockets or deadlines."""
+"""Reads the chunks of one Chat Completions reply into the events of one turn. Pure."""
 
 from toolyard.core.events import (
     ArgumentsAppended,
@@ -27,10 +27,9 @@ _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
 
 
 class ChatReply:
-    """What the model has said so far in one turn."""
+    """The reply of one turn, as far as it has arrived."""
 
     __slots__ = (
-        "_asked",
         "_calls",
         "_counts",
         "_details",
@@ -38,6 +37,7 @@ class ChatReply:
         "_reasoning",
         "_reasoning_bytes",
         "_refused",
+        "_requested_model",
         "_text",
         "_text_bytes",
         "_turn",
@@ -46,10 +46,10 @@ class ChatReply:
     )
 
     def __init__(self, turn: int, provider: str, requested_model: str = "") -> None:
-        """`asked` is the model that was asked, as the provider is told its name."""
+        """`requested_model` is the name on the wire: signatures are kept with it (a reply may name another version)."""
         self._turn = turn
         self._provider = provider
-        self._asked = requested_model
+        self._requested_model = requested_model
         self._text: list[str] = []
         self._text_bytes = 0
         self._reasoning: list[str] = []
@@ -69,6 +69,7 @@ class ChatReply:
         try:
             chunk = decode_chunk(payload)
         except DECODE_ERRORS:
+            # Checked only here: `[DONE]` comes once, and every chunk would pay for the comparison.
             if payload.strip() == b"[DONE]":
                 return True
             if not cut:
@@ -84,7 +85,7 @@ class ChatReply:
             raise build_failure(f"the answer is no chat completion: {parse_error_body(body)[0]}", "model_error")
 
     def add(self, chunk: ChatChunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
-        """Take a chunk in; the events that it makes are appended to `events`."""
+        """Read a chunk and append its deltas to `events`."""
         if chunk.error or (chunk.message and not chunk.choices):
             raise _build_error(chunk)
         if chunk.usage is not None:
@@ -137,18 +138,18 @@ class ChatReply:
                 call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
 
     def build_turn(self, clock: Clock) -> TurnEnded:
-        """The whole turn, once the provider has said that it is over."""
+        """Return the whole turn, once the reply is complete."""
         if self.finish_reason in _INTERRUPTED:
             raise build_failure(f"the provider broke the reply off ({self.finish_reason})", "unavailable")
         at = clock.now()
         items: list[Item] = []
-        signature = encode_signature(self._details, self._asked)
+        signature = encode_signature(self._details, self._requested_model)
         if self._reasoning or signature:
-            thought = "".join(self._reasoning)
-            known = Reasoning(
-                id=clock.new_id("reasoning"), at=at, text=thought, provider=self._provider, signature=signature
+            text = "".join(self._reasoning)
+            reasoning = Reasoning(
+                id=clock.new_id("reasoning"), at=at, text=text, provider=self._provider, signature=signature
             )
-            items.append(known)
+            items.append(reasoning)
         if self._text:
             items.append(ModelText(id=clock.new_id("text"), at=at, text="".join(self._text)))
         calls = self._build_calls(clock, at)
@@ -157,7 +158,7 @@ class ChatReply:
 
     def _build_calls(self, clock: Clock, at: float) -> list[Call]:
         cut_off = self.finish_reason in _CUT_SHORT
-        read = [(call, call.parse_arguments(cut_off=cut_off)) for call in self._calls.all]
+        parsed = [(call, call.parse_arguments(cut_off=cut_off)) for call in self._calls.all]
         return [
             Call(
                 id=clock.new_id("call"),
@@ -167,7 +168,7 @@ class ChatReply:
                 provider_id=call.provider_id,
                 unreadable=arguments.unreadable,
             )
-            for call, arguments in read
+            for call, arguments in parsed
         ]
 
     def _map_finish(self) -> Finish:

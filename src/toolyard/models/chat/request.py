@@ -1,9 +1,9 @@
-"""One turn's request → the bytes of a Chat Completions body. Pure but for the memo, which keeps what is encoded.
+"""Encodes one turn's request as a Chat Completions body. Pure but for the memo, which caches encoded items.
 
-An item is encoded once: what earlier turns encoded is joined in as bytes, so that a turn costs what it adds. The
-messages come last but for what may change from turn to turn, so each body begins with the bytes of the one before.
-Whatever the history, the body is one that a strict provider takes: a call without a result gets a stand-in, a result
-without its call is left out.
+An item is encoded once; the bytes of earlier turns are joined in. Only `tool_choice`, which may change from turn to
+turn, follows the messages, so a body begins with the bytes of the one before and providers can cache that prefix. The
+body is valid for a strict provider with any history: a call without a result gets a placeholder, and a result without
+its call is left out.
 """
 
 from collections.abc import Sequence
@@ -40,27 +40,29 @@ from toolyard.models.unicode import encode_json
 
 CACHE_KEY = "openai_chat"
 EMPTY_TEXT = "[no text]"
-"""Stands in for a message without a word: not everybody takes one."""
+"""Replaces an empty message, which some providers refuse."""
 
 
 class ChatQuirks(Struct, frozen=True, kw_only=True):
-    """What a provider takes of what OpenAI does."""
+    """How a provider differs from OpenAI."""
 
     forced_choice: bool = True
-    """That the model must call, or call this tool."""
+    """Whether the provider accepts a `tool_choice` that requires a call or names a tool."""
     accepts_files: bool = True
-    """PDFs; a text is told in its own words."""
+    """Whether the provider accepts PDFs; text files are sent as text to every provider."""
     max_tokens_field: str = "max_completion_tokens"
-    """What the bound of an answer is called."""
+    """The field that limits the length of an answer."""
     uses_budgets: bool = False
-    """How much it thinks is said in tokens, not as an effort."""
+    """Whether thinking is set as a number of tokens instead of an effort."""
     reasoning_field: str = ""
-    """Where the thought before a call goes back, for who refuses the call without it; empty if nowhere."""
+    """The field in which the reasoning before a call must go back; empty if the provider does not require it."""
     returns_details: bool = False
-    """A thought goes back as it came, to the model that signed it."""
+    """Whether `reasoning_details` go back to the model that signed them."""
 
 
 OPENAI_QUIRKS, COMPATIBLE_QUIRKS = ChatQuirks(), ChatQuirks(max_tokens_field="max_tokens")
+# DashScope refuses PDFs, and a forced tool choice while Qwen thinks. DeepSeek refuses a call in the history without the
+# reasoning before it; OpenRouter's models require theirs signed. These providers know only the older `max_tokens`.
 QUIRKS = {
     "dashscope": ChatQuirks(forced_choice=False, accepts_files=False, max_tokens_field="max_tokens", uses_budgets=True),
     "ollama": COMPATIBLE_QUIRKS,
@@ -68,75 +70,80 @@ QUIRKS = {
     "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True),
 }
 _encoder = msgspec.json.Encoder()
+# Encoded tools by offer, weakly: an entry goes when the last conversation drops its offer.
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
 
 def to_wire(
     request: ModelRequest, model: str = "", provider: str = "openai", options: Options = DEFAULT_OPTIONS
 ) -> bytes:
-    """The body. `model` is the name on the wire, if it is not the request's own."""
-    manners = QUIRKS.get(provider, OPENAI_QUIRKS)
-    to = _ChatTarget(provider, model or request.model, manners, supports_images(model or request.model))
-    known = get_encode_cache(request, _build_cache_key(to))
-    known.set_system(request.system, _encode_system)
-    open_end, _ = known.extend(request.history.items_from(known.count), partial(_encode_group, to))
-    messages: list[bytes | bytearray | memoryview] = [part for part in (known.system, known.joined, open_end) if part]
+    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
+    quirks = QUIRKS.get(provider, OPENAI_QUIRKS)
+    target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
+    cache = get_encode_cache(request, _build_cache_key(target))
+    cache.set_system(request.system, _encode_system)
+    open_end, _ = cache.extend(request.history.items_from(cache.count), partial(_encode_group, target))
+    messages: list[bytes | bytearray | memoryview] = [part for part in (cache.system, cache.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
     tools = _encode_tools(request.offer)
     return b"".join(
         (
             b'{"model":',
-            _encoder.encode(to.model),
+            _encoder.encode(target.model),
             b',"stream":true,"stream_options":{"include_usage":true}',
-            b"" if options is DEFAULT_OPTIONS else _encode_options(options, manners),
+            b"" if options is DEFAULT_OPTIONS else _encode_options(options, quirks),
             tools and b',"tools":',
             tools,
             b',"messages":[',
             *messages,
             b"]",
-            tools and b',"tool_choice":' + _encode_tool_choice(request.tool_choice, manners),
+            tools and b',"tool_choice":' + _encode_tool_choice(request.tool_choice, quirks),
             b"}",
         )
     )
 
 
 class _ChatTarget(Struct, frozen=True):
-    """Whom a request is for."""
+    """The provider and model that a request is encoded for."""
 
     provider: str
     model: str
     quirks: ChatQuirks
     supports_images: bool
-    """The model looks at images."""
+    """Whether the model accepts images."""
 
 
 def _build_cache_key(target: _ChatTarget) -> str:
-    """Providers that are sent the same share what is kept."""
-    whose = f":{target.provider}" if target.quirks.reasoning_field or target.quirks.returns_details else ""
-    which = f":{target.model}" if target.quirks.returns_details else ""
+    """Return the key of the encode cache. Targets whose messages have the same bytes share it.
+
+    Reasoning goes back only to its provider (or, signed, only to its model), and images and files are encoded only for
+    targets that accept them: each of these must be part of the key.
+    """
+    provider = f":{target.provider}" if target.quirks.reasoning_field or target.quirks.returns_details else ""
+    model = f":{target.model}" if target.quirks.returns_details else ""
     return (
         CACHE_KEY
-        + whose
-        + which
+        + provider
+        + model
         + (":looks" if target.supports_images else "")
         + ("" if target.quirks.accepts_files else ":no files")
     )
 
 
 def _encode_options(options: Options, quirks: ChatQuirks) -> bytes:
-    given: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if options.max_tokens:
-        given[quirks.max_tokens_field] = options.max_tokens
+        fields[quirks.max_tokens_field] = options.max_tokens
     if options.temperature is not None:
-        given["temperature"] = options.temperature
+        fields["temperature"] = options.temperature
     if options.thinking and quirks.uses_budgets:
-        given["enable_thinking"] = True
+        fields["enable_thinking"] = True
         if options.budget:
-            given["thinking_budget"] = options.budget
+            fields["thinking_budget"] = options.budget
     elif options.effort:
-        given["reasoning_effort"] = options.effort
-    return b"," + _encoder.encode(given)[1:-1] if given else b""
+        fields["reasoning_effort"] = options.effort
+    return b"," + _encoder.encode(fields)[1:-1] if fields else b""
 
 
 def _encode_system(text: str) -> bytes:
@@ -144,52 +151,49 @@ def _encode_system(text: str) -> bytes:
 
 
 def _encode_group(target: _ChatTarget, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
-    """The messages of a group, each with a comma after it."""
+    """Return the messages of a group, each followed by a comma."""
     return b"".join([encode_json(message) + b"," for message in _build_messages(group, target)]), role
 
 
 def _build_messages(group: Sequence[Item], target: _ChatTarget) -> list[dict[str, object]]:
-    first, manners = group[0], target.quirks
+    first, quirks = group[0], target.quirks
     if isinstance(first, SystemText):
         return [{"role": "system", "content": first.text or EMPTY_TEXT}]
     if isinstance(first, UserMessage):
-        return [{"role": "user", "content": _build_content(first, manners)}]
+        return [{"role": "user", "content": _build_content(first, quirks)}]
     texts = [item.text for item in group if isinstance(item, ModelText) and item.text]
     calls = {item.id: item for item in group if isinstance(item, Call)}
     if not texts and not calls:
         return []
-    said: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
-    if manners.returns_details and (details := collect_details(group, target.provider, target.model)):
-        said["reasoning_details"] = details
+    message: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    if quirks.returns_details and (details := collect_details(group, target.provider, target.model)):
+        message["reasoning_details"] = details
     if calls:
-        if manners.reasoning_field:
-            said[manners.reasoning_field] = _join_reasoning(group, target.provider)
-        said["tool_calls"] = [_build_call(call) for call in calls.values()]
-    results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
-    told = {call_id: result.content for call_id, result in results.items()}
+        if quirks.reasoning_field:
+            message[quirks.reasoning_field] = _join_reasoning(group, target.provider)
+        message["tool_calls"] = [_build_call(call) for call in calls.values()]
+    results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}  # the first result wins
+    contents = {call_id: result.content for call_id, result in results.items()}
     answers: list[dict[str, object]] = [
-        {"role": "tool", "tool_call_id": call_id, "content": told.get(call_id, NO_RESULT)} for call_id in calls
+        {"role": "tool", "tool_call_id": call_id, "content": contents.get(call_id, NO_RESULT)} for call_id in calls
     ]
-    return [
-        said,
-        *answers,
-        *(_build_image_messages([results[one] for one in calls if one in results]) if target.supports_images else ()),
-    ]
+    answered = [results[call_id] for call_id in calls if call_id in results]
+    return [message, *answers, *(_build_image_messages(answered) if target.supports_images else ())]
 
 
 def _join_reasoning(group: Sequence[Item], provider: str) -> str:
-    """What this provider thought before it called; empty, but there, if it was another who called."""
+    """Return this provider's reasoning in a group. The field must exist even if another provider made the call."""
     return "\n\n".join([item.text for item in group if isinstance(item, Reasoning) and item.provider == provider])
 
 
 def _build_image_messages(results: Sequence[Result]) -> list[dict[str, object]]:
-    """A result is words here: its images come right after, as if the user showed them."""
+    """Return the images of results as a user message: a `tool` message can only hold text."""
     parts: list[dict[str, object]] = []
     for result in results:
-        shown = list_images(result)
-        if shown:
+        images = list_images(result)
+        if images:
             parts.append({"type": "text", "text": f"[images in the result of {result.tool}]"})
-        for image in shown:
+        for image in images:
             parts.append({"type": "image_url", "image_url": {"url": image.url}})
     return [{"role": "user", "content": parts}] if parts else []
 
@@ -227,19 +231,19 @@ def _build_part(part: Part, quirks: ChatQuirks) -> dict[str, object]:
 
 
 def _encode_tools(offer: Offer) -> bytes:
-    """The tools as JSON, once for each offer; empty if there are none. A provider's own tools have no place here."""
-    kept = _tools.get(offer)
-    if kept is None:
-        shown = [_build_tool(tool) for tool in offer.tools if tool.venue != "provider"]
-        kept = _tools[offer] = encode_json(shown) if shown else b""
-    return kept
+    """Return the tools as JSON, encoded once for each offer; empty if there are none. This API runs no native tools."""
+    encoded = _tools.get(offer)
+    if encoded is None:
+        functions = [_build_tool(tool) for tool in offer.tools if tool.venue != "provider"]
+        encoded = _tools[offer] = encode_json(functions) if functions else b""
+    return encoded
 
 
 def _build_tool(tool: Tool) -> dict[str, object]:
-    described = {"description": tool.description} if tool.description else {}
+    description = {"description": tool.description} if tool.description else {}
     return {
         "type": "function",
-        "function": {"name": tool.name, **described, "parameters": convert(tool.parameters, "openai")},
+        "function": {"name": tool.name, **description, "parameters": convert(tool.parameters, "openai")},
     }
 
 

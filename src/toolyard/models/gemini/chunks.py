@@ -1,4 +1,4 @@
-"""What generateContent sends, as far as it is used. Lenient: a chunk may leave out, null and add."""
+"""The parts of a generateContent chunk that Toolyard reads. Any field may be missing or null."""
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +26,7 @@ class CodeExecutionResult(Struct, gc=False, rename="camel", omit_defaults=True):
 
 
 class GeminiToolCall(Struct, gc=False, rename="camel", omit_defaults=True):
-    """A call of one of Google's own tools, shown because functions were offered beside it."""
+    """A call of one of Google's own tools. It is shown only where functions were offered beside these tools."""
 
     tool_type: str | None = None
     id: str | None = None
@@ -67,7 +67,7 @@ class GroundingChunk(Struct, gc=False, rename="camel"):
 class GroundingSegment(Struct, gc=False, rename="camel"):
     start_index: int | None = None
     end_index: int | None = None
-    """Both count bytes."""
+    """Both indexes count bytes of UTF-8."""
     text: str | None = None
 
 
@@ -110,7 +110,7 @@ class GeminiChunk(Struct, gc=False, rename="camel"):
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
     usage_metadata: msgspec.Raw = NO_RAW
-    """Comes with every chunk; only the last one's is read."""
+    """Comes with every chunk, but only the last one is decoded: decoding each was a measurable cost."""
     model_version: str | None = None
     error: object = None
 

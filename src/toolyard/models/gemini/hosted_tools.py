@@ -1,4 +1,4 @@
-"""Google's own tools: how each is asked for, what their calls are in a conversation, and where they may be. Pure."""
+"""Google's own tools: their definitions in a request, and their calls and citations in a conversation. Pure."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _TOOL_TYPES = {"GOOGLE_SEARCH_WEB": "web_search", "FILE_SEARCH": "file_search"}
 
 
 def build_native_tool(tool: Tool) -> dict[str, object] | None:
-    """The tool in Google's words. None if it has none such, or cannot be held to the limits that are set for it."""
+    """Return the tool as Google defines it; None if Google has no such tool or cannot enforce the limits set for it."""
     options = tool.options or ProviderOptions()
     if tool.name == "web_search":
         limited = options.max_uses or options.allowed_domains or options.blocked_domains
@@ -32,7 +32,7 @@ def build_native_tool(tool: Tool) -> dict[str, object] | None:
 def build_hosted_call(
     call_part: GeminiPart, result_part: GeminiPart | None, provider: str, sealed_by: str, clock: Clock, at: float
 ) -> list[Item]:
-    """A call that Google ran, with its result if there is one; the seals are the parts as they came."""
+    """Return a call that Google ran and its result, each sealed as its part arrived; no result part is an error."""
     tool, arguments = _parse_call(call_part)
     call = Call(
         id=clock.new_id("call"),
@@ -44,9 +44,9 @@ def build_hosted_call(
     )
     outcome, content = _parse_result(result_part)
     error = None if outcome == "ok" else Problem(error=content, error_type="execution_error")
-    told = content if error is None else format_problem(error)
+    text = content if error is None else format_problem(error)
     seal = _seal_part(result_part, sealed_by) if result_part else None
-    return [call, build_hosted_result(call, at, outcome, told, error, seal)]
+    return [call, build_hosted_result(call, at, outcome, text, error, seal)]
 
 
 def _parse_call(part: GeminiPart) -> tuple[str, dict[str, object]]:
@@ -62,11 +62,11 @@ def _parse_result(part: GeminiPart | None) -> tuple[Outcome, str]:
         return "error", "it came to no result"
     if part.tool_response is not None:
         return "ok", encode_json(part.tool_response.response or {}).decode()
-    came_to = part.code_execution_result
-    output = (came_to and came_to.output) or ""
-    if came_to is not None and came_to.outcome == "OUTCOME_OK":
+    result = part.code_execution_result
+    output = (result and result.output) or ""
+    if result is not None and result.outcome == "OUTCOME_OK":
         return "ok", output
-    return "error", output or (came_to and came_to.outcome) or "it failed"
+    return "error", output or (result and result.outcome) or "it failed"
 
 
 def _seal_part(part: GeminiPart, sealed_by: str) -> Seal:
@@ -74,7 +74,10 @@ def _seal_part(part: GeminiPart, sealed_by: str) -> Seal:
 
 
 def unseal_part(item: Call | Result, sealed_by: str) -> GeminiPart | None:
-    """The part of what Google ran, as it is sent back. A seal that cannot be read is none."""
+    """Return the sealed part of a call or result that Google ran; None if it is another model's or cannot be read.
+
+    The part is checked because a history may come from a client: a seal must not smuggle text or function calls in.
+    """
     if not item.ran_at or item.seal is None or item.seal.provider != sealed_by:
         return None
     try:
@@ -82,53 +85,59 @@ def unseal_part(item: Call | Result, sealed_by: str) -> GeminiPart | None:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     if isinstance(item, Call):
-        whole = part.executable_code or part.tool_call
+        content = part.executable_code or part.tool_call
     else:
-        whole = part.code_execution_result or part.tool_response
-    return part if whole and part.text is None and part.function_call is None else None
+        content = part.code_execution_result or part.tool_response
+    return part if content and part.text is None and part.function_call is None else None
 
 
 def build_search_call(grounding: Grounding, provider: str, clock: Clock, at: float) -> list[Item]:
-    """A search that shows only in what the answer rests on: a call with its sources. Nothing of it is sent back."""
-    sources = [one.web or one.retrieved_context for one in grounding.grounding_chunks or ()]
-    told = [{"url": one.uri or "", "title": one.title or ""} for one in sources if one]
-    if not grounding.web_search_queries and not told:
+    """Return a search that appears only in the grounding metadata as a call with its sources. It is never sent back."""
+    sources = [chunk.web or chunk.retrieved_context for chunk in grounding.grounding_chunks or ()]
+    listed = [{"url": source.uri or "", "title": source.title or ""} for source in sources if source]
+    if not grounding.web_search_queries and not listed:
         return []
     arguments: dict[str, object] = {"queries": grounding.web_search_queries or []}
     call = Call(id=clock.new_id("call"), at=at, tool="web_search", arguments=arguments, ran_at=provider)
-    return [call, build_hosted_result(call, at, "ok", encode_json({"sources": told}).decode())]
+    return [call, build_hosted_result(call, at, "ok", encode_json({"sources": listed}).decode())]
 
 
 def build_citations(text: ModelText, grounding: Grounding) -> tuple[Citation, ...]:
-    """Which pieces of the text rest on which source."""
-    sources = [one.web or one.retrieved_context for one in grounding.grounding_chunks or ()]
-    found: list[Citation] = []
+    """Return which parts of the text are supported by which sources."""
+    sources = [chunk.web or chunk.retrieved_context for chunk in grounding.grounding_chunks or ()]
+    citations: list[Citation] = []
     for support in grounding.grounding_supports or ():
-        place = _locate_segment(support, text.text)
-        for number in support.grounding_chunk_indices or () if place else ():
+        span = _locate_segment(support, text.text)
+        for number in support.grounding_chunk_indices or () if span else ():
             source = sources[number] if 0 <= number < len(sources) else None
-            if place and source:
-                found.append(build_citation(*place, source.uri, source.title))
-    return tuple(found)
+            if span and source:
+                citations.append(build_citation(*span, source.uri, source.title))
+    return tuple(citations)
 
 
 def _locate_segment(support: GroundingSupport, text: str) -> tuple[int, int] | None:
-    """Where the segment is, in characters: its own count is in bytes, and of what was one part when it was written."""
+    """Return the start and end of a segment in characters; None if it is not in the text.
+
+    Google counts bytes, and from the beginning of its own part. Texts of several parts are joined here, so the offsets
+    are used only if they point at the segment's text; else the text is searched for.
+    """
     segment = support.segment
     if segment is None:
         return None
-    whole = text.encode()
+    encoded = text.encode()
     start, end = segment.start_index or 0, segment.end_index or 0
-    piece = whole[start:end].decode("utf-8", "ignore")
+    piece = encoded[start:end].decode("utf-8", "ignore")
     if piece and piece == (segment.text or piece):
-        before = len(whole[:start].decode("utf-8", "ignore"))
+        before = len(encoded[:start].decode("utf-8", "ignore"))
         return before, before + len(piece)
     at = text.find(segment.text) if segment.text else -1
     return (at, at + len(segment.text or "")) if at >= 0 else None
 
 
 def build_native_tools(tools: Sequence[Tool], model: str) -> list[dict[str, object]]:
-    """Those of the provider's tools that can go into a request of this model, in its words."""
-    native = [asked for tool in tools if tool.venue == "provider" and (asked := build_native_tool(tool)) is not None]
+    """Return the provider's tools that a request to this model may define."""
+    native = [
+        definition for tool in tools if tool.venue == "provider" and (definition := build_native_tool(tool)) is not None
+    ]
     functions = any(tool.venue != "provider" for tool in tools)
     return [] if functions and not supports_functions_with_native(model) else native

@@ -1,7 +1,6 @@
 """The Gemini wire: streamGenerateContent of Google's models.
 
-It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
-tools' meaning, nor where keys and addresses are configured.
+It turns a ModelRequest into one streamed HTTP request and the answer into events.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -47,7 +46,7 @@ class Gemini:
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _build_reader(request, self._model, self._provider), request)
 
@@ -60,7 +59,7 @@ class Gemini:
 
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "gemini") -> list[ModelEvent]:
-    """The events of a reply whose body is these packets."""
+    """Return the events of a reply whose body is these packets."""
     return read_events(packets, _build_reader(request, "", provider))
 
 
@@ -71,5 +70,5 @@ def _build_reader(request: ModelRequest, model: str, provider: str) -> ReplyRead
 
 
 def _add_sse_parameter(url: str) -> str:
-    """Without this the answer is one array, which is whole only at its end."""
+    """Return the URL with `alt=sse`: without it the answer is one JSON array instead of a stream of events."""
     return f"{url}{'&' if '?' in url else '?'}alt=sse"

@@ -1,4 +1,4 @@
-"""A user's message as Gemini's parts. Pure."""
+"""Turns the parts of a user's message into Gemini's parts. Pure."""
 
 import mimetypes
 from typing import assert_never
@@ -9,7 +9,7 @@ from toolyard.models.images import ImageLimits, convert_image_file, resolve_imag
 
 IMAGE_LIMITS = ImageLimits(formats=("PNG", "JPEG", "WebP"))
 EMPTY_TEXT = "[no text]"
-"""Stands in for a message without a word: Gemini refuses one that is empty."""
+"""Replaces an empty message, which Gemini refuses."""
 
 
 def build_text_part(text: str) -> dict[str, object]:
@@ -40,12 +40,12 @@ def _build_part(part: Part) -> dict[str, object]:
 def _build_file_part(file: InlineFile) -> dict[str, object]:
     if file.is_pdf:
         return _build_inline_data(PDF, file.data)
-    heard = file.kind.startswith(("audio/", "video/")) and file.body
-    return _build_inline_data(file.kind, file.data) if heard else build_text_part(file.prompt_text)
+    is_media = file.kind.startswith(("audio/", "video/")) and file.body
+    return _build_inline_data(file.kind, file.data) if is_media else build_text_part(file.prompt_text)
 
 
 def _build_url_part(url: str, name: str, default_type: str) -> dict[str, object]:
-    """What is elsewhere, or an image that comes along."""
+    """Return a part for an address: inline data for a `data:` URL, else a reference with a guessed type."""
     head, inline, data = url.partition(";base64,")
     if inline and head.startswith("data:"):
         return _build_inline_data(head.removeprefix("data:"), data)

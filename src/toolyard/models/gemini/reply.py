@@ -1,4 +1,4 @@
-"""The chunks of one generateContent reply → the events of one turn. It knows what they say, not how they travel."""
+"""Reads the chunks of one generateContent reply into the events of one turn. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -48,7 +48,7 @@ _MALFORMED = "MALFORMED_FUNCTION_CALL"
 
 @dataclass(slots=True)
 class _TextRun:
-    """Text, or thoughts, that came in a row."""
+    """Consecutive pieces of text, or of thoughts."""
 
     thought: bool
     pieces: list[str] = field(default_factory=list[str])
@@ -57,7 +57,7 @@ class _TextRun:
 
 @dataclass(slots=True)
 class _HostedRun:
-    """What Google ran itself."""
+    """A call that Google ran itself, and its result."""
 
     call_part: GeminiPart
     result_part: GeminiPart | None = None
@@ -65,7 +65,7 @@ class _HostedRun:
 
 @dataclass(slots=True)
 class _ToolRequest:
-    """A call that is ours to run. It comes whole, in one piece."""
+    """A call for Toolyard to run. It arrives whole, in one part."""
 
     tool: str
     provider_id: str
@@ -74,17 +74,17 @@ class _ToolRequest:
 
 
 class GeminiReply:
-    """What the model has said so far in one turn."""
+    """The reply of one turn, as far as it has arrived."""
 
     __slots__ = (
         "_calls",
         "_counts",
         "_grounding",
         "_names",
+        "_open_run",
         "_order",
         "_provider",
         "_reasoning_bytes",
-        "_saying",
         "_sealed_by",
         "_text_bytes",
         "_turn",
@@ -94,14 +94,14 @@ class GeminiReply:
     )
 
     def __init__(self, turn: int, provider: str, sealed_by: str, names: list[str]) -> None:
-        """`names` are the tools on offer; `sealed_by` is who can read what must be sent back."""
+        """`names` are the tools on offer; `sealed_by` is the provider and model that signatures go back to."""
         self._turn = turn
         self._provider = provider
         self._sealed_by = sealed_by
         self._names = names
         self._order: list[_TextRun | _HostedRun] = []
-        self._saying: _TextRun | None = None
-        """The last of them, if it can go on."""
+        self._open_run: _TextRun | None = None
+        """The last run of `_order`, if further text may join it."""
         self._calls: list[_ToolRequest] = []
         self._text_bytes = 0
         self._reasoning_bytes = 0
@@ -132,7 +132,7 @@ class GeminiReply:
             raise build_failure(f"the answer is no generated content: {parse_error_body(body)[0]}", "model_error")
 
     def add(self, chunk: GeminiChunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
-        """Take a chunk in; the events that it makes are appended to `events`."""
+        """Read a chunk and append its deltas to `events`."""
         if chunk.error:
             words, details = parse_error(chunk.error)
             raise build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details)
@@ -165,21 +165,22 @@ class GeminiReply:
                 self._add_refusal(self.finish_reason, self.finish_message, events)
 
     def _add_refusal(self, reason: str, message: str | None, events: list[ModelDelta]) -> None:
-        """What was stopped before its first word is still an answer: one that says why there is none."""
+        """Add a text that says why the provider refused, so that a reply without a word is still an answer."""
         self._add_text(f"{REFUSAL_TEXT} ({reason}: {message})" if message else f"{REFUSAL_TEXT} ({reason})", events)
 
     def _add_text(
         self, text: str, events: list[ModelDelta], thought: bool = False, signature: str | None = None
     ) -> None:
-        said = self._saying
-        if said is None or said.thought is not thought:
-            said = self._saying = _TextRun(thought)
-            self._order.append(said)
+        run = self._open_run
+        if run is None or run.thought is not thought:
+            run = self._open_run = _TextRun(thought)
+            self._order.append(run)
+        # A signature may arrive after the text that it signs, in a part with an empty text.
         if signature:
-            said.signature = signature
+            run.signature = signature
         if not text:
             return
-        said.pieces.append(text)
+        run.pieces.append(text)
         size = len(text) if text.isascii() else len(text.encode())
         if thought:
             events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=text))
@@ -200,34 +201,35 @@ class GeminiReply:
     def _add_hosted_part(self, part: GeminiPart) -> None:
         if part.executable_code is not None or part.tool_call is not None:
             self._order.append(_HostedRun(part))
-            self._saying = None
+            self._open_run = None
         elif part.code_execution_result is not None or part.tool_response is not None:
-            waiting = [one for one in self._order if isinstance(one, _HostedRun) and one.result_part is None]
-            if waiting:
-                _find_matching_run(part, waiting).result_part = part
+            unanswered = [run for run in self._order if isinstance(run, _HostedRun) and run.result_part is None]
+            if unanswered:
+                _find_matching_run(part, unanswered).result_part = part
 
     def build_turn(self, clock: Clock) -> TurnEnded:
-        """The whole turn, once the provider has said that it is over."""
+        """Return the whole turn, once the reply is complete."""
         if self.finish_reason in _INTERRUPTED:
-            said = f"the provider broke the reply off ({self.finish_reason})"
-            words = f"{said}: {self.finish_message}" if self.finish_message else said
-            raise build_failure(words, "model_error", finish_reason=self.finish_reason)
+            reason = f"the provider broke the reply off ({self.finish_reason})"
+            message = f"{reason}: {self.finish_message}" if self.finish_message else reason
+            raise build_failure(message, "model_error", finish_reason=self.finish_reason)
         at = clock.now()
         items = self._build_items(clock, at)
+        # Google drops a call that it cannot parse. An unreadable call in its place lets the model see what was wrong.
         if self.finish_reason == _MALFORMED:
             why = f"the provider could not read the call that the model wrote: {self.finish_message}"
             self._calls.append(_ToolRequest("", "", Arguments({}, why[:300]), ""))
-        calls = [self._build_call(one, clock, at) for one in self._calls]
+        calls = [self._build_call(request, clock, at) for request in self._calls]
         finish = "calls" if calls else self._map_finish()
         return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
 
     def _build_items(self, clock: Clock, at: float) -> list[Item]:
         items: list[Item] = []
-        for one in self._order:
-            if isinstance(one, _HostedRun):
-                items += build_hosted_call(one.call_part, one.result_part, self._provider, self._sealed_by, clock, at)
-            elif text := "".join(one.pieces):
-                items.append(self._build_text(one, text, clock, at))
+        for run in self._order:
+            if isinstance(run, _HostedRun):
+                items += build_hosted_call(run.call_part, run.result_part, self._provider, self._sealed_by, clock, at)
+            elif text := "".join(run.pieces):
+                items.append(self._build_text(run, text, clock, at))
         grounding = self._grounding
         if grounding is None:
             return items
@@ -240,20 +242,20 @@ class GeminiReply:
         first = next((n for n, item in enumerate(items) if not isinstance(item, Reasoning)), len(items))
         return [*items[:first], *build_search_call(grounding, self._provider, clock, at), *items[first:]]
 
-    def _build_text(self, said: _TextRun, text: str, clock: Clock, at: float) -> Item:
-        if said.thought:
+    def _build_text(self, run: _TextRun, text: str, clock: Clock, at: float) -> Item:
+        if run.thought:
             return Reasoning(id=clock.new_id("reasoning"), at=at, text=text, provider=self._provider)
-        return ModelText(id=clock.new_id("text"), at=at, text=text, seal=self._build_seal(said.signature))
+        return ModelText(id=clock.new_id("text"), at=at, text=text, seal=self._build_seal(run.signature))
 
-    def _build_call(self, asked: _ToolRequest, clock: Clock, at: float) -> Call:
+    def _build_call(self, request: _ToolRequest, clock: Clock, at: float) -> Call:
         return Call(
             id=clock.new_id("call"),
             at=at,
-            tool=asked.tool,
-            arguments=asked.arguments.value,
-            provider_id=asked.provider_id,
-            unreadable=asked.arguments.unreadable,
-            seal=self._build_seal(asked.signature),
+            tool=request.tool,
+            arguments=request.arguments.value,
+            provider_id=request.provider_id,
+            unreadable=request.arguments.unreadable,
+            seal=self._build_seal(request.signature),
         )
 
     def _build_seal(self, signature: str) -> Seal | None:
@@ -265,20 +267,20 @@ class GeminiReply:
         return "length" if self.finish_reason == "MAX_TOKENS" else "stop"
 
 
-def _find_matching_run(part: GeminiPart, waiting: list[_HostedRun]) -> _HostedRun:
-    """What a result is the result of: by id where there is one, else the last that has none."""
-    told = part.tool_response or part.code_execution_result
-    wanted = told.id if told else None
-    for one in waiting:
-        asked = one.call_part.tool_call or one.call_part.executable_code
-        if wanted and asked and asked.id == wanted:
-            return one
-    return waiting[-1]
+def _find_matching_run(part: GeminiPart, unanswered: list[_HostedRun]) -> _HostedRun:
+    """Return the call that a result part belongs to: by id where there is one, else the last without a result."""
+    result = part.tool_response or part.code_execution_result
+    result_id = result.id if result else None
+    for run in unanswered:
+        call = run.call_part.tool_call or run.call_part.executable_code
+        if result_id and call and call.id == result_id:
+            return run
+    return unanswered[-1]
 
 
-def _build_usage(written: Raw) -> Usage:
+def _build_usage(encoded: Raw) -> Usage:
     try:
-        counts = decode_usage(written) if written else None
+        counts = decode_usage(encoded) if encoded else None
     except ValidationError:
         counts = None
     if counts is None:

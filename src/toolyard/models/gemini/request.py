@@ -1,8 +1,8 @@
-"""One turn's request → the bytes of a generateContent body. Pure but for the memo, which keeps what is encoded.
+"""Encodes one turn's request as a generateContent body. Pure but for the memo, which caches encoded items.
 
-Whatever the history, the body is one that a strict provider takes: the user begins, roles alternate, each call is
-answered in the very next content, no part is empty, and each step's first call carries a signature. The contents come
-last but for what may change from turn to turn, so each body begins with the bytes of the one before.
+The body is valid for a strict provider with any history: the user begins, roles alternate, each call is answered in the
+next content, no part is empty, and the first call of each step carries a signature. Only what may change from turn to
+turn follows the contents, so a body begins with the bytes of the one before.
 """
 
 import functools
@@ -27,11 +27,11 @@ from toolyard.models.unicode import encode_json
 
 CACHE_KEY = "gemini"
 SKIP_SIGNATURE = "skip_thought_signature_validator"
-"""Google's own word for a call that none of its models wrote, or that it gave no signature for."""
+"""Google's value for the signature of a call that another provider's model made or that came without one."""
 HISTORY_OMITTED = "[what was said before is left out]"
-"""Begins a history that the model would begin."""
+"""The first user content of a history that the model would begin, which Gemini refuses."""
 CONTINUE_TEXT = "[go on]"
-"""Ends one that the model would end."""
+"""The last user content of a history that the model would end, which Gemini refuses."""
 _SUPPORTS_THINKING = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)(?!.*(?:image|tts|live|audio|embedding))")
 _SUPPORTS_RESULT_IMAGES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _USES_BUDGETS = re.compile(r"gemini-2\.5")
@@ -41,7 +41,7 @@ RoleParts = tuple[str, Sequence[object]]
 
 
 class _GeminiTools(Struct, frozen=True):
-    """An offer in this wire's words."""
+    """The tools of an offer, encoded for this wire."""
 
     encoded: bytes
     functions: frozenset[str]
@@ -51,13 +51,14 @@ class _GeminiTools(Struct, frozen=True):
 def to_wire(
     request: ModelRequest, model: str = "", provider: str = "gemini", options: Options = DEFAULT_OPTIONS
 ) -> bytes:
-    """The body. `model` is the name on the wire, if it is not the request's own."""
+    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
     name = model or request.model
+    # Thought signatures are valid only for the model that made them, so the model is part of the seal and of the key.
     sealed_by = f"{provider}:{name}"
-    known = get_encode_cache(request, f"{CACHE_KEY}:{sealed_by}")
-    known.set_system(request.system, _encode_system)
-    open_end, role = known.extend(request.history.items_from(known.count), partial(_encode_group, sealed_by))
-    rest = (
+    cache = get_encode_cache(request, f"{CACHE_KEY}:{sealed_by}")
+    cache.set_system(request.system, _encode_system)
+    open_end, role = cache.extend(request.history.items_from(cache.count), partial(_encode_group, sealed_by))
+    last_content = (
         b""
         if role == "user"
         else _join_contents([("user", [build_text_part(CONTINUE_TEXT if role else HISTORY_OMITTED)])], role)[0]
@@ -66,13 +67,13 @@ def to_wire(
     return b"".join(
         (
             b"{",
-            known.system,
+            cache.system,
             tools.encoded and b'"tools":' + tools.encoded + b",",
             _encode_generation_config(options, name),
             b'"contents":[',
-            known.joined,
+            cache.joined,
             open_end,
-            rest,
+            last_content,
             b"]}]",
             tools.encoded and _encode_tool_config(request.tool_choice, tools),
             b"}",
@@ -82,18 +83,18 @@ def to_wire(
 
 @functools.lru_cache(maxsize=64)
 def _encode_generation_config(options: Options, model: str) -> bytes:
-    given: dict[str, object] = {}
+    config: dict[str, object] = {}
     if _SUPPORTS_THINKING.search(model):
-        given["thinkingConfig"] = {"includeThoughts": True, **_build_thinking_config(options, model)}
+        config["thinkingConfig"] = {"includeThoughts": True, **_build_thinking_config(options, model)}
     if options.max_tokens:
-        given["maxOutputTokens"] = options.max_tokens
+        config["maxOutputTokens"] = options.max_tokens
     if options.temperature is not None:
-        given["temperature"] = options.temperature
-    return b'"generationConfig":' + encode_json(given) + b"," if given else b""
+        config["temperature"] = options.temperature
+    return b'"generationConfig":' + encode_json(config) + b"," if config else b""
 
 
 def _build_thinking_config(options: Options, model: str) -> dict[str, object]:
-    """From its third generation on a model knows efforts; before, only tokens."""
+    """Return how much to think: Gemini 3 and later take efforts, Gemini 2.5 only a number of tokens."""
     if isinstance(options.thinking, str) and options.effort and not _USES_BUDGETS.search(model):
         return {"thinkingLevel": options.effort.upper()}
     return {"thinkingBudget": options.budget} if options.budget else {}
@@ -111,16 +112,19 @@ def _encode_group(sealed_by: str, group: Sequence[Item], role: str, last: bool) 
 
 
 def _join_contents(contents: Iterable[RoleParts], role: str) -> tuple[bytes, str]:
-    """Contents after one of this role. The last one stays open: what the same role says next belongs to it."""
-    written: list[bytes] = []
+    """Return the bytes that add contents after an open one of this role, and the role of the new open content.
+
+    The last content stays open (without its closing brackets): roles must alternate, so parts of the same role join it.
+    """
+    pieces: list[bytes] = []
     for next_role, parts in contents:
         if next_role != role:
-            written.append(b'%s{"role":"%s","parts":[' % (b"]}," if role else b"", next_role.encode()))
+            pieces.append(b'%s{"role":"%s","parts":[' % (b"]}," if role else b"", next_role.encode()))
             role = next_role
         else:
-            written.append(b",")
-        written.append(encode_json(parts)[1:-1])
-    return b"".join(written), role
+            pieces.append(b",")
+        pieces.append(encode_json(parts)[1:-1])
+    return b"".join(pieces), role
 
 
 def _build_contents(group: Sequence[Item], sealed_by: str) -> list[RoleParts]:
@@ -130,21 +134,21 @@ def _build_contents(group: Sequence[Item], sealed_by: str) -> list[RoleParts]:
     if isinstance(first, UserMessage):
         return [("user", build_parts(first))]
     results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
-    said: list[object] = []
+    spoken: list[object] = []
     answers: list[object] = []
     for item in group:
         if isinstance(item, ModelText) and item.text:
-            said.append(_add_signature({"text": item.text}, _find_signature(item, sealed_by)))
+            spoken.append(_add_signature({"text": item.text}, _find_signature(item, sealed_by)))
         elif isinstance(item, Call) and item.ran_at and item.ran_at == sealed_by.partition(":")[0]:
-            said += _build_hosted_parts(item, results.get(item.id), sealed_by)
+            spoken += _build_hosted_parts(item, results.get(item.id), sealed_by)
         elif isinstance(item, Call):
-            said.append(_build_call(item, sealed_by, first=not answers))
+            spoken.append(_build_call(item, sealed_by, first=not answers))
             answers.append(
                 _build_function_response(
-                    item, results.get(item.id), looks=bool(_SUPPORTS_RESULT_IMAGES.search(sealed_by))
+                    item, results.get(item.id), sees_images=bool(_SUPPORTS_RESULT_IMAGES.search(sealed_by))
                 )
             )
-    return [(role, parts) for role, parts in (("model", said), ("user", answers)) if parts]
+    return [(role, parts) for role, parts in (("model", spoken), ("user", answers)) if parts]
 
 
 def _find_signature(item: ModelText | Call, sealed_by: str) -> str | None:
@@ -157,46 +161,57 @@ def _add_signature(part: dict[str, object], signature: str | None) -> dict[str, 
 
 def _build_call(call: Call, sealed_by: str, *, first: bool) -> dict[str, object]:
     name = to_provider_name(call.tool, GEMINI_ALPHABET)
+    # Gemini refuses a step whose first call has no signature; calls after the first of a step need none.
     part: dict[str, object] = {"functionCall": {"id": call.id, "name": name, "args": call.arguments}}
     return _add_signature(part, _find_signature(call, sealed_by) or (SKIP_SIGNATURE if first else None))
 
 
-def _build_function_response(call: Call, result: Result | None, *, looks: bool) -> dict[str, object]:
-    told = {"error": NO_RESULT} if result is None else {"output" if result.outcome == "ok" else "error": result.content}
-    answer: dict[str, object] = {"id": call.id, "name": to_provider_name(call.tool, GEMINI_ALPHABET), "response": told}
-    if looks and (shown := list_images(result, IMAGE_LIMITS)):
-        answer["parts"] = [{"inlineData": {"mimeType": image.kind, "data": image.data}} for image in shown]
+def _build_function_response(call: Call, result: Result | None, *, sees_images: bool) -> dict[str, object]:
+    response = (
+        {"error": NO_RESULT} if result is None else {"output" if result.outcome == "ok" else "error": result.content}
+    )
+    answer: dict[str, object] = {
+        "id": call.id,
+        "name": to_provider_name(call.tool, GEMINI_ALPHABET),
+        "response": response,
+    }
+    if sees_images and (images := list_images(result, IMAGE_LIMITS)):
+        answer["parts"] = [{"inlineData": {"mimeType": image.kind, "data": image.data}} for image in images]
     return {"functionResponse": answer}
 
 
 def _build_hosted_parts(call: Call, result: Result | None, sealed_by: str) -> list[object]:
-    """What Google ran goes back as it came, call and result together; what was only told of it does not."""
-    asked = unseal_part(call, sealed_by)
-    answered = unseal_part(result, sealed_by) if result else None
-    return [asked, answered] if asked and answered else []
+    """Return a call that Google ran and its result as they arrived; nothing if either cannot go back: both must."""
+    call_part = unseal_part(call, sealed_by)
+    result_part = unseal_part(result, sealed_by) if result else None
+    return [call_part, result_part] if call_part and result_part else []
 
 
 def _encode_tools(offer: Offer, model: str) -> _GeminiTools:
-    """The tools as JSON, once for each offer and model; empty if there are none."""
-    kept_for = _tools.setdefault(offer, {})
-    known = kept_for.get(model)
-    if known is None:
+    """Return the tools as JSON, encoded once for each offer and model; empty if there are none."""
+    by_model = _tools.setdefault(offer, {})
+    tools = by_model.get(model)
+    if tools is None:
         functions = [_build_function(tool) for tool in offer.tools if tool.venue != "provider"]
         native = build_native_tools(offer.tools, model)
-        shown = [*([{"functionDeclarations": functions}] if functions else []), *native]
-        known = kept_for[model] = _GeminiTools(
-            encode_json(shown) if shown else b"",
+        definitions = [*([{"functionDeclarations": functions}] if functions else []), *native]
+        tools = by_model[model] = _GeminiTools(
+            encode_json(definitions) if definitions else b"",
             frozenset(tool.name for tool in offer.tools if tool.venue != "provider"),
             bool(native),
         )
-    return known
+    return tools
 
 
 def _build_function(tool: Tool) -> dict[str, object]:
     shape = convert(tool.parameters, "gemini")
-    any_at_all = shape.get("properties") or "additionalProperties" in shape
-    takes = {"parametersJsonSchema": shape} if any_at_all else {}
-    return {"name": to_provider_name(tool.name, GEMINI_ALPHABET), "description": tool.description or tool.name, **takes}
+    has_parameters = shape.get("properties") or "additionalProperties" in shape
+    parameters = {"parametersJsonSchema": shape} if has_parameters else {}
+    return {
+        "name": to_provider_name(tool.name, GEMINI_ALPHABET),
+        "description": tool.description or tool.name,
+        **parameters,
+    }
 
 
 def _encode_tool_config(choice: str, tools: _GeminiTools) -> bytes:

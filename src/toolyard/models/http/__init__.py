@@ -1,1 +1,1 @@
-"""HTTP for models: connections, streamed replies, retries before the first byte, and errors of providers."""
+"""HTTP for models: connections, streamed replies, retries before the first byte, and providers' errors."""

@@ -1,6 +1,6 @@
-"""Requests of a wire to its provider: deadlines, retries before the first byte, and what went wrong as a Problem.
+"""HTTP requests from a wire to its provider: deadlines, retries before the first byte, and failures as a Problem.
 
-It does not know what is sent nor what the answer means, and it never lets a secret into a problem.
+The bodies are opaque here: `reader` and the wires read the answers, and `wire_client` masks secrets in problems.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from toolyard.models.http.problems import WireFailure, build_failure, classify_s
 
 MAX_ERROR_BYTES = 65_536
 DRAIN_S = 0.25
-"""How long the end of an answer that is complete is waited for, so that its connection can be used again."""
+"""How long to wait for the end of a body whose reply is complete, so that its connection can be used again."""
 LARGE_BODY_BYTES = 65_536
-"""A larger body is not copied behind its head: that costs more than one more write."""
+"""A larger body is written separately from its head: copying it would cost more than a second write."""
 KEEP_ALIVE_S = 30.0
 MAX_IDLE_CONNECTIONS = 100
-"""Connections that are kept for the next requests."""
+"""Idle connections that one client keeps for later requests."""
 MAX_FAIL_FAST_WAIT_S = 1.0
-"""As long as a provider may ask to wait where another one can answer."""
+"""The longest `Retry-After` that is honoured where another model can answer instead."""
 FAIL_FAST_FIRST_BYTE_S = 20.0
-"""As long as the first byte is waited for there."""
+"""The first-byte deadline where another model can answer instead."""
 PERMANENT_CODES = ("insufficient_quota",)
-"""Codes of a 429 that no waiting helps."""
+"""Error codes of a 429 that waiting cannot help: OpenAI answers 429 also when an account has no credit left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,23 +46,23 @@ class Retry:
     first_wait_s: float = 0.5
     max_wait_s: float = 8.0
     max_retry_after_s: float = 60.0
-    """A provider that asks to wait longer is not waited for."""
+    """If a provider asks to wait longer, the request fails at once."""
     after_timeouts: bool = True
-    """What took its time is tried again, too."""
+    """Whether to retry also after a timeout: a connection that was not made in time, or a 408 or 504."""
 
     def to_fail_fast(self) -> "Retry":
-        """For a request that somebody else can answer: once more at most, and only if that is soon."""
-        attempts, asked = min(self.attempts, 2), min(self.max_retry_after_s, MAX_FAIL_FAST_WAIT_S)
-        return replace(self, attempts=attempts, max_retry_after_s=asked, after_timeouts=False)
+        """Return the policy for a request that another model can answer: one retry at most, and only a quick one."""
+        attempts, max_retry_after_s = min(self.attempts, 2), min(self.max_retry_after_s, MAX_FAIL_FAST_WAIT_S)
+        return replace(self, attempts=attempts, max_retry_after_s=max_retry_after_s, after_timeouts=False)
 
     def compute_wait_s(self, attempt: int, random: float) -> float:
-        """Twice as long each time, less up to a half so that many clients do not come back together."""
+        """Return the backoff: doubled with each attempt, less up to half of it so that clients do not retry in step."""
         return min(self.max_wait_s, self.first_wait_s * 2 ** (attempt - 1)) * (1 - random / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class _FailedAttempt:
-    """One attempt that came to nothing."""
+    """One attempt that failed."""
 
     problem: Problem
     retryable: bool = False
@@ -70,15 +70,15 @@ class _FailedAttempt:
 
 
 class _ConnectTimeout(Exception):
-    """Nobody answered the call in time."""
+    """The connection was not established in time."""
 
 
 class _CompressedResponse(ConnectionError):
-    """The answer cannot be read."""
+    """The answer is compressed although the request accepts only `identity`."""
 
 
 class HttpResponse:
-    """A body that has begun to arrive."""
+    """A successful answer whose body has begun to arrive. `first` holds its first bytes."""
 
     __slots__ = ("_connection", "_idle_s", "_loop", "_over", "first", "request_id")
 
@@ -91,18 +91,20 @@ class HttpResponse:
         self.request_id = _find_request_id(connection)
 
     async def read(self) -> bytes:
-        """The next bytes, empty at the end. Raises WireFailure."""
+        """Return the next bytes of the body, empty at its end. Raises WireFailure."""
         try:
             return await self._connection.read(self._loop.time() + self._idle_s)
         except TimeoutError:
-            said = f"nothing came for {self._idle_s:g} s in the middle of the reply (the idle deadline)"
-            raise build_failure(said, "timeout", deadline="idle") from None
+            message = f"nothing came for {self._idle_s:g} s in the middle of the reply (the idle deadline)"
+            raise build_failure(message, "timeout", deadline="idle") from None
         except OSError as error:
-            said = f"the connection broke off in the middle of the reply: {_describe_error(error)}"
-            raise build_failure(said, "unavailable") from error
+            message = f"the connection broke off in the middle of the reply: {_describe_error(error)}"
+            raise build_failure(message, "unavailable") from error
 
     async def drain(self) -> None:
-        """All that matters was read: keep the connection, if the very end of the answer comes at once."""
+        """Release the connection for reuse once the reply is complete, if the body ends within `DRAIN_S`."""
+        # A reply ends with an event such as `[DONE]`, before the last chunk of the HTTP body. A connection can only
+        # be used again after that chunk, so it is read here instead of hanging up.
         due = self._loop.time() + DRAIN_S
         with contextlib.suppress(TimeoutError, OSError):
             while await self._connection.read(due):
@@ -111,13 +113,13 @@ class HttpResponse:
         self._connection.release()
 
     def close(self) -> None:
-        """Hang up, unless it was read to its end."""
+        """Close the connection unless `drain` has released it."""
         if not self._over:
             self._connection.close()
 
 
 class HttpClient:
-    """Posts to one address."""
+    """Posts requests to one address over kept-alive connections."""
 
     def __init__(
         self,
@@ -130,8 +132,8 @@ class HttpClient:
         random: Callable[[], float],
     ) -> None:
         self._address = parse_endpoint(url)
-        same = {"Host": self._address.authority, **build_proxy_headers(self._address), **headers}
-        self._head = f"POST {self._address.target} HTTP/1.1\r\n{_encode_headers(same)}"
+        constant_headers = {"Host": self._address.authority, **build_proxy_headers(self._address), **headers}
+        self._head = f"POST {self._address.target} HTTP/1.1\r\n{_encode_headers(constant_headers)}"
         self._deadlines = deadlines
         self._retry = retry
         self._sleep = sleep
@@ -142,7 +144,11 @@ class HttpClient:
     async def post(
         self, body: bytes, headers: Mapping[str, str], now: Callable[[], float], *, fail_fast: bool = False
     ) -> HttpResponse:
-        """The answer once its body begins. Raises WireFailure when no attempt came to one."""
+        """Return the answer once its body begins. Raises WireFailure when every attempt failed.
+
+        Retries happen only here, before the first byte of a body: deltas that were already sent on cannot be taken
+        back, so a stream that breaks later ends the turn.
+        """
         retry = self._retry.to_fail_fast() if fail_fast else self._retry
         usual_s = self._deadlines.first_byte_s
         first_byte_s = min(usual_s, FAIL_FAST_FIRST_BYTE_S) if fail_fast else usual_s
@@ -163,19 +169,19 @@ class HttpClient:
             self._idle.pop().close()
 
     def _next_wait_s(self, refusal: _FailedAttempt, attempt: int, retry: Retry) -> float | None:
-        """How long to wait before the next attempt; None if there is none."""
+        """Return the wait until the next attempt; None if there is none. Raises WireFailure if it would be too long."""
         over = attempt >= retry.attempts or (refusal.problem.error_type == "timeout" and not retry.after_timeouts)
         if over or not refusal.retryable:
             return None
-        asked = refusal.retry_after_s
-        if asked is None:
+        retry_after_s = refusal.retry_after_s
+        if retry_after_s is None:
             return retry.compute_wait_s(attempt, self._random())
-        if asked > retry.max_retry_after_s:
-            said = f"; it asks to wait {asked:g} s, and at most {retry.max_retry_after_s:g} s are waited"
+        if retry_after_s > retry.max_retry_after_s:
+            reason = f"; it asks to wait {retry_after_s:g} s, and at most {retry.max_retry_after_s:g} s are waited"
             problem = refusal.problem
-            details = {**problem.details, "retry_after_s": asked, "attempts": attempt}
-            raise WireFailure(Problem(error=problem.error + said, error_type=problem.error_type, details=details))
-        return asked
+            details = {**problem.details, "retry_after_s": retry_after_s, "attempts": attempt}
+            raise WireFailure(Problem(error=problem.error + reason, error_type=problem.error_type, details=details))
+        return retry_after_s
 
     async def _attempt(
         self, body: bytes, headers: Mapping[str, str], now: Callable[[], float], first_byte_s: float
@@ -201,19 +207,23 @@ class HttpClient:
                 f"no connection within {self._deadlines.connect_s:g} s", "connect", retryable=True
             )
         except TimeoutError:
+            # Not retried: the provider has taken the request and may be working on it; a retry would start over.
             return self._build_timeout(f"no answer within {first_byte_s:g} s", "first_byte", retryable=False)
         except OSError as error:
             problem = Problem(
                 error=f"the provider cannot be reached: {_describe_error(error)}", error_type="unavailable"
             )
+            # A server may close an idle connection just as the next request goes out over it. No answer began, so the
+            # provider is not at fault and the request goes out again without a wait.
             stale = connection is not None and connection.used and not connection.headers
             return _FailedAttempt(problem, retryable=_is_retryable(error), retry_after_s=0.0 if stale else None)
         finally:
+            # Without an answer, also when cancelled, request and answer may be anywhere: never reuse such a connection.
             if connection is not None and answer is None:
                 connection.close()
 
     def _take_idle(self, now: float) -> HttpConnection | None:
-        """The connection that was used last, if any is still good."""
+        """Return the idle connection that was used last, if any is still open and fresh enough."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.closed and now - connection.idle_since < KEEP_ALIVE_S:
@@ -244,30 +254,30 @@ async def _read_error(connection: HttpConnection, due: float, now: float) -> _Fa
     with contextlib.suppress(ConnectionError):
         while len(body) < MAX_ERROR_BYTES and (packet := await connection.read(due)):
             body += packet
-    words, given = parse_error_body(bytes(body[:MAX_ERROR_BYTES]))
+    words, codes = parse_error_body(bytes(body[:MAX_ERROR_BYTES]))
     status = connection.status
     if location := connection.headers.get("location"):
         words = f"it redirects to {location}; set the base URL to where it is now. {words}"
-    details: dict[str, object] = {**given, "status": status}
+    details: dict[str, object] = {**codes, "status": status}
     if request_id := _find_request_id(connection):
         details["request_id"] = request_id
     problem = Problem(
         error=f"the provider answered {status} {connection.reason}: {words}{suggest_fix(words)}",
-        error_type=classify_status(status, f"{words} {given}"),
+        error_type=classify_status(status, f"{words} {codes}"),
         details=details,
     )
-    passing = (status in (408, 429) or status >= 500) and given.get("code") not in PERMANENT_CODES
-    return _FailedAttempt(problem, passing, parse_retry_after(connection.headers, now))
+    retryable = (status in (408, 429) or status >= 500) and codes.get("code") not in PERMANENT_CODES
+    return _FailedAttempt(problem, retryable, parse_retry_after(connection.headers, now))
 
 
 def _require_uncompressed(connection: HttpConnection) -> None:
-    packed = connection.headers.get("content-encoding", "identity")
-    if packed != "identity":
-        raise _CompressedResponse(f"the answer is compressed ({packed}), which was not asked for")
+    encoding = connection.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise _CompressedResponse(f"the answer is compressed ({encoding}), which was not asked for")
 
 
 def _encode_headers(headers: Mapping[str, str]) -> str:
-    """Raises ValueError if a header would not stay one header."""
+    """Return the header lines. Raises ValueError for a value, such as one with a line break, that would add headers."""
     for name, value in headers.items():
         if not (name + value).isprintable():
             raise ValueError(f"the header {name!r} has characters that cannot be sent")
@@ -275,14 +285,14 @@ def _encode_headers(headers: Mapping[str, str]) -> str:
 
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """How long the provider asks to wait: in seconds, or until an HTTP date."""
-    said = headers.get("retry-after", "").strip()
+    """Return how many seconds the provider asks to wait. `Retry-After` holds seconds or an HTTP date."""
+    value = headers.get("retry-after", "").strip()
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(value))
     except ValueError:
         pass
     try:
-        return max(0.0, parsedate_to_datetime(said).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except (ValueError, OverflowError):
         return None
 

@@ -1,6 +1,6 @@
-"""From an address to a connection: plain or TLS, straight or through the proxy that the environment names.
+"""Opens connections to an address: plain or TLS, directly or through the proxy that the environment names.
 
-It does not know what is sent. The certificates are the system's; `SSL_CERT_FILE` names others, as everywhere.
+Certificates are the system's; `SSL_CERT_FILE` names others. `client` decides what is sent.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from toolyard.models.http.connection import HttpConnection
 
 @dataclass(frozen=True, slots=True)
 class HttpEndpoint:
-    """Where requests go: the host to reach, what to ask it for, and how to get there."""
+    """Where requests go: the host, the request target, and the proxy in between."""
 
     host: str
     port: int
     tls: bool
     target: str
-    """What the request line names."""
+    """The request target: a path, or a whole URL for a proxy that forwards plain HTTP."""
     authority: str
     proxy: SplitResult | None = None
 
 
 def parse_endpoint(url: str) -> HttpEndpoint:
-    """Raises Misconfigured if nobody can be reached there."""
+    """Return the endpoint of a URL. Raises Misconfigured if it is not an address for requests."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -52,7 +52,7 @@ def parse_endpoint(url: str) -> HttpEndpoint:
 
 
 async def connect(address: HttpEndpoint, on_idle: Callable[[HttpConnection], None], due: float) -> HttpConnection:
-    """A new connection. Raises OSError (a certificate that does not hold is one too)."""
+    """Return a new connection. Raises OSError, which includes `ssl.SSLError` for an invalid certificate."""
     loop = asyncio.get_running_loop()
     connection = HttpConnection(loop, on_idle)
     proxy = address.proxy
@@ -72,16 +72,16 @@ async def connect(address: HttpEndpoint, on_idle: Callable[[HttpConnection], Non
 
 
 def build_proxy_headers(address: HttpEndpoint) -> dict[str, str]:
-    """What a proxy wants to see on a request that it passes on in plain."""
+    """Return the credentials for a proxy that forwards plain HTTP; a TLS tunnel carries them in its CONNECT."""
     return {} if address.proxy is None or address.tls else _build_proxy_authorization(address.proxy)
 
 
 async def _open_tunnel(connection: HttpConnection, address: HttpEndpoint, context: ssl.SSLContext, due: float) -> None:
     assert address.proxy is not None
-    to = f"{address.host}:{address.port}"
-    headers = {"Host": to, **_build_proxy_authorization(address.proxy)}
+    target = f"{address.host}:{address.port}"
+    headers = {"Host": target, **_build_proxy_authorization(address.proxy)}
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    connection.send(f"CONNECT {to} HTTP/1.1\r\n{lines}\r\n".encode("ascii"))
+    connection.send(f"CONNECT {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii"))
     await connection.read_head(due)
     if connection.status != 200:
         raise ConnectionRefusedError(f"the proxy answers {connection.status} {connection.reason}")
@@ -90,7 +90,7 @@ async def _open_tunnel(connection: HttpConnection, address: HttpEndpoint, contex
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether it is this machine: no proxy stands in between, whatever the environment says."""
+    """Return whether the host is this machine, which is never reached through a proxy."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,10 +98,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _find_proxy(scheme: str, netloc: str) -> SplitResult | None:
-    found = getproxies().get(scheme)
-    if not found or proxy_bypass(netloc):
+    address = getproxies().get(scheme)
+    if not address or proxy_bypass(netloc):
         return None
-    proxy = urlsplit(found if "://" in found else f"http://{found}")
+    proxy = urlsplit(address if "://" in address else f"http://{address}")
     if proxy.scheme != "http" or not proxy.hostname:
         raise Misconfigured(f"the proxy {_strip_credentials(proxy)!r} cannot be used: write http://host:port")
     return proxy
@@ -115,11 +115,14 @@ def _build_proxy_authorization(proxy: SplitResult) -> dict[str, str]:
 
 
 def _strip_credentials(parts: SplitResult) -> str:
-    """The address without the name and the password that may stand in it."""
+    """Return the address without a user name and password, so that they do not appear in an error."""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 @functools.lru_cache(maxsize=4)
 def _load_certificates(cert_file: str) -> ssl.SSLContext:
-    """Read once: it takes tens of milliseconds. OpenSSL itself looks at what the environment names."""
+    """Return the TLS context, loaded once for each `SSL_CERT_FILE`: loading takes tens of milliseconds.
+
+    `cert_file` is only the cache key; OpenSSL reads the environment variable itself.
+    """
     return ssl.create_default_context()

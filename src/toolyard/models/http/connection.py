@@ -1,6 +1,6 @@
-"""One HTTP/1.1 connection: a request goes out whole, its answer comes back in pieces, then the next one may go.
+"""One HTTP/1.1 connection: a request goes out whole, its answer arrives in pieces, then the next request may follow.
 
-It does not know whom it is connected to, how that came about (`_dialing`), nor what is said on it (`_http`).
+`connect` opens connections; `client` decides what is sent over them, and when.
 """
 
 import asyncio
@@ -12,25 +12,25 @@ import httptools
 MAX_HEAD_BYTES = 65_536
 READ_BYTES = 65_536
 MAX_WAITING_BYTES = 262_144
-"""Of an answer that nobody reads: beyond it the other side has to wait."""
+"""Unread bytes of a body beyond which reading from the socket pauses."""
 
 
 class HttpProtocolError(ConnectionError):
-    """The other side says something that is not HTTP, or more of it than is taken."""
+    """The other side sent something that is not HTTP/1.1, or more than was asked for."""
 
 
 _buffer = memoryview(bytearray(READ_BYTES))
-"""What is read goes through here and is parsed at once, whichever connection it is from: one buffer serves them all."""
+"""The read buffer of all connections. httptools copies what it parses, and each read is parsed before the next one."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, on_idle: Callable[["HttpConnection"], None]) -> None:
-        """`to_idle` is told when an answer was taken to its end and the connection can be used again."""
+        """`on_idle` is called when an answer was read to its end and the connection can be used again."""
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
         self.used = False
-        """Whether an answer came over it before this one."""
+        """Whether an earlier answer came over this connection."""
         self.idle_since = 0.0
         self._loop = loop
         self._on_idle = on_idle
@@ -53,11 +53,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._lost is None and self._transport is not None and not self._transport.get_write_buffer_size()
 
     def send(self, *request: bytes) -> None:
-        """Begin the exchange. Raises ConnectionError if the other side hung up meanwhile."""
+        """Send a request. Raises ConnectionError if the other side closed the connection meanwhile."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionResetError("it is not connected")
         self.headers = {}
-        self.used = self._complete
+        self.used = self._complete  # still that of the previous answer
         self._parser = httptools.HttpResponseParser(self)
         self._head_bytes = 0
         self._head_came = self._complete = self._keep_alive = False
@@ -70,7 +70,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             await self._wait_for_data(due)
 
     async def read(self, due: float) -> bytes:
-        """The next bytes of the body, empty at its end. Raises like `head`."""
+        """Return the next bytes of the body, empty at its end. Raises as `read_head` does."""
         while not self._pieces:
             if self._complete:
                 return b""
@@ -83,7 +83,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release(self) -> None:
-        """The exchange is over: the next one may go over this connection, if both sides said all of this one."""
+        """End the exchange: offer the connection for reuse if request and answer are complete, else close it."""
         if self._complete and self._keep_alive and not self._pieces and self._sent_all:
             self.idle_since = self._loop.time()
             self._on_idle(self)
@@ -100,14 +100,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def start_tls(self, start: Callable[[asyncio.Transport], Awaitable[asyncio.Transport | None]]) -> None:
-        """Go on over the transport that `start` makes of the plain one."""
+        """Replace the transport by the TLS transport that `start` returns for it."""
         assert self._transport is not None
         self._transport = await start(self._transport)
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass of it
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports are not subclasses of it
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _buffer
@@ -115,7 +115,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         parser = self._parser
         if parser is None or self._complete:
-            self.close()  # nobody asked
+            self.close()  # bytes without a request: the connection cannot be trusted any more
             return
         if not self._head_came:
             self._head_bytes += nbytes
@@ -131,17 +131,19 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # A body with neither a length nor chunks ends where the connection ends: only then is a clean close the end
+        # of the answer and not a cut.
         if self._head_came and not self._complete and exc is None and self._ends_with_connection():
             self._complete = True
         if self._lost is None:
             self._lost = exc or ConnectionResetError("the other side hung up")
         self._wake()
 
-    # What httptools calls.
+    # Called by httptools.
 
     def on_message_begin(self) -> None:
         if self._complete:
-            raise HttpProtocolError("the other side says more than it was asked")
+            raise HttpProtocolError("the other side sends more than it was asked for")
 
     def on_status(self, status: bytes) -> None:
         self.reason = status.decode("latin-1")
@@ -155,7 +157,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.status >= 200:
             self._head_came = True
         else:
-            self.headers = {}  # only a sign of life; the answer follows
+            self.headers = {}  # 1xx: an interim answer, the real one follows
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
@@ -166,10 +168,14 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._complete = True
             self._keep_alive = self._parser.should_keep_alive()
 
-    # The rest is between these.
+    # Waiting and deadlines.
 
     async def _wait_for_data(self, due: float) -> None:
-        """Wait until something arrives. One timer serves all waits, moved on when it fires: most never do."""
+        """Wait until bytes arrive or the connection ends. Raises TimeoutError at `due`.
+
+        A stream waits thousands of times, each time with a later deadline. One timer serves all waits: it is only set
+        earlier here, and when it fires before the current deadline it is set again.
+        """
         if self._lost is not None:
             raise self._lost
         self._due = due

@@ -1,6 +1,7 @@
-"""What went wrong at a provider, in its own words, as a Problem. It does not know which wire it was.
+"""Reads providers' errors into Problems, for every wire.
 
-Providers wrap errors in many ways; whatever can be read is told, and secrets are masked in all of it.
+Providers wrap errors in many shapes: the message is taken from whichever is recognised, else the body is shown as it
+is. Secrets are masked in all of it.
 """
 
 import re
@@ -12,17 +13,15 @@ from msgspec import Struct
 from toolyard.core.items import Problem
 
 MAX_SHOWN_CHARACTERS = 400
-"""Characters of an error that are told; an answer may be a whole page."""
+"""Characters of an error that are shown; an answer may be a whole page."""
 MIN_SECRET_LENGTH = 4
-"""A shorter one is a placeholder, and masking it would blot out ordinary words."""
-
-
+"""A shorter secret is a placeholder, and masking it would hide ordinary words."""
 REFUSAL_TEXT = "The provider refused to answer this request."
-"""What is said for a model that was stopped before its first word."""
+"""The text of an answer that the provider blocked before its first word."""
 
 
 class WireFailure(Exception):
-    """A turn cannot go on. It stays inside a wire, which turns it into a TurnFailed."""
+    """The turn failed. Raised inside a wire only, which turns it into a TurnFailed."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.error)
@@ -34,7 +33,7 @@ class _Metadata(Struct):
 
 
 class _ErrorBody(Struct):
-    """The fields that any of the shapes puts its words in."""
+    """The fields of all known shapes that may hold the message."""
 
     error: object = None
     message: object = None
@@ -49,7 +48,7 @@ def build_failure(error: str, error_type: str, **details: object) -> WireFailure
 
 
 def parse_error_body(body: bytes) -> tuple[str, dict[str, object]]:
-    """What an error body says, and the type and code that it names."""
+    """Return the message of an error body, and the type and code that it names."""
     try:
         return parse_error(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -57,7 +56,7 @@ def parse_error_body(body: bytes) -> tuple[str, dict[str, object]]:
 
 
 def parse_error(value: object) -> tuple[str, dict[str, object]]:
-    """The same for a body that is decoded already."""
+    """Return the same for a decoded body."""
     if isinstance(value, list) and len(value) == 1:  # pyright: ignore[reportUnknownArgumentType]
         return parse_error(value[0])  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, str):
@@ -68,18 +67,18 @@ def parse_error(value: object) -> tuple[str, dict[str, object]]:
         return msgspec.json.encode(value).decode(), {}
     if body.error is not None and not isinstance(body.error, bool):
         return parse_error(body.error)
-    said = body.message if body.message is not None else body.detail
-    if said is None:
+    message = body.message if body.message is not None else body.detail
+    if message is None:
         return msgspec.json.encode(value).decode(), {}
-    words = said if isinstance(said, str) else msgspec.json.encode(said).decode()
-    given = {"type": body.type, "code": body.code}
+    words = message if isinstance(message, str) else msgspec.json.encode(message).decode()
+    codes = {"type": body.type, "code": body.code}
     return words + _find_provider_message(body.metadata), {
-        name: item for name, item in given.items() if isinstance(item, str | int)
+        name: item for name, item in codes.items() if isinstance(item, str | int)
     }
 
 
 def _find_provider_message(metadata: object) -> str:
-    """OpenRouter says "Provider returned error" and keeps the provider's words in the metadata."""
+    """Return the message in the metadata: OpenRouter itself says only "Provider returned error"."""
     try:
         raw = msgspec.convert(metadata, _Metadata).raw
     except msgspec.ValidationError:
@@ -92,23 +91,21 @@ _TOO_LARGE = re.compile(
     r"|input token count .{0,40}exceeds|exceeds? the (?:available )?context|exceed context limit|request_too_large",
     re.IGNORECASE,
 )
-"""How providers say that a request is more than the model takes: there is no status for it."""
-
-
+"""How providers say that a request exceeds the context window; there is no status code for it."""
 _MAX_TOKENS_TOO_LARGE = re.compile(
     r"max_tokens: \d+ > \d+|maximum allowed number of output tokens|max_(?:completion_)?tokens is too large"
 )
 
 
 def suggest_fix(message: str) -> str:
-    """What to do about an error that is in the configuration; empty where nobody knows."""
+    """Return what to change in the configuration, as the end of a message; empty for any other error."""
     return (
         "; set a smaller max_tokens for this model in [model_options]" if _MAX_TOKENS_TOO_LARGE.search(message) else ""
     )
 
 
 def classify_status(status: int, message: str = "") -> str:
-    """`said` is what the provider says, with its codes."""
+    """Return the error type of a status. `message` is the provider's message with its codes."""
     if status in (400, 413, 422) and _TOO_LARGE.search(message):
         return "too_large"
     if status == 429:
@@ -119,30 +116,30 @@ def classify_status(status: int, message: str = "") -> str:
 
 
 def classify_stream_error(details: dict[str, object]) -> str:
-    """There is no status inside a stream: the code or the type must do."""
+    """Return the error type of an error inside a stream, which has no status, by its code or type."""
     code = details.get("code")
     if isinstance(code, int | str) and str(code).isdecimal():
         return classify_status(int(code))
-    said = f"{code} {details.get('type')}".lower()
-    if _TOO_LARGE.search(said):
+    codes = f"{code} {details.get('type')}".lower()
+    if _TOO_LARGE.search(codes):
         return "too_large"
-    if "rate_limit" in said or "throttl" in said:
+    if "rate_limit" in codes or "throttl" in codes:
         return "rate_limited"
-    if "timeout" in said:
+    if "timeout" in codes:
         return "timeout"
-    return "unavailable" if any(word in said for word in _UNAVAILABLE) else "model_error"
+    return "unavailable" if any(word in codes for word in _UNAVAILABLE) else "model_error"
 
 
 _UNAVAILABLE = ("server_error", "api_error", "overloaded", "unavailable", "internal")
 
 
 def mask_problem(problem: Problem, secrets: Iterable[str] = ()) -> Problem:
-    """The problem as it may be shown: short, and without a secret in it, whoever put it there."""
-    known = [secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH]
+    """Return the problem as it may be shown: short, and without secrets, which a provider may have repeated."""
+    maskable = [secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH]
     details = {
-        name: _mask(value, known) if isinstance(value, str) else value for name, value in problem.details.items()
+        name: _mask(value, maskable) if isinstance(value, str) else value for name, value in problem.details.items()
     }
-    return Problem(error=_mask(problem.error, known), error_type=problem.error_type, details=details)
+    return Problem(error=_mask(problem.error, maskable), error_type=problem.error_type, details=details)
 
 
 def _mask(text: str, secrets: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
-"""The bytes of a streamed answer → the events of one turn, whatever packets they come in and whatever else they are.
+"""Reads the bytes of an answer into the events of one turn, independently of how they are split into packets.
 
-It knows server-sent events, answers that are no stream, and streams that break off. What an event says is the business
-of a `Reply`, of which each wire has its own.
+It handles server-sent events, answers that are one JSON object, and streams that break off. A `WireReply`, one for each
+wire, reads the content of an event.
 """
 
 from collections.abc import Callable
@@ -19,60 +19,60 @@ from toolyard.models.unicode import repair_unicode
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 MAX_SHOWN_BYTES = 1_000
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What a decoder raises."""
+"""The exceptions of a msgspec decoder for malformed input."""
 _NO_STREAM = (b"{", b"<")
 T = TypeVar("T")
 
 
 class WireReply(Protocol):
-    """What the model has said so far in one turn. Whatever is wrong with it is raised as a WireFailure."""
+    """The reply of one turn, as far as it has arrived. Its methods raise WireFailure if it cannot be used."""
 
     @property
     def complete(self) -> bool:
-        """The provider said how the reply ended, even if more may come."""
+        """Whether the provider has named a finish reason, even if more events may come."""
         ...
 
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
-        """Take an event in; what it makes is appended to `events`. Whether it was the last one.
+        """Read one event, append its deltas to `events`, and return whether it was the last one.
 
-        One that is `cut` may have been cut through by the end of the stream: if it cannot be read it says nothing.
+        `cut` marks an event that the end of the stream may have cut in two: it is ignored if it cannot be decoded.
         """
         ...
 
     def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
-        """Take in an answer that is one JSON object instead of a stream."""
+        """Read an answer that is one JSON object instead of a stream."""
         ...
 
     def build_turn(self, clock: Clock) -> TurnEnded:
-        """The whole turn, once the provider has said that it is over."""
+        """Return the whole turn, once the reply is complete."""
         ...
 
 
 class ReplyReader:
-    """Bytes in, events out. Nothing is raised: the last event tells the failure."""
+    """Turns bytes into events. It raises nothing: a failure becomes the last event, a TurnFailed."""
 
-    __slots__ = ("_bytes", "_events", "_failure", "_head", "_heard", "_mint", "_reply", "_whole", "done")
+    __slots__ = ("_bytes", "_clock", "_events", "_failure", "_head", "_heard", "_reply", "_whole", "done")
 
     def __init__(self, reply: WireReply, clock: Clock) -> None:
         self._reply = reply
-        self._mint = clock
+        self._clock = clock
         self._events: SseParser | None = None
         self._whole: list[bytes] = []
-        """The body, as long as it may be one JSON object instead of a stream."""
+        """The body so far, while it may still be one JSON object instead of a stream."""
         self._head = b""
         self._heard = False
-        """An event came; if none did, the head of the body is all there is to tell."""
+        """Whether any event arrived; if not, an error shows the head of the body instead."""
         self._failure: Problem | None = None
         self._bytes = 0
         self.done = False
-        """Nothing more needs to be read."""
+        """Whether nothing more needs to be read."""
 
     @property
     def failed(self) -> bool:
         return self._failure is not None
 
     def feed(self, packet: bytes) -> list[ModelDelta]:
-        """The deltas in the next bytes of the body."""
+        """Return the deltas in the next bytes of the body."""
         events: list[ModelDelta] = []
         self._bytes += len(packet)
         try:
@@ -91,21 +91,22 @@ class ReplyReader:
         return events
 
     def end(self, problem: Problem | None = None) -> list[ModelDelta | TurnEnded | TurnFailed]:
-        """The last events. `problem` is what ended the reading, unless the body simply ended."""
+        """Return the last events. `problem` is what interrupted the reading; None if the body simply ended."""
         events: list[ModelDelta] = []
         try:
             if not self.done and problem is None:
                 self._read_rest(events)
             if self._failure is not None:
                 raise WireFailure(self._failure)
+            # With a finish reason the turn is whole: a connection that breaks before `[DONE]` loses nothing.
             if not self.done and not self._reply.complete:
                 raise WireFailure(problem or self._describe_incomplete())
-            return [*events, self._reply.build_turn(self._mint)]
+            return [*events, self._reply.build_turn(self._clock)]
         except WireFailure as error:
             return [*events, TurnFailed(problem=error.problem)]
 
     def _detect_format(self, packet: bytes) -> bytes:
-        """Decide by the first byte what the body is: servers mislabel it, and some ignore that a stream was asked."""
+        """Detect by the first byte whether the body is a stream: servers mislabel it, some ignore `stream: true`."""
         self._whole.append(packet)
         if self._bytes > MAX_EVENT_BYTES:
             raise build_failure(f"the reply is longer than {MAX_EVENT_BYTES:,} bytes and no stream", "model_error")
@@ -142,14 +143,14 @@ class ReplyReader:
 
     def _describe_incomplete(self) -> Problem:
         if self._heard:
-            said = "the stream broke off before the reply was complete"
+            message = "the stream broke off before the reply was complete"
         else:
-            said = f"the answer holds no reply: {preview(self._head)}" if self._head else "the answer is empty"
-        return Problem(error=said, error_type="unavailable")
+            message = f"the answer holds no reply: {preview(self._head)}" if self._head else "the answer is empty"
+        return Problem(error=message, error_type="unavailable")
 
 
 def decode_payload(payload: bytes, decode: Callable[[bytes], T]) -> T:
-    """What is in a payload, with broken characters mended if that is all that is wrong with it."""
+    """Return a payload decoded again with broken characters replaced. Raises WireFailure if that does not help."""
     try:
         return decode(repair_unicode(payload))
     except msgspec.ValidationError as error:

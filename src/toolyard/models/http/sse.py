@@ -1,14 +1,14 @@
-"""Server-sent events: bytes in, the data of whole events out. It does not know what the data means."""
+"""Parses server-sent events: takes bytes, returns the data of complete events."""
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class EventTooLong(Exception):
-    """One line, or the data of one event, is over `MAX_EVENT_BYTES`."""
+    """One line, or the data of one event, is longer than `MAX_EVENT_BYTES`."""
 
 
 class SseParser:
-    """Cuts a byte stream into events, whatever packets it arrives in."""
+    """Splits a byte stream into events, independently of the packets it arrives in."""
 
     __slots__ = ("_after_cr", "_data", "_data_bytes", "_line", "_line_bytes")
 
@@ -22,29 +22,30 @@ class SseParser:
         self._after_cr = False
 
     def feed(self, packet: bytes) -> list[bytes]:
-        """The data of every event that this packet completes."""
+        """Return the data of every event that this packet completes. Raises EventTooLong."""
+        # Most streams have no carriage returns: `split` is much faster than handling CR, LF and CRLF.
         lines = packet.split(b"\n") if not (self._after_cr or b"\r" in packet) else self._split_lines(packet)
-        last = lines.pop()
+        unfinished = lines.pop()
         if lines and self._line:
             self._line.append(lines[0])
             lines[0] = b"".join(self._line)
             self._line, self._line_bytes = [], 0
-        found = self._parse_lines(lines) if lines else []
-        if last:
-            self._line.append(last)
-            self._line_bytes += len(last)
+        events = self._parse_lines(lines) if lines else []
+        if unfinished:
+            self._line.append(unfinished)
+            self._line_bytes += len(unfinished)
             if self._line_bytes > MAX_EVENT_BYTES:
                 raise _build_too_long()
-        return found
+        return events
 
     def end(self) -> list[bytes]:
-        """The data of an event that the stream ended on without the blank line after it."""
+        """Return the data of an event that the stream ended on without the blank line after it."""
         last = b"".join(self._line)
         self._line = []
         return self._parse_lines([last, b""])
 
     def _parse_lines(self, lines: list[bytes]) -> list[bytes]:
-        found: list[bytes] = []
+        events: list[bytes] = []
         data = self._data
         size = self._data_bytes
         for line in lines:
@@ -52,7 +53,7 @@ class SseParser:
                 data.append(line[6:])
             elif not line:
                 if data:
-                    found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    events.append(data[0] if len(data) == 1 else b"\n".join(data))
                     data.clear()
                 size = 0
                 continue
@@ -64,10 +65,13 @@ class SseParser:
             if size > MAX_EVENT_BYTES:
                 raise _build_too_long()
         self._data_bytes = size
-        return found
+        return events
 
     def _split_lines(self, packet: bytes) -> list[bytes]:
-        """The lines of a packet with carriage returns in it or right before it; the last one has not ended yet."""
+        """Return the lines of a packet that contains or follows a carriage return; the last line has not ended yet.
+
+        A CRLF may be split between two packets: its LF must not end a second, empty line, which would end the event.
+        """
         if self._after_cr and packet.startswith(b"\n"):
             packet = packet[1:]
             self._after_cr = False

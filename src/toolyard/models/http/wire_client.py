@@ -1,4 +1,4 @@
-"""One request and its streamed answer: what every wire has in common. It does not know what either of them says."""
+"""Sends one request and streams its answer, for every wire. The wires encode the request and read the answer."""
 
 import asyncio
 import random as randomness
@@ -31,7 +31,7 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """How a provider is talked to, where that is not as usual: what every wire takes besides its own."""
+    """Connection settings that every wire accepts besides its own."""
 
     headers: Mapping[str, str]
     deadlines: Deadlines
@@ -41,7 +41,7 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 class WireClient:
-    """Talks to one address of one provider."""
+    """A client of one address of one provider."""
 
     def __init__(
         self,
@@ -56,29 +56,29 @@ class WireClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = randomness.random,
     ) -> None:
-        """`key_header` is what the key goes into; `headers` that were asked for go before it."""
+        """`key_header` is the header that carries the key; one of the same name in `headers` replaces it."""
         key = key.strip()
-        carried = {key_header: f"Bearer {key}" if key_header == BEARER else key} if key else NO_HEADERS
-        headers = {**carried, **headers}
+        key_headers = {key_header: f"Bearer {key}" if key_header == BEARER else key} if key else NO_HEADERS
+        headers = {**key_headers, **headers}
         self._provider = provider
         self._url = url
         self._masked_headers = {name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()}
         self._secrets = (key, *_collect_secrets(headers))
-        sent = _validate_headers({**_DEFAULT_HEADERS, **headers})
-        self._http = HttpClient(url=url, headers=sent, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
+        fields = _validate_headers({**_DEFAULT_HEADERS, **headers})
+        self._http = HttpClient(url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
 
     async def stream(self, body: bytes, reader: ReplyReader, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         answer: HttpResponse | None = None
         problem: Problem | None = None
-        kept = bytearray() if request.record_exchange else None
+        recorded = bytearray() if request.record_exchange else None
         try:
-            known_by = _build_correlation_headers(request.correlation_id)
-            answer = await self._http.post(body, known_by, request.clock.now, fail_fast=request.fail_fast)
+            correlation = _build_correlation_headers(request.correlation_id)
+            answer = await self._http.post(body, correlation, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first
             while packet:
-                if kept is not None:
-                    kept += packet
+                if recorded is not None:
+                    recorded += packet
                 for event in reader.feed(packet):
                     yield event
                 packet = b"" if reader.done else await answer.read()
@@ -89,9 +89,10 @@ class WireClient:
         finally:
             if answer is not None:
                 answer.close()
-            if request.record_exchange is not None and kept is not None:
+            # Recorded in `finally`, so that an exchange that failed or was cancelled is recorded as far as it got.
+            if request.record_exchange is not None and recorded is not None:
                 request.record_exchange(
-                    WireExchange(url=self._url, headers=self._masked_headers, request=body, response=bytes(kept))
+                    WireExchange(url=self._url, headers=self._masked_headers, request=body, response=bytes(recorded))
                 )
         for event in reader.end(problem):
             yield self._annotate_failure(event, answer)
@@ -102,16 +103,16 @@ class WireClient:
     def _annotate_failure(self, event: ModelEvent, answer: HttpResponse | None) -> ModelEvent:
         if not isinstance(event, TurnFailed):
             return event
-        known: dict[str, object] = {"provider": self._provider}
+        details: dict[str, object] = {"provider": self._provider}
         if answer is not None and answer.request_id:
-            known["request_id"] = answer.request_id
+            details["request_id"] = answer.request_id
         problem = event.problem
-        problem = Problem(error=problem.error, error_type=problem.error_type, details={**known, **problem.details})
+        problem = Problem(error=problem.error, error_type=problem.error_type, details={**details, **problem.details})
         return TurnFailed(problem=mask_problem(problem, self._secrets))
 
 
 def read_events(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEvent]:
-    """The events of a reply whose body is these packets."""
+    """Return the events of a reply whose body is these packets."""
     events: list[ModelEvent] = []
     for packet in packets:
         events.extend(reader.feed(packet))
@@ -121,7 +122,7 @@ def read_events(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEven
 
 
 def build_url(base_url: str, path: str) -> str:
-    """The path at the base URL, before its query if it has one."""
+    """Return the URL of a path below the base URL, whose query (if any) stays at the end."""
     base, mark, query = base_url.strip().partition("?")
     if not base.startswith(("http://", "https://")):
         raise Misconfigured(f"the model's base URL must begin with http:// or https://, not {base[:40]!r}")
@@ -136,11 +137,11 @@ def _validate_headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 def _collect_secrets(headers: Mapping[str, str]) -> list[str]:
-    """What must not be repeated: the values, whole and by word (`Bearer …`), of headers that sound secret."""
+    """Return the values of headers whose names sound secret, whole and without a scheme such as `Bearer`."""
     values = [value for name, value in headers.items() if _SECRET_HEADER.search(name)]
     return [*values, *(word for value in values for word in value.split()[1:])]
 
 
 def _build_correlation_headers(correlation_id: str) -> Mapping[str, str]:
-    sendable = correlation_id.isascii() and correlation_id.isprintable()
-    return {"X-Correlation-ID": correlation_id} if correlation_id and sendable else NO_HEADERS
+    is_sendable = correlation_id.isascii() and correlation_id.isprintable()
+    return {"X-Correlation-ID": correlation_id} if correlation_id and is_sendable else NO_HEADERS

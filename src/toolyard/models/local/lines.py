@@ -1,4 +1,4 @@
-"""The lines between `local.py` and the process that runs llama.cpp. A line without a chunk is an answer's end."""
+"""The lines between `model` and `llama_process`. A line without a chunk ends an answer."""
 
 from msgspec import Struct
 

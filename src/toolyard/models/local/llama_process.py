@@ -1,7 +1,7 @@
-"""llama.cpp in a process of its own: requests come in as lines of JSON, chunks go out as lines. `local.py` starts it.
+"""Runs llama.cpp in a process of its own, started by `model`. Requests arrive as lines of JSON, chunks leave as lines.
 
-A process of its own, because loading a model holds up every thread of the one it is loaded in, and because a fault in
-native code must not end the server. It ends when whoever started it is gone.
+It is a process because loading a model blocks every thread of its process, and because a fault in native code must not
+end the server. It ends when its standard input is closed.
 """
 
 import os
@@ -45,7 +45,7 @@ class _LlamaServer(Protocol):
 
 
 class _Llama(Protocol):
-    """What is used of the binding, which has no types."""
+    """The part of the binding that is used here; it has no types of its own."""
 
     def CommonParams(self) -> _Params: ...  # noqa: N802 - theirs
 
@@ -53,7 +53,7 @@ class _Llama(Protocol):
 
 
 def load_model(path: str, context: int) -> _LlamaServer:
-    """llama.cpp with this model in memory. It listens on a port of this machine, too, behind a key that nobody has."""
+    """Return llama.cpp with this model in memory. It also listens on a local port, behind a random key."""
     llama = cast("_Llama", cast("object", xllamacpp))
     params = llama.CommonParams()
     params.model.path = path
@@ -69,17 +69,17 @@ def load_model(path: str, context: int) -> _LlamaServer:
 
 
 def serve(server: _LlamaServer, lines: BinaryIO, out: BinaryIO) -> None:
-    """Answer one request after the other, until no more can come."""
-    waiting: queue.Queue[LlamaRequest | None] = queue.Queue()
+    """Answer one request after the other until the input ends."""
+    requests: queue.Queue[LlamaRequest | None] = queue.Queue()
     stopped: set[int] = set()
-    threading.Thread(target=_read_requests, args=(lines, waiting, stopped), daemon=True).start()
+    threading.Thread(target=_read_requests, args=(lines, requests, stopped), daemon=True).start()
 
     def write_line(line: LlamaLine) -> None:
         out.write(msgspec.json.encode(line) + b"\n")
         out.flush()
 
-    while (asked := waiting.get()) is not None:
-        number, body = asked.number, asked.body
+    while (request := requests.get()) is not None:
+        number, body = request.number, request.body
 
         def write_chunk(chunk: dict[str, object], number: int = number) -> bool:
             write_line(LlamaLine(number=number, chunk=chunk))
@@ -88,25 +88,25 @@ def serve(server: _LlamaServer, lines: BinaryIO, out: BinaryIO) -> None:
         try:
             if number not in stopped:
                 server.handle_chat_completions(body, write_chunk)
-        except Exception as error:  # told where it can be read; the next request may go well
+        except Exception as error:  # reported as a chunk; the next request may succeed
             write_line(LlamaLine(number=number, chunk={"error": {"message": f"llama.cpp failed: {error}"}}))
         write_line(LlamaLine(number=number))
 
 
-def _read_requests(lines: BinaryIO, waiting: "queue.Queue[LlamaRequest | None]", stopped: set[int]) -> None:
+def _read_requests(lines: BinaryIO, requests: "queue.Queue[LlamaRequest | None]", stopped: set[int]) -> None:
     for line in lines:
-        order = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
-        if isinstance(order, LlamaStop):
-            stopped.add(order.number)
+        message = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
+        if isinstance(message, LlamaStop):
+            stopped.add(message.number)
         else:
-            waiting.put(order)
-    waiting.put(None)
-    os._exit(0)  # whatever is generated now, nobody reads it
+            requests.put(message)
+    requests.put(None)
+    os._exit(0)  # at once, without waiting for llama.cpp to finish an answer that has no reader
 
 
 def main() -> None:
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever the library prints must not come between our lines
+    os.dup2(2, 1)  # keep what the library prints on standard output out of the lines
     serve(load_model(sys.argv[1], int(sys.argv[2])), sys.stdin.buffer, out)
 
 

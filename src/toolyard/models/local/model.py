@@ -1,7 +1,7 @@
 """A model on this machine: a GGUF file, run by llama.cpp in a process of its own. Needs the extra `toolyard[local]`.
 
-It is loaded when it is first asked. What it may answer is held to a grammar, so that even a small model's calls can be
-read and fit their schemas; whether they are wise is another matter.
+It is loaded by the first request. A grammar restricts its answers, so that even a small model's calls can be parsed and
+fit their schemas.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from toolyard.models.local.reply import LocalChunk, LocalReply
 DEFAULT_CONTEXT = 8192
 MIN_CONTEXT, MAX_CONTEXT = 512, 1_048_576
 MAX_TOKENS = 2048
-"""Of one answer."""
+"""The longest answer."""
 MAX_SILENCE_S = 600.0
-"""How long nothing may come: a large model takes its time to load, and to read a long history."""
+"""The longest wait for the next line: a large model takes long to load, and to read a long history."""
 STOP_GRACE_S = 2.0
 MAX_LINE_BYTES = 8_000_000
 PACKAGE = "xllamacpp"
@@ -35,7 +35,7 @@ PACKAGE = "xllamacpp"
 
 class Local:
     def __init__(self, name: str, runner: Sequence[str] = ("-m", "toolyard.models.local.llama_process")) -> None:
-        """`name` is a path, perhaps with `?context=16384`. Raises Misconfigured if it cannot be had."""
+        """`name` is a path, perhaps with `?context=16384`. Raises Misconfigured if the file or a package is missing."""
         path, _, query = name.partition("?")
         self._path, self._context, self._runner = Path(path).expanduser(), _parse_context(query), runner
         if importlib.util.find_spec(PACKAGE) is None:
@@ -47,14 +47,15 @@ class Local:
         self._turn = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        """Deltas, then one TurnEnded or TurnFailed. Closing it stops the model at its next token."""
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator stops the model at its next token."""
         reply = LocalReply(request)
-        async with self._turn:  # it answers one at a time
+        async with self._turn:  # the process answers one request at a time
             process, number, over = await self._ensure_process(), next(self._numbers), False
             self._send(process, LlamaRequest(number=number, body=_build_body(request)))
             try:
                 while not over:
                     line = await asyncio.wait_for(_read_line(process), MAX_SILENCE_S)
+                    # Lines of another number are the rest of a request that was stopped before its end.
                     over = line is None or (line.number == number and line.chunk is None)
                     if line is None:
                         reply.fail("the process of the local model ended; the next request starts it anew")
@@ -95,7 +96,7 @@ class Local:
 
 
 async def _read_line(process: Process) -> LlamaLine | None:
-    """The next line, or None once there are none."""
+    """Return the next line; None once the process has ended."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line.endswith(b"\n"):
@@ -111,14 +112,14 @@ def _build_body(request: ModelRequest) -> dict[str, object]:
         "stream_options": {"include_usage": True},
         "max_tokens": MAX_TOKENS,
     }
-    held_to = build_grammar(request)
-    return body | {"grammar": held_to} if held_to else body
+    grammar = build_grammar(request)
+    return body | {"grammar": grammar} if grammar else body
 
 
 def _parse_context(query: str) -> int:
-    given = dict(parse_qsl(query))
-    context = given.pop("context", str(DEFAULT_CONTEXT))
-    if given or not context.isdecimal() or not MIN_CONTEXT <= int(context) <= MAX_CONTEXT:
+    settings = dict(parse_qsl(query))
+    context = settings.pop("context", str(DEFAULT_CONTEXT))
+    if settings or not context.isdecimal() or not MIN_CONTEXT <= int(context) <= MAX_CONTEXT:
         raise Misconfigured(
             f"{query!r} is not a setting of a local model: use context={DEFAULT_CONTEXT}, a number of tokens"
         )

@@ -1,6 +1,6 @@
-"""A ModelRequest as a model without tools of its own can be asked it: messages in words, and a grammar for the answer.
+"""Turns a ModelRequest into messages for a model without native tool calling, and a grammar for its answer. Pure.
 
-The grammar lets it say anything, or call tools: a line of JSON each, with arguments that fit the tool's schema. Pure.
+The grammar allows either free text, or calls: one line of JSON each, with arguments that fit the tool's schema.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,24 +17,24 @@ TOOL_INSTRUCTIONS = """You can use tools. To use one, answer with nothing but on
 When you have its result, or need no tool, answer in words. The tools are:"""
 
 MAX_CALLS = 4
-"""In one answer: a weak model does not end by itself."""
+"""The most calls in one answer: a weak model does not stop by itself."""
 
 _json = msgspec.json.Encoder(order="deterministic")
 
 
 def build_messages(request: ModelRequest) -> list[dict[str, str]]:
-    """In turns: what one side says in a row is one message, as most templates ask for."""
-    told: list[dict[str, str]] = []
+    """Return the messages. Consecutive texts of one role are one message, as most chat templates require."""
+    messages: list[dict[str, str]] = []
     for role, text in (("system", _build_system(request)), *_render_history(request.history)):
-        if told and told[-1]["role"] == role:
-            told[-1]["content"] += f"\n{text}"
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += f"\n{text}"
         elif text:
-            told.append({"role": role, "content": text})
-    return told
+            messages.append({"role": role, "content": text})
+    return messages
 
 
 def build_grammar(request: ModelRequest) -> str:
-    """What the answer may be; empty where anything may."""
+    """Return the grammar of the answer; empty if there are no tools to call."""
     tools, choice = list_usable_tools(request), request.tool_choice
     if not tools:
         return ""
@@ -48,7 +48,7 @@ def build_grammar(request: ModelRequest) -> str:
 
 
 def list_usable_tools(request: ModelRequest) -> Sequence[Tool]:
-    """The tools it may call in this turn."""
+    """Return the tools that the model may call in this turn."""
     choice, tools = request.tool_choice, request.offer.tools
     if choice == "none":
         return ()
@@ -56,7 +56,7 @@ def list_usable_tools(request: ModelRequest) -> Sequence[Tool]:
 
 
 def build_call_prefix(name: str) -> str:
-    """How a call of that tool begins."""
+    """Return the text that a call of that tool begins with."""
     return f'{{"name":{_json.encode(name).decode()},"arguments":'
 
 
@@ -64,11 +64,12 @@ def _build_system(request: ModelRequest) -> str:
     tools = list_usable_tools(request)
     if not tools:
         return request.system
-    shown = [
-        _json.encode({"name": one.name, "description": one.description, "parameters": one.parameters}) for one in tools
+    lines = [
+        _json.encode({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
+        for tool in tools
     ]
     return "\n".join(
-        [*([request.system, ""] if request.system else []), TOOL_INSTRUCTIONS, *(one.decode() for one in shown)]
+        [*([request.system, ""] if request.system else []), TOOL_INSTRUCTIONS, *(line.decode() for line in lines)]
     )
 
 
@@ -92,9 +93,9 @@ def _render_history(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
 
 
 def _encode_schema(tool: Tool) -> str:
-    """Compact, and lenient where a keyword cannot be expressed: arguments are checked again before they are used."""
-    how: dict[str, object] = {"whitespace_flexible": False, "lenient": True}
-    return _json.encode({**tool.parameters, "x-guidance": how}).decode()
+    """Return the schema for the grammar. Keywords that it cannot express are ignored: arguments are validated later."""
+    settings: dict[str, object] = {"whitespace_flexible": False, "lenient": True}
+    return _json.encode({**tool.parameters, "x-guidance": settings}).decode()
 
 
 def _quote(text: str) -> str:

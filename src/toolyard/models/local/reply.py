@@ -1,4 +1,4 @@
-"""The chunks that llama.cpp gives → events. Text is told at once; a line of JSON is held back, as it may be a call."""
+"""Reads llama.cpp's chunks into events. Text is emitted at once; a line that may be a call is held back."""
 
 from collections.abc import Iterator, Mapping
 
@@ -26,7 +26,7 @@ class LocalUsage(Struct, frozen=True):
 
 
 class LocalChunk(Struct, frozen=True):
-    """What is read of a chunk, or of an error in its place."""
+    """The parts of a chunk that are read, or an error in its place."""
 
     choices: list[LocalChoice] = []
     usage: LocalUsage | None = None
@@ -65,22 +65,22 @@ class LocalReply:
             yield from self._emit_text(self._held)
         for index, (call, written) in enumerate(calls):
             yield ArgumentsAppended(turn=self._request.turn, index=index, tool=call.tool, offset=0, text=written)
-        mint, items = self._request.clock, list[Item]()
+        clock, items = self._request.clock, list[Item]()
         if self._text:
-            items.append(ModelText(id=mint.new_id("item"), at=mint.now(), text=self._text))
+            items.append(ModelText(id=clock.new_id("item"), at=clock.now(), text=self._text))
         items += [call for call, _ in calls]
         finish: Finish = "calls" if calls else "length" if self._finish == "length" else "stop"
         yield TurnEnded(items=tuple(items), finish=finish, usage=self._usage, model=self._request.model)
 
     def _add_piece(self, piece: str) -> Iterator[ModelDelta]:
-        """Tell what is surely text: all before a line that begins like a call."""
+        """Emit what is certainly text: everything before a line that begins like a call."""
         text = self._held + piece
         start = self._find_call_line(text) if self._openings else -1
-        told, self._held = (text, "") if start < 0 else (text[:start], text[start:])
-        yield from self._emit_text(told)
+        certain, self._held = (text, "") if start < 0 else (text[:start], text[start:])
+        yield from self._emit_text(certain)
 
     def _find_call_line(self, text: str) -> int:
-        """Where the first line is that begins like a call, or may yet; -1 if none does."""
+        """Return where the first line starts that begins, or may still begin, like a call; -1 if none does."""
         at = 0 if not self._text or self._text.endswith("\n") or self._held else text.find("\n") + 1 or -1
         while 0 <= at < len(text):
             line = text[at:].lstrip("\n")
@@ -95,13 +95,13 @@ class LocalReply:
             self._text += text
 
     def _parse_calls(self) -> list[tuple[Call, str]]:
-        """The calls in what was held back, with their arguments as they were written; none if it is no calls.
+        """Return the calls in what was held back, with their arguments as written; none if any line is not a call.
 
-        A line that is said twice is one call: a small model that begins to repeat itself does not end.
+        Equal lines are one call: a small model that begins to repeat itself does not stop.
         """
         lines = [line for line in dict.fromkeys(self._held.strip().split("\n")) if line]
-        found = [self._parse_call(line, cut_off=self._finish == "length" and line is lines[-1]) for line in lines]
-        return [one for one in found if one] if all(found) else []
+        calls = [self._parse_call(line, cut_off=self._finish == "length" and line is lines[-1]) for line in lines]
+        return [call for call in calls if call] if all(calls) else []
 
     def _parse_call(self, line: str, *, cut_off: bool) -> tuple[Call, str] | None:
         begin = next((begin for begin in self._openings if line.startswith(begin)), None)
@@ -109,12 +109,12 @@ class LocalReply:
             return None
         written = line[len(begin) :]
         written = written if cut_off else written.removesuffix("}")
-        read, mint = read_arguments([written], cut_off=cut_off), self._request.clock
+        arguments, clock = read_arguments([written], cut_off=cut_off), self._request.clock
         call = Call(
-            id=mint.new_id("call"),
-            at=mint.now(),
+            id=clock.new_id("call"),
+            at=clock.now(),
             tool=self._openings[begin],
-            arguments=read.value,
-            unreadable=read.unreadable,
+            arguments=arguments.value,
+            unreadable=arguments.unreadable,
         )
         return call, written

@@ -1,4 +1,4 @@
-"""The Messages wire: Anthropic, and every provider that speaks it."""
+"""The Messages wire: Anthropic, and every provider with the same API."""
 
 from toolyard.models.messages.model import Anthropic, from_wire, to_wire
 

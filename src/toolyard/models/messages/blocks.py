@@ -1,7 +1,7 @@
-"""The blocks of a Messages reply → items. Pure.
+"""Turns the blocks of a Messages reply into items. Pure.
 
-Neighbouring texts are one text. What the provider's own tools came to is told in our words, and kept sealed as the
-provider sent it, because it wants it back.
+Adjacent text blocks become one text. The results of the provider's own tools are kept twice: readable, and sealed as
+the provider sent them, because it requires them back unchanged.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ from toolyard.models.hosted_results import build_citation, build_hosted_result
 from toolyard.models.messages.events import MessagesBlock, MessagesCitation
 
 CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
-"""What one tool of ours is called by its parts at the provider."""
+"""The provider's names for the parts of one tool, and Toolyard's name for it."""
 HOSTED_TOOLS = frozenset({"web_search", "code_execution", *CODE_EXECUTION_TOOLS})
-"""The names of its own tools that the provider takes back."""
+"""The names of the provider's own tools that it accepts in a history."""
 REDACTED_PREFIX = "redacted_thinking:"
-"""Begins a signature that stands for thinking which the provider shows to nobody."""
+"""Begins the signature of a `redacted_thinking` block, whose text the provider encrypts."""
 RESULT_SUFFIX = "_tool_result"
 
 
 class StreamedBlock:
-    """One block as far as the model has said it."""
+    """One block of the reply, as far as it has arrived."""
 
     __slots__ = ("block", "citations", "damaged", "fragments", "name", "number", "signature", "written")
 
@@ -49,9 +49,9 @@ class StreamedBlock:
         self.citations = block.citations or []
         self.damaged = damaged
         self.number = 0
-        """Of a call: which one of the turn it is."""
+        """The number of a call within the turn."""
         self.written = 0
-        """Of a call: the bytes of its arguments so far."""
+        """The bytes of a call's arguments so far."""
 
     @property
     def is_call(self) -> bool:
@@ -62,29 +62,29 @@ class StreamedBlock:
         return "".join(self.fragments)
 
     def parse_arguments(self, *, cut_off: bool) -> Arguments:
-        """As they were streamed; some providers send them whole as the block begins."""
-        given = self.block.input
-        if not self.fragments and given:
-            return read_arguments([msgspec.json.encode(given).decode()], damaged=self.damaged)
+        """Return the streamed arguments; some providers send them whole in the start of the block instead."""
+        whole_input = self.block.input
+        if not self.fragments and whole_input:
+            return read_arguments([msgspec.json.encode(whole_input).decode()], damaged=self.damaged)
         return read_arguments(self.fragments, cut_off=cut_off, damaged=self.damaged)
 
 
 class SealedCall(msgspec.Struct, omit_defaults=True):
-    """What is sealed of a call: its name at the provider, and who called it there."""
+    """The sealed part of a provider's call: its name at the provider, and its caller there."""
 
     name: str
     caller: object = None
 
 
 class SealedResult(msgspec.Struct):
-    """What is sealed of a result: the type of its block, and what is in it."""
+    """The sealed part of a provider's result: the type and the content of its block."""
 
     type: str
     content: object
 
 
 class MessagesItemBuilder:
-    """Makes the items of one turn."""
+    """Builds the items of one turn."""
 
     def __init__(self, clock: Clock, provider: str, *, cut_off: bool) -> None:
         self._clock = clock
@@ -93,80 +93,82 @@ class MessagesItemBuilder:
         self._cut_off = cut_off
 
     def build_items(self, blocks: Sequence[StreamedBlock], open_calls: Iterable[Call]) -> list[Item]:
-        """In the model's order, but for the calls that are ours to run: they come last."""
-        found: list[Item] = []
-        ours: list[Item] = []
+        """Return the items in the model's order, except that calls for Toolyard to run come last."""
+        items: list[Item] = []
+        toolyard_calls: list[Item] = []
         at_provider = {call.provider_id: call for call in open_calls}
-        for kind, run in groupby(blocks, key=lambda one: one.block.type):
+        for kind, run in groupby(blocks, key=lambda streamed: streamed.block.type):
             if kind == "text":
-                found += self._build_text([one for one in run if one.fragments])
+                items += self._build_text([streamed for streamed in run if streamed.fragments])
             elif kind == "tool_use":
-                ours += [self._build_call(one) for one in run]
+                toolyard_calls += [self._build_call(streamed) for streamed in run]
             elif kind == "server_tool_use":
-                calls = [self._build_provider_call(one) for one in run]
+                calls = [self._build_provider_call(streamed) for streamed in run]
                 at_provider.update({call.provider_id: call for call in calls})
-                found += calls
+                items += calls
             elif kind.endswith(RESULT_SUFFIX):
-                answers = [(one, at_provider.pop(one.block.tool_use_id, None)) for one in run]
-                found += [self._build_result(one, call) for one, call in answers if call is not None]
+                answers = [(streamed, at_provider.pop(streamed.block.tool_use_id, None)) for streamed in run]
+                items += [self._build_result(streamed, call) for streamed, call in answers if call is not None]
             else:
-                found += [self._build_reasoning(one) for one in run if kind in ("thinking", "redacted_thinking")]
-        return [*found, *ours]
+                items += [
+                    self._build_reasoning(streamed) for streamed in run if kind in ("thinking", "redacted_thinking")
+                ]
+        return [*items, *toolyard_calls]
 
-    def _build_text(self, said: Sequence[StreamedBlock]) -> list[ModelText]:
-        if not said:
+    def _build_text(self, blocks: Sequence[StreamedBlock]) -> list[ModelText]:
+        if not blocks:
             return []
         citations: list[Citation] = []
         start = 0
-        for one in said:
-            end = start + len(one.text)
-            citations += [_build_citation(given, start, end) for given in one.citations]
+        for streamed in blocks:
+            end = start + len(streamed.text)
+            citations += [_build_citation(citation, start, end) for citation in streamed.citations]
             start = end
-        seal = Seal(provider=self._provider, data=_seal_text(said)) if citations else None
-        whole = "".join(one.text for one in said)
-        item = ModelText(id=self._clock.new_id("text"), at=self._at, text=whole, citations=tuple(citations), seal=seal)
+        seal = Seal(provider=self._provider, data=_seal_text(blocks)) if citations else None
+        text = "".join(streamed.text for streamed in blocks)
+        item = ModelText(id=self._clock.new_id("text"), at=self._at, text=text, citations=tuple(citations), seal=seal)
         return [item]
 
-    def _build_reasoning(self, said: StreamedBlock) -> Reasoning:
-        data = said.block.data
+    def _build_reasoning(self, streamed: StreamedBlock) -> Reasoning:
+        data = streamed.block.data
         return Reasoning(
             id=self._clock.new_id("reasoning"),
             at=self._at,
-            text=said.text,
+            text=streamed.text,
             provider=self._provider,
-            signature=f"{REDACTED_PREFIX}{data}" if said.block.type == "redacted_thinking" else said.signature,
+            signature=f"{REDACTED_PREFIX}{data}" if streamed.block.type == "redacted_thinking" else streamed.signature,
         )
 
-    def _build_call(self, said: StreamedBlock) -> Call:
-        arguments = said.parse_arguments(cut_off=self._cut_off)
+    def _build_call(self, streamed: StreamedBlock) -> Call:
+        arguments = streamed.parse_arguments(cut_off=self._cut_off)
         return Call(
             id=self._clock.new_id("call"),
             at=self._at,
-            tool=said.name,
+            tool=streamed.name,
             arguments=arguments.value,
-            provider_id=said.block.id,
+            provider_id=streamed.block.id,
             unreadable=arguments.unreadable,
         )
 
-    def _build_provider_call(self, said: StreamedBlock) -> Call:
-        sealed = msgspec.json.encode(SealedCall(said.name, said.block.caller)).decode()
+    def _build_provider_call(self, streamed: StreamedBlock) -> Call:
+        sealed = msgspec.json.encode(SealedCall(streamed.name, streamed.block.caller)).decode()
         return msgspec.structs.replace(
-            self._build_call(said),
-            tool=CODE_EXECUTION_TOOLS.get(said.name, said.name),
+            self._build_call(streamed),
+            tool=CODE_EXECUTION_TOOLS.get(streamed.name, streamed.name),
             ran_at=self._provider,
             seal=Seal(provider=self._provider, data=sealed),
         )
 
-    def _build_result(self, said: StreamedBlock, call: Call) -> Result:
-        outcome, content, error = _parse_result(said.block.content, call.tool)
-        sealed = msgspec.json.encode(SealedResult(said.block.type, said.block.content)).decode()
+    def _build_result(self, streamed: StreamedBlock, call: Call) -> Result:
+        outcome, content, error = _parse_result(streamed.block.content, call.tool)
+        sealed = msgspec.json.encode(SealedResult(streamed.block.type, streamed.block.content)).decode()
         return build_hosted_result(
             call, self._at, outcome, content, error, seal=Seal(provider=self._provider, data=sealed)
         )
 
 
 def _parse_result(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
-    """What a provider's result says to a reader: all of it but what only the provider can read."""
+    """Return the outcome and readable content of a provider's result, without what only the provider can decrypt."""
     value = _strip_encrypted(content)
     code = cast("dict[str, object]", value).get("error_code") if isinstance(value, dict) else None
     if code is None:
@@ -177,29 +179,37 @@ def _parse_result(content: object, tool: str) -> tuple[Outcome, str, Problem | N
 
 def _strip_encrypted(value: object) -> object:
     if isinstance(value, list):
-        return [_strip_encrypted(one) for one in cast("list[object]", value)]
+        return [_strip_encrypted(item) for item in cast("list[object]", value)]
     if isinstance(value, dict):
-        given = cast("dict[str, object]", value).items()
+        fields = cast("dict[str, object]", value).items()
         return {
-            name: _strip_encrypted(one) for name, one in given if name != "type" and not name.startswith("encrypted_")
+            name: _strip_encrypted(field)
+            for name, field in fields
+            if name != "type" and not name.startswith("encrypted_")
         }
     return value
 
 
-def _build_citation(given: dict[str, object], start: int, end: int) -> Citation:
-    found = MessagesCitation()
+def _build_citation(raw: dict[str, object], start: int, end: int) -> Citation:
+    parsed = MessagesCitation()
     with contextlib.suppress(msgspec.ValidationError):
-        found = msgspec.convert(given, MessagesCitation)
-    return build_citation(start, end, found.url or found.source, found.title or found.document_title, found.cited_text)
+        parsed = msgspec.convert(raw, MessagesCitation)
+    return build_citation(
+        start, end, parsed.url or parsed.source, parsed.title or parsed.document_title, parsed.cited_text
+    )
 
 
-def _seal_text(said: Sequence[StreamedBlock]) -> str:
-    """The characters of each block of a text, and its citations."""
+def _seal_text(blocks: Sequence[StreamedBlock]) -> str:
+    """Return the length and citations of each block of a text, as JSON.
+
+    The item holds one text, but the provider requires the citations back on the blocks that they came with: the
+    lengths say where to split the text again.
+    """
     return msgspec.json.encode(
-        [(len(one.text), [_to_sendable(given) for given in one.citations]) for one in said]
+        [(len(streamed.text), [_to_sendable(raw) for raw in streamed.citations]) for streamed in blocks]
     ).decode()
 
 
 def _to_sendable(citation: dict[str, object]) -> dict[str, object]:
-    """A citation as the provider takes it back, which is not quite as it sends it."""
+    """Return a citation as the provider accepts it back: it sends `file_id`, which requests do not have."""
     return {name: value for name, value in citation.items() if name != "file_id"}

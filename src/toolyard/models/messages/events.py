@@ -1,4 +1,4 @@
-"""What the Messages API streams, as far as it is used. Lenient: what is not known is left out, never a failure.
+"""The parts of the Messages API's events that Toolyard reads. Unknown fields are ignored, missing ones have defaults.
 
 The same shapes read an event of a stream and a whole message.
 """
@@ -19,7 +19,7 @@ class MessagesDelta(Struct, gc=False):
 
 
 class MessagesBlock(Struct, gc=False):
-    """A piece of what the model says, as it begins; in a whole message, all of it."""
+    """The start of a content block in a stream; in a whole message, all of it."""
 
     type: str = ""
     id: str = ""
@@ -54,7 +54,7 @@ class MessagesEvent(Struct, gc=False):
     delta: MessagesDelta | None = None
     content_block: MessagesBlock | None = None
     message: MessageStart | str | None = None
-    """A text only in an error that is not wrapped in `error`."""
+    """A string only in an error that is not wrapped in `error`."""
     usage: MessagesUsage | None = None
     error: object = None
     request_id: str | None = None

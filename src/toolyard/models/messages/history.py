@@ -1,6 +1,7 @@
-"""Items → the messages of the Messages API, as bytes that can be joined. Pure.
+"""Encodes items as messages of the Messages API, as bytes that can be joined. Pure.
 
-A message is left open, so that what comes next from the same side joins it: roles alternate whatever the history.
+The last message is left open (without its closing brackets), so that further blocks of the same role join it: the API
+requires roles to alternate, and a history does not.
 """
 
 import re
@@ -26,9 +27,9 @@ from toolyard.models.tool_names import to_provider_name
 from toolyard.models.unicode import encode_json
 
 HISTORY_OMITTED = "[what was said before is left out]"
-"""Begins a history that the model would begin."""
+"""The first user message of a history that the model would begin, which the API refuses."""
 PAUSED = "paused"
-"""The role of a model's message that ends in its provider's own work: there the provider goes on."""
+"""The role of an assistant message that ends in a call or result of the provider, which then continues the message."""
 
 _NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _decode_pieces = msgspec.json.Decoder(list[tuple[int, list[dict[str, object]]]]).decode
@@ -39,40 +40,40 @@ RoleBlock = tuple[str, Block]
 
 
 def find_open_calls(history: Sequence[Item], provider: str) -> list[Call]:
-    """The calls in the last group of the history that the provider has begun and goes on with in the next turn."""
+    """Return the provider's own calls in the last group without a result: it sends the results in the next turn."""
     answered: set[str] = set()
-    found: list[Call] = []
-    called = False
+    open_calls: list[Call] = []
+    seen_call = False
     for number in range(len(history) - 1, -1, -1):
         match history[number]:
-            case Result(call_id=call_id) if not called:
+            case Result(call_id=call_id) if not seen_call:
                 answered.add(call_id)
             case Call() as call:
-                called = True
+                seen_call = True
                 if call.ran_at == provider and call.id not in answered:
-                    found.append(call)
+                    open_calls.append(call)
             case _:
                 break
-    return found
+    return open_calls
 
 
 def join_blocks(blocks: Iterable[RoleBlock], role: str) -> tuple[bytes, str]:
-    """The blocks after those of a message of this role, which is still open, as the new last one will be."""
+    """Return the bytes that add blocks after an open message of this role, and the role of the new open message."""
     pieces: list[bytes] = []
     role = "assistant" if role == PAUSED else role
-    for next_role, run in groupby(blocks, key=lambda one: one[0]):
+    for next_role, run in groupby(blocks, key=lambda role_block: role_block[0]):
         body = b",".join([encode_json(block) for _, block in run])
         if next_role == role:
             pieces.append(b"," + body)
         else:
-            closed = b"]}," if role else b""
-            pieces.append(closed + b'{"role":"' + next_role.encode() + b'","content":[' + body)
+            closing = b"]}," if role else b""
+            pieces.append(closing + b'{"role":"' + next_role.encode() + b'","content":[' + body)
         role = next_role
     return b"".join(pieces), role
 
 
 class MessagesEncoder:
-    """Writes a history for one provider: what another one sealed or signed is of no use to it."""
+    """Encodes a history for one provider. Seals and signatures of any other provider are left out."""
 
     __slots__ = ("_provider",)
 
@@ -96,16 +97,21 @@ class MessagesEncoder:
             return [("user", block) for block in build_blocks(first)]
         calls = {item.id: item for item in group if isinstance(item, Call) and not self._unseal_call(item)}
         results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
-        said = [*self._build_assistant_blocks(group, last), *(_build_tool_use(call) for call in calls.values())]
-        while said and said[-1]["type"] in ("thinking", "redacted_thinking"):
-            said.pop()
+        # The API refuses an assistant message that ends in thinking.
+        spoken = [*self._build_assistant_blocks(group, last), *(_build_tool_use(call) for call in calls.values())]
+        while spoken and spoken[-1]["type"] in ("thinking", "redacted_thinking"):
+            spoken.pop()
         answers = [_build_tool_result(call, results.get(call.id)) for call in calls.values()]
-        return [*(("assistant", block) for block in said), *(("user", block) for block in answers)]
+        return [*(("assistant", block) for block in spoken), *(("user", block) for block in answers)]
 
     def _build_assistant_blocks(self, group: Sequence[Item], last: bool) -> Iterator[Block]:
-        """What the model and its provider said, in their order; the calls that were ours to run are not among it."""
-        going_on = {call.id for call in find_open_calls(group, self._provider)} if last else set[str]()
-        waiting: dict[str, Call] = {}
+        """Yield the blocks of the model and of its provider in order, without the calls that Toolyard runs.
+
+        A provider's call is sent only with its result, or in the last group if the provider has yet to answer it
+        (`find_open_calls`): anywhere else a `server_tool_use` without its result is refused.
+        """
+        continued = {call.id for call in find_open_calls(group, self._provider)} if last else set[str]()
+        unanswered: dict[str, Call] = {}
         for number, item in enumerate(group):
             match item:
                 case ModelText():
@@ -113,19 +119,23 @@ class MessagesEncoder:
                 case Reasoning() if block := self._build_thinking_block(item):
                     yield block
                 case Call() if sealed := self._unseal_call(item):
-                    if item.id in going_on or self._has_result(item, group[number:]):
-                        waiting[item.id] = item
+                    if item.id in continued or self._has_result(item, group[number:]):
+                        unanswered[item.id] = item
                         yield _build_server_tool_use(item, sealed)
-                case Result() if (found := self._unseal_result(item)) and (call := waiting.pop(item.call_id, None)):
-                    yield {"type": found.type, "tool_use_id": call.provider_id, "content": found.content}
+                case Result() if (unsealed := self._unseal_result(item)) and (
+                    call := unanswered.pop(item.call_id, None)
+                ):
+                    yield {"type": unsealed.type, "tool_use_id": call.provider_id, "content": unsealed.content}
                 case _:
                     pass
 
-    def _has_result(self, call: Call, rest: Sequence[Item]) -> bool:
-        return any(isinstance(item, Result) and item.call_id == call.id and self._unseal_result(item) for item in rest)
+    def _has_result(self, call: Call, later_items: Sequence[Item]) -> bool:
+        return any(
+            isinstance(item, Result) and item.call_id == call.id and self._unseal_result(item) for item in later_items
+        )
 
     def _build_text_blocks(self, item: ModelText) -> list[Block]:
-        """A text in the blocks that its citations belong to."""
+        """Return a text split into the blocks that its citations belong to."""
         pieces = self._unseal(item.seal, _decode_pieces) or [(len(item.text), list[dict[str, object]]())]
         blocks: list[Block] = []
         start = 0
@@ -139,6 +149,7 @@ class MessagesEncoder:
         return blocks
 
     def _build_thinking_block(self, item: Reasoning) -> Block | None:
+        # Anthropic refuses thinking without the signature that it gave, and signatures of others.
         if item.provider != self._provider or not item.signature:
             return None
         if item.signature.startswith(REDACTED_PREFIX):
@@ -146,13 +157,16 @@ class MessagesEncoder:
         return {"type": "thinking", "thinking": item.text, "signature": item.signature}
 
     def _unseal_call(self, call: Call) -> SealedCall | None:
-        """What the provider calls it, if it was the provider's own; any other is sent as one of ours."""
-        found = self._unseal(call.seal, _decode_call) if call.ran_at == self._provider else None
-        return found if found and found.name in HOSTED_TOOLS else None
+        """Return the sealed part of a call that this provider ran; None for any other, which is sent as a `tool_use`.
+
+        The name is checked because a history may come from a client: a seal must not put anything else in a request.
+        """
+        sealed = self._unseal(call.seal, _decode_call) if call.ran_at == self._provider else None
+        return sealed if sealed and sealed.name in HOSTED_TOOLS else None
 
     def _unseal_result(self, result: Result) -> SealedResult | None:
-        found = self._unseal(result.seal, _decode_result) if result.ran_at == self._provider else None
-        return found if found and found.type.removesuffix(RESULT_SUFFIX) in HOSTED_TOOLS else None
+        sealed = self._unseal(result.seal, _decode_result) if result.ran_at == self._provider else None
+        return sealed if sealed and sealed.type.removesuffix(RESULT_SUFFIX) in HOSTED_TOOLS else None
 
     def _unseal(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
         if seal is None or seal.provider != self._provider:
@@ -186,9 +200,9 @@ def _build_tool_result(call: Call, result: Result | None) -> Block:
     content = result.content if result else NO_RESULT
     if result is None or result.outcome != "ok":
         return {**block, **({} if is_blank(content) else {"content": content}), "is_error": True}
-    shown = [build_image_block(image) for image in list_images(result, IMAGE_LIMITS)]
-    if shown:
-        block["content"] = [*([] if is_blank(content) else [build_text_block(content)]), *shown]
+    images = [build_image_block(image) for image in list_images(result, IMAGE_LIMITS)]
+    if images:
+        block["content"] = [*([] if is_blank(content) else [build_text_block(content)]), *images]
     elif not is_blank(content):
         block["content"] = content
     return block

@@ -1,7 +1,6 @@
-"""The Messages wire: Anthropic, and whoever else speaks it.
+"""The Messages wire: Anthropic, and every provider with the same API.
 
-It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
-tools' meaning, nor where keys and addresses are configured.
+It turns a ModelRequest into one streamed HTTP request and the answer into events.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -42,7 +41,7 @@ class Anthropic:
         options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
-        """`model` is the name to ask for; empty means the one that each request names."""
+        """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
         self._options = options
@@ -53,7 +52,7 @@ class Anthropic:
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _build_reader(request, self._provider), request)
 
@@ -66,7 +65,7 @@ class Anthropic:
 
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "anthropic") -> list[ModelEvent]:
-    """The events of a reply whose body is these packets."""
+    """Return the events of a reply whose body is these packets."""
     return read_events(packets, _build_reader(request, provider))
 
 
@@ -76,6 +75,6 @@ def _build_reader(request: ModelRequest, provider: str) -> ReplyReader:
 
 
 def _build_url(base_url: str) -> str:
-    """The base URL may end in the version, as that of other providers does."""
+    """Return the URL of the API. The base URL may end in `/v1`, as that of other providers does."""
     path, mark, query = base_url.strip().partition("?")
     return build_url(path.rstrip("/").removesuffix("/v1") + mark + query, "/v1/messages")

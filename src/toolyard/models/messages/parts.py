@@ -1,4 +1,4 @@
-"""The parts of a user's message as blocks of the Messages API. What it cannot take is named in words. Pure."""
+"""Turns the parts of a user's message into blocks of the Messages API; a text names what it does not accept. Pure."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -21,7 +21,7 @@ def build_text_block(text: str) -> Block:
 
 
 def is_blank(text: str) -> bool:
-    """Such a text is refused."""
+    """Return whether a text is empty or white space: Anthropic refuses a request with such a text block."""
     return not text or text.isspace()
 
 
@@ -51,18 +51,18 @@ def _build_url_block(url: str) -> Block:
 
 
 def _build_file_block(part: FilePart) -> Block:
-    titled: Block = {"type": "document", "title": part.name} if part.name.strip() else {"type": "document"}
+    document: Block = {"type": "document", "title": part.name} if part.name.strip() else {"type": "document"}
     if file := parse_inline_file(part):
         if file.is_pdf:
-            return {**titled, "source": {"type": "base64", "media_type": PDF, "data": file.data}}
+            return {**document, "source": {"type": "base64", "media_type": PDF, "data": file.data}}
         if file.text is not None:
-            return {**titled, "source": {"type": "text", "media_type": "text/plain", "data": file.text}}
+            return {**document, "source": {"type": "text", "media_type": "text/plain", "data": file.text}}
         return build_text_block(file.prompt_text)
     if _is_https(part.url) and urlsplit(part.url).path.lower().endswith(".pdf"):
-        return {**titled, "source": {"type": "url", "url": part.url}}
+        return {**document, "source": {"type": "url", "url": part.url}}
     return build_text_block(f"[file {part.name}: {part.url}]" if part.name else f"[file: {part.url}]")
 
 
 def _is_https(url: str) -> bool:
-    """Whether the provider fetches it itself."""
+    """Return whether Anthropic fetches the address itself: it accepts https only."""
     return url.startswith("https://")

@@ -1,4 +1,4 @@
-"""The events of one Messages reply → the events of one turn. Pure: it does not know sockets or deadlines."""
+"""Reads the events of one Messages reply into the events of one turn. Pure."""
 
 import contextlib
 from collections.abc import Sequence
@@ -39,28 +39,29 @@ _CUT_SHORT = ("max_tokens", "model_context_window_exceeded", "refusal")
 
 
 class MessagesReply:
-    """What the model has said so far in one turn."""
+    """The reply of one turn, as far as it has arrived."""
 
     __slots__ = (
+        "_all_blocks",
         "_blocks",
         "_calls",
         "_counts",
         "_lengths",
         "_open_calls",
         "_provider",
-        "_said",
         "_turn",
         "model",
         "stop_reason",
     )
 
     def __init__(self, turn: int, provider: str, open_calls: Sequence[Call] = ()) -> None:
-        """`open_calls` are those that the provider began in the turn before, whose results come in this one."""
+        """`open_calls` are the provider's own calls of the turn before, whose results come in this one."""
         self._turn = turn
         self._provider = provider
         self._open_calls = open_calls
-        self._said: list[StreamedBlock] = []
+        self._all_blocks: list[StreamedBlock] = []
         self._blocks: dict[int, StreamedBlock] = {}
+        """The blocks of a stream by their index."""
         self._calls = 0
         self._lengths = [0, 0]
         """The bytes of text and of reasoning so far."""
@@ -80,13 +81,13 @@ class MessagesReply:
         return self._add(event, events)
 
     def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
-        whole = decode_payload(body, decode_whole)
-        if whole.error or whole.type == "error":
-            raise _build_error(whole.error or whole.message)
-        if whole.content is None:
+        message = decode_payload(body, decode_whole)
+        if message.error or message.type == "error":
+            raise _build_error(message.error or message.message)
+        if message.content is None:
             raise build_failure(f"the answer is no message: {parse_error_body(body)[0]}", "model_error")
-        self._begin(MessageStart(model=whole.model, content=whole.content, usage=whole.usage), events)
-        self._stop(whole.stop_reason or "end_turn", None, events)
+        self._begin(MessageStart(model=message.model, content=message.content, usage=message.usage), events)
+        self._stop(message.stop_reason or "end_turn", None, events)
 
     def _add(self, event: MessagesEvent, events: list[ModelDelta], *, damaged: bool = False) -> bool:
         delta, block = event.delta, event.content_block
@@ -106,7 +107,7 @@ class MessagesReply:
             case _ if event.type == "error" or event.error:
                 raise _build_error(event.error or event.message, event.request_id)
             case _:
-                pass  # a ping, or something new
+                pass  # a ping, or an event that is not known yet
         return False
 
     def _begin(self, message: MessageStart, events: list[ModelDelta]) -> None:
@@ -116,68 +117,70 @@ class MessagesReply:
             self._start(block, events)
 
     def _start(self, block: MessagesBlock, events: list[ModelDelta], *, damaged: bool = False) -> StreamedBlock:
-        said = StreamedBlock(block, damaged)
-        self._said.append(said)
-        if said.is_call:
-            said.number = self._calls
+        streamed = StreamedBlock(block, damaged)
+        self._all_blocks.append(streamed)
+        if streamed.is_call:
+            streamed.number = self._calls
             self._calls += 1
         if block.text:
-            self._append_text(said, block.text, events)
+            self._append_text(streamed, block.text, events)
         if block.thinking:
-            self._append_reasoning(said, block.thinking, events)
-        return said
+            self._append_reasoning(streamed, block.thinking, events)
+        return streamed
 
     def _append(self, index: int, delta: MessagesDelta, events: list[ModelDelta], damaged: bool) -> None:
-        said = self._blocks.get(index)
-        if said is None:
+        streamed = self._blocks.get(index)
+        if streamed is None:
             return
-        said.damaged = said.damaged or damaged
+        streamed.damaged = streamed.damaged or damaged
         if delta.text:
-            self._append_text(said, delta.text, events)
+            self._append_text(streamed, delta.text, events)
         elif delta.partial_json:
-            self._append_arguments(said, delta.partial_json, events)
+            self._append_arguments(streamed, delta.partial_json, events)
         elif delta.thinking:
-            self._append_reasoning(said, delta.thinking, events)
+            self._append_reasoning(streamed, delta.thinking, events)
         elif delta.signature:
-            said.signature += delta.signature
+            streamed.signature += delta.signature
         elif delta.citation is not None:
-            said.citations.append(delta.citation)
+            streamed.citations.append(delta.citation)
 
-    def _append_text(self, said: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
+    def _append_text(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         events.append(TextAppended(turn=self._turn, offset=self._lengths[0], text=text))
-        said.fragments.append(text)
+        streamed.fragments.append(text)
         self._lengths[0] += _count_bytes(text)
 
-    def _append_reasoning(self, said: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
+    def _append_reasoning(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         events.append(ReasoningAppended(turn=self._turn, offset=self._lengths[1], text=text))
-        said.fragments.append(text)
+        streamed.fragments.append(text)
         self._lengths[1] += _count_bytes(text)
 
-    def _append_arguments(self, said: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
-        tool = CODE_EXECUTION_TOOLS.get(said.name, said.name)
-        events.append(ArgumentsAppended(turn=self._turn, index=said.number, tool=tool, offset=said.written, text=text))
-        said.fragments.append(text)
-        said.written += _count_bytes(text)
+    def _append_arguments(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
+        tool = CODE_EXECUTION_TOOLS.get(streamed.name, streamed.name)
+        events.append(
+            ArgumentsAppended(turn=self._turn, index=streamed.number, tool=tool, offset=streamed.written, text=text)
+        )
+        streamed.fragments.append(text)
+        streamed.written += _count_bytes(text)
 
     def _update_usage(self, counts: MessagesUsage | None) -> None:
-        """Counts are cumulative: what is said last holds."""
+        """Update the counts, which are cumulative: a later event replaces those that it names."""
         if counts is None:
             return
-        known = self._counts
+        totals = self._counts
         for name in MessagesUsage.__struct_fields__:
             if getattr(counts, name) is not None:
-                setattr(known, name, getattr(counts, name))
+                setattr(totals, name, getattr(counts, name))
 
     def _stop(self, reason: str, details: object, events: list[ModelDelta]) -> None:
         self.stop_reason = reason
         if reason == "refusal" and not self._lengths[0]:
-            said = StreamedBlock(MessagesBlock(type="text"))
-            self._said.append(said)
-            self._append_text(said, _find_explanation(details), events)
+            streamed = StreamedBlock(MessagesBlock(type="text"))
+            self._all_blocks.append(streamed)
+            self._append_text(streamed, _find_explanation(details), events)
 
     def build_turn(self, clock: Clock) -> TurnEnded:
-        stamp = MessagesItemBuilder(clock, self._provider, cut_off=self.stop_reason in _CUT_SHORT)
-        items = stamp.build_items(self._said, self._open_calls)
+        builder = MessagesItemBuilder(clock, self._provider, cut_off=self.stop_reason in _CUT_SHORT)
+        items = builder.build_items(self._all_blocks, self._open_calls)
         finish = "calls" if any(map(_is_toolyard_call, items)) else _FINISHES.get(self.stop_reason, "stop")
         return TurnEnded(items=tuple(items), finish=finish, usage=_build_usage(self._counts), model=self.model)
 
@@ -204,7 +207,7 @@ def _build_error(error: object, request_id: str | None = None) -> WireFailure:
 
 
 def _build_usage(counts: MessagesUsage) -> Usage:
-    """The provider counts what it read from its cache, or wrote to it, apart from the other input."""
+    """Return the usage. Anthropic counts input that it read from or wrote to its cache apart from the other input."""
     cached = counts.cache_read_input_tokens or 0
-    read = (counts.input_tokens or 0) + (counts.cache_creation_input_tokens or 0) + cached
-    return Usage(input_tokens=read, output_tokens=counts.output_tokens or 0, cached_tokens=cached)
+    input_tokens = (counts.input_tokens or 0) + (counts.cache_creation_input_tokens or 0) + cached
+    return Usage(input_tokens=input_tokens, output_tokens=counts.output_tokens or 0, cached_tokens=cached)

@@ -1,8 +1,8 @@
-"""One turn's request → the bytes of a Messages body. Pure but for the memo, which keeps what is encoded.
+"""Encodes one turn's request as the body of a Messages request. Pure but for the memo, which caches encoded items.
 
-Whatever the history, the body is one that the provider takes: roles alternate, the user begins, results come first and
-right after their calls, no text is empty, and thinking goes back only where it came from and signed. What the
-provider is to cache is marked at four places at most, and nothing else differs from one request to the next.
+The body is valid for the provider with any history: roles alternate, the user begins, results come first and right
+after their calls, no text is empty, and thinking goes back only to its provider and signed. At most four marks say what
+the provider is to cache; apart from these, a body begins with the bytes of the one before.
 """
 
 from weakref import WeakKeyDictionary
@@ -21,13 +21,13 @@ from toolyard.models.unicode import encode_json
 
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 CONTINUE_TEXT = "[go on]"
-"""Ends one that the model would end: its words would be taken for the beginning of its answer."""
+"""The last user message of a history that the model would end: the API would continue that text as the answer."""
 PLACEHOLDER_TOOL: Block = {
     "name": "none",
     "description": "There is no tool to be used now.",
     "input_schema": {"type": "object", "properties": {}},
 }
-"""Offered where a history has calls and the turn has no tools: the provider wants one to be defined."""
+"""Offered where the history has calls and the turn has no tools: the API refuses `tool_use` without any tool."""
 
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 _USER = b'{"role":"user","content":[{"type":'
@@ -37,13 +37,14 @@ _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 def to_wire(
     request: ModelRequest, model: str = "", provider: str = "anthropic", options: Options = DEFAULT_OPTIONS
 ) -> bytes:
-    """The body. `model` is the name on the wire, if it is not the request's own."""
-    known = get_encode_cache(request, f"messages:{provider}")
-    known.set_system(request.system, _encode_system)
-    open_end, role = known.extend(request.history.items_from(known.count), MessagesEncoder(provider).encode_group)
-    tools = _encode_tools(request.offer) or (_encoded_placeholder_tool if _has_calls(known, open_end) else b"")
+    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
+    cache = get_encode_cache(request, f"messages:{provider}")
+    cache.set_system(request.system, _encode_system)
+    open_end, role = cache.extend(request.history.items_from(cache.count), MessagesEncoder(provider).encode_group)
+    tools = _encode_tools(request.offer) or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
-    thinks = bool(options.thinking) and not forced and (role == "assistant" or _may_think(known, open_end))
+    # The API refuses thinking together with a forced tool choice.
+    thinks = bool(options.thinking) and not forced and (role == "assistant" or _may_think(cache, open_end))
     return b"".join(
         (
             b'{"model":',
@@ -52,9 +53,9 @@ def to_wire(
             encode_json(choose_max_tokens(model or request.model, options, thinks=thinks)),
             b',"thinking":' + encode_json(_build_thinking(options)) if thinks else b"",
             tools and b',"tools":' + tools,
-            known.system and b',"system":' + known.system,
+            cache.system and b',"system":' + cache.system,
             b',"messages":[',
-            *_join_messages(known, open_end, role),
+            *_join_messages(cache, open_end, role),
             b"]",
             tools and b',"tool_choice":' + encode_json(_build_tool_choice(request)),
             b"}",
@@ -67,48 +68,54 @@ def _build_thinking(options: Options) -> Block:
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "adaptive"}
 
 
-def _may_think(known: EncodeCache, open_end: bytes) -> bool:
-    """In the middle of its calls a model goes on thinking only if it thought at their beginning.
+def _may_think(cache: EncodeCache, open_end: bytes) -> bool:
+    """Return whether thinking may be on: between calls and results only if the model's first message there has it.
 
-    They begin after the last message from the user that does not begin with results.
+    The API refuses thinking in the middle of calls that began without it, for example at another provider. They began
+    after the last user message that does not begin with tool results. The encoded bytes are searched for it: quotation
+    marks in a text are escaped there, so only a tool's input of the same shape could be mistaken for a message.
     """
-    messages = known.joined + open_end if open_end else known.joined
-    asked = max(messages.rfind(_USER + kind) for kind in (b'"text"', b'"image"', b'"document"'))
-    said = messages.find(_ASSISTANT, asked)
-    return said < 0 or messages.startswith((b'"thinking"', b'"redacted_thinking"'), said + len(_ASSISTANT))
+    messages = cache.joined + open_end if open_end else cache.joined
+    question = max(messages.rfind(_USER + kind) for kind in (b'"text"', b'"image"', b'"document"'))
+    answer = messages.find(_ASSISTANT, question)
+    return answer < 0 or messages.startswith((b'"thinking"', b'"redacted_thinking"'), answer + len(_ASSISTANT))
 
 
 def _encode_system(text: str) -> bytes:
     return b"" if is_blank(text) else b"[" + encode_json(build_text_block(text))[:-1] + CACHE_MARK + b"}]"
 
 
-def _join_messages(known: EncodeCache, open_end: bytes, role: str) -> list[bytes | memoryview]:
-    """The messages, with a mark at the end of the newest ones from the user and at the end of those before."""
-    newest = len(known.joined) if role == "user" and not open_end else 0
-    marks = sorted({known.mark, newest} - {0})
-    known.mark = newest or known.mark
-    whole, start = memoryview(known.joined), 0
+def _join_messages(cache: EncodeCache, open_end: bytes, role: str) -> list[bytes | memoryview]:
+    """Return the messages, with a cache mark at the end of the newest user message and at the previous request's end.
+
+    The older mark matters because the provider looks back only 20 blocks from a mark for what it has cached, and a turn
+    with many calls adds more. A mark belongs inside the last block, hence `mark - 1`, before its closing brace.
+    """
+    newest = len(cache.joined) if role == "user" and not open_end else 0
+    marks = sorted({cache.mark, newest} - {0})
+    cache.mark = newest or cache.mark
+    joined, start = memoryview(cache.joined), 0
     pieces: list[bytes | memoryview] = []
     for mark in marks:
-        pieces += [whole[start : mark - 1], CACHE_MARK]
+        pieces += [joined[start : mark - 1], CACHE_MARK]
         start = mark - 1
-    pieces += [whole[start:], open_end]
+    pieces += [joined[start:], open_end]
     if role not in ("user", PAUSED):
         pieces.append(join_blocks([("user", build_text_block(CONTINUE_TEXT))], role)[0])
     return [*pieces, b"]}"]
 
 
-def _has_calls(known: EncodeCache, open_end: bytes) -> bool:
-    return b'"type":"tool_use"' in known.joined or b'"type":"tool_use"' in open_end
+def _has_calls(cache: EncodeCache, open_end: bytes) -> bool:
+    return b'"type":"tool_use"' in cache.joined or b'"type":"tool_use"' in open_end
 
 
 def _encode_tools(offer: Offer) -> bytes:
-    """The tools as JSON, once for each offer, with a mark at the last one; empty if there are none."""
-    known = _tools.get(offer)
-    if known is None:
-        shown = [block for tool in offer.tools if (block := _build_tool(tool)) is not None]
-        known = _tools[offer] = encode_json(shown)[:-2] + CACHE_MARK + b"}]" if shown else b""
-    return known
+    """Return the tools as JSON, encoded once for each offer, with a cache mark at the last; empty if there are none."""
+    encoded = _tools.get(offer)
+    if encoded is None:
+        blocks = [block for tool in offer.tools if (block := _build_tool(tool)) is not None]
+        encoded = _tools[offer] = encode_json(blocks)[:-2] + CACHE_MARK + b"}]" if blocks else b""
+    return encoded
 
 
 def _build_tool(tool: Tool) -> Block | None:
@@ -119,7 +126,7 @@ def _build_tool(tool: Tool) -> Block | None:
 
 
 def _build_provider_tool(tool: Tool) -> Block | None:
-    """None for a tool that this provider does not have."""
+    """Return the tool as Anthropic defines it; None for a tool that it does not have."""
     if tool.name == "code_execution":
         return {"type": "code_execution_20250825", "name": tool.name}
     if tool.name != "web_search":
@@ -130,8 +137,8 @@ def _build_provider_tool(tool: Tool) -> Block | None:
         block["max_uses"] = options.max_uses
     if options.user_location:
         block["user_location"] = {"type": "approximate", **msgspec.to_builtins(options.user_location)}
-    if options.allowed_domains:  # the provider takes one list or the other
-        allowed = [one for one in options.allowed_domains if one not in options.blocked_domains]
+    if options.allowed_domains:  # Anthropic refuses both lists together
+        allowed = [domain for domain in options.allowed_domains if domain not in options.blocked_domains]
         return {**block, "allowed_domains": allowed} if allowed else None
     return {**block, "blocked_domains": list(options.blocked_domains)} if options.blocked_domains else block
 

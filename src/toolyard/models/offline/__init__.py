@@ -1,15 +1,15 @@
-"""`toolyard:offline`: what answers where no language model is set. It proposes; it does not guess.
+"""`toolyard:offline`: the model that answers where no language model is configured. It proposes; it does not guess.
 
 | file | holds |
 |---|---|
 | `model` | the Model: one step of the planner as a turn |
-| `planner` | what comes next: call, propose, ask, let choose, tell |
+| `planner` | the next step: call, propose, ask, offer a choice, show a result |
 | `catalogue` | the tools of one offer, found by example or by words |
-| `lookups` | values that other tools know |
-| `templates` | a message as one of a tool's own examples |
-| `evidence` | parameters filled from what a message shows to be of their type |
+| `lookups` | values that come from other tools |
+| `templates` | a tool's examples, matched against a message |
+| `evidence` | parameters filled from parts of a message that have their type |
 | `dialogue` | what is open between two messages |
-| `parameters`, `dates`, `text` | schemas, times and messages, read |
+| `parameters`, `dates`, `text` | parsers of schemas, times and messages |
 | `wording` | sentences and results for people |
 """
 

@@ -1,4 +1,4 @@
-"""The tools of one offer: each read once, found by their examples or by words."""
+"""The tools of one offer: each parsed once, found by their examples or by words."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from toolyard.tool_index.index import IndexEntry, ToolIndex, ToolMatch, build_en
 
 
 class CatalogueTool:
-    """A tool with what is read of it once."""
+    """A tool with its parameters, index entry and templates, each parsed once on first use."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
@@ -37,34 +37,46 @@ class CatalogueTool:
 
     def find_missing(self, draft: Draft) -> Parameter | None:
         """Return the first required parameter that a draft lacks."""
-        return next((one for one in self.parameters if one.required and one.name not in draft.arguments), None)
+        return next(
+            (
+                parameter
+                for parameter in self.parameters
+                if parameter.required and parameter.name not in draft.arguments
+            ),
+            None,
+        )
 
 
 class Catalogue:
     def __init__(self, tools: Sequence[CatalogueTool]) -> None:
-        self._tools = {known.tool.name: known for known in tools}
+        self._tools = {entry.tool.name: entry for entry in tools}
         self._index = ToolIndex()
-        for known in tools:
-            self._index.put_entry(known.entry)
+        for entry in tools:
+            self._index.put_entry(entry.entry)
 
     def narrow_to(self, name: str) -> "Catalogue":
-        """Return the catalogue of one tool, and where its values come from; the whole where there is no such tool."""
-        known = self._tools.get(name)
-        if known is None:
+        """Return the catalogue of one tool and the sources of its values; all of it if there is no such tool."""
+        chosen = self._tools.get(name)
+        if chosen is None:
             return self
-        sources = [self._tools[source] for source in known.tool.sources.values() if source in self._tools]
-        return Catalogue([known, *sources])
+        sources = [self._tools[source] for source in chosen.tool.sources.values() if source in self._tools]
+        return Catalogue([chosen, *sources])
 
     def get_tool(self, name: str) -> CatalogueTool | None:
         return self._tools.get(name)
 
     @property
     def all_tools(self) -> list[Tool]:
-        return [known.tool for known in self._tools.values()]
+        return [entry.tool for entry in self._tools.values()]
 
     def find_fits(self, text: TokenizedText, now: datetime) -> list[TemplateFit]:
         return select_best_fits(
-            [fit for known in self._tools.values() for one in known.templates for fit in one.find_fits(text, now)]
+            [
+                fit
+                for entry in self._tools.values()
+                for template in entry.templates
+                for fit in template.find_fits(text, now)
+            ]
         )
 
     def search(self, words: str, count: int) -> list[ToolMatch]:

@@ -1,6 +1,6 @@
-"""Days and times in people's words. `dateparser` reads English and other languages; it is loaded when first needed.
+"""Parses days and times as people write them. `dateparser`, loaded on first use, reads English and other languages.
 
-What it does not read of Chinese (a time of day, a month and a day) is turned into figures first.
+Chinese is parsed here: `dateparser` does not read its times of day, nor a month with a day.
 """
 
 import importlib
@@ -11,13 +11,13 @@ from typing import Literal, cast
 
 TimeKind = Literal["date", "date-time", "time", "date or date-time"]
 MAX_TIME_CHARACTERS = 60
-"""How many characters may say a time."""
+"""The longest text that is parsed as a time."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _CLOCK = re.compile(
     r"\b\d{1,2}:\d\d\b|\b\d{1,2} ?[ap]m\b|\bnoon\b|\bmidnight\b|\bhours?\b|\bminutes?\b|\bo'clock\b", re.I
 )
 _DURATION = re.compile(r"(?:an? )?\d+ \w+", re.I)
-"""`30 minutes` alone says how long, not when."""
+"""`30 minutes` alone is a duration, not a time."""
 _DIGITS = {word: number for number, word in enumerate("零一二三四五六七八九十")} | {"两": 2, "十一": 11, "十二": 12}
 _COUNT = r"(\d{1,2}|十[一二]?|[一二两三四五六七八九])"
 _CHINESE_TIME = re.compile(rf"(凌晨|早上|上午|中午|下午|傍晚|晚上|今晚|明晚)?{_COUNT}[点點时](半|{_COUNT}分|[一三]刻)?")
@@ -37,19 +37,19 @@ _PLAIN_TIME = re.compile(
     re.I,
 )
 MAX_SEARCHED = 300
-"""How much of a message is searched for a time: what a library does with more takes too long."""
+"""The characters of a message that are searched for a time: `dateparser` takes too long for more."""
 _AHEAD = {"今天": 0, "今晚": 0, "明天": 1, "明晚": 1, "后天": 2, "大后天": 3}
 _LATER_HALF = ("下午", "傍晚", "晚上", "今晚", "明晚")
 
 
 def is_plain_time(text: str) -> bool:
-    """Return whether a time is written so that nothing of it can be passed over: the library reads `after friday`."""
+    """Return whether a text is a time and nothing else: `dateparser` also reads `after friday`, ignoring a word."""
     return bool(_PLAIN_TIME.fullmatch(text) or _CHINESE_MOMENT.fullmatch(text) or _ISO.fullmatch(text))
 
 
 def parse_time(text: str, kind: TimeKind, now: datetime, language: str) -> str | None:
-    """Return the whole of a text as a day or time in ISO 8601, or None if it is none."""
-    if len(text) > MAX_TIME_CHARACTERS or text.isdigit():  # a number alone is no day
+    """Return a text as a day or time in ISO 8601; None if it is not a time as a whole."""
+    if len(text) > MAX_TIME_CHARACTERS or text.isdigit():  # a number alone is not a day
         return None
     if _ISO.fullmatch(text):
         moment, has_clock = _parse_iso(text), "T" in text or " " in text
@@ -59,7 +59,7 @@ def parse_time(text: str, kind: TimeKind, now: datetime, language: str) -> str |
         moment, has_clock = _load_dateparser()(text, now, language), bool(_CLOCK.search(text))
     if moment is None:
         return None
-    if not has_clock:  # a time of day is never made up, and one that was said is never dropped
+    if not has_clock:  # a time of day is never added, and one in the text is never dropped
         return moment.date().isoformat() if kind in ("date", "date or date-time") else None
     if kind == "date":
         return None
@@ -75,8 +75,8 @@ def _parse_iso(text: str) -> datetime | None:
 
 def _parse_chinese(text: str, now: datetime) -> tuple[datetime | None, bool]:
     day, clock = _CHINESE_DAY.search(text), _CHINESE_TIME.search(text)
-    left = _CHINESE_TIME.sub("", _CHINESE_DAY.sub("", text, count=1), count=1).strip("的在 ")
-    if left or not (day or clock):
+    leftover = _CHINESE_TIME.sub("", _CHINESE_DAY.sub("", text, count=1), count=1).strip("的在 ")
+    if leftover or not (day or clock):
         return None, False
     date_of = _parse_chinese_day(day, now) if day else now.date()
     if date_of is None or not clock:
@@ -112,7 +112,7 @@ def _parse_count(text: str) -> int:
 
 
 def _load_dateparser() -> Callable[[str, datetime, str], datetime | None]:
-    """Load the library when the first time is read: it takes a fifth of a second and most messages need none."""
+    """Load `dateparser` when the first time is parsed: that takes a fifth of a second, and most messages have none."""
     try:
         library = importlib.import_module("dateparser")
     except ImportError:
@@ -129,7 +129,7 @@ def _load_dateparser() -> Callable[[str, datetime, str], datetime | None]:
 
 
 def find_times(text: str, now: datetime, language: str) -> list[str]:
-    """Return the pieces of a text that say a day or time, longest first where they overlap, in their order."""
+    """Return the parts of a text that are a day or time, in order; of overlapping ones the longest."""
     if language == "zh":
         return [match.group() for match in _CHINESE_MOMENT.finditer(text)]
     if iso := _ISO.findall(text):

@@ -1,6 +1,6 @@
-"""What is open between two messages: a proposal, a choice, a question, or values that are being looked up.
+"""The state between two messages: a proposal, a choice, a question, or values that are being looked up.
 
-It is kept as an opaque Reasoning item of the provider `offline`, so that it survives a restart and is never read back
+It is stored as the signature of a Reasoning item of the provider `offline`: it survives a restart, and is never parsed
 from the sentences that people see.
 """
 
@@ -28,7 +28,7 @@ _NO = frozenset({
 
 
 class Option(Struct, frozen=True):
-    """One of several to choose from: a label, and the calls that it stands for."""
+    """One option of a choice: a label, and the calls that it stands for."""
 
     label: str
     drafts: tuple[Draft, ...]
@@ -39,9 +39,9 @@ class Dialogue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     drafts: tuple[Draft, ...] = ()
     options: tuple[Option, ...] = ()
     parameter: str = ""
-    """What is asked for, of the first draft that lacks it."""
+    """The parameter that the question asks for, of the first draft."""
     message: str = ""
-    """What a tool that is chosen is filled from."""
+    """The message that fills the parameters of the tool that is chosen."""
     runs_unasked: bool = False
     """Whether the calls may run without a confirmation once they are complete."""
 
@@ -52,7 +52,7 @@ def encode_dialogue(dialogue: Dialogue, item_id: str, at: float) -> Reasoning:
 
 
 def find_dialogue(items: Sequence[Item]) -> Dialogue | None:
-    """Return the last state among some items; None where there is none, or none that can be read."""
+    """Return the last state among some items; None if there is none or it cannot be decoded."""
     for item in reversed(items):
         if isinstance(item, Reasoning) and item.provider == PROVIDER:
             try:
@@ -63,9 +63,9 @@ def find_dialogue(items: Sequence[Item]) -> Dialogue | None:
 
 
 def find_open_dialogue(items: Sequence[Item]) -> Dialogue | None:
-    """Return what the exchange before the last message left open.
+    """Return the state that the exchange before the last message left open.
 
-    A proposal is open only while nothing became of its calls: a decision, an expiry or a stop closes it.
+    A proposal is open only if its calls were withdrawn by the new message: a decision, an expiry or a stop closes it.
     """
     exchange = get_last_exchange(items)
     dialogue = find_dialogue(exchange)
@@ -81,7 +81,7 @@ def find_open_dialogue(items: Sequence[Item]) -> Dialogue | None:
 
 
 def get_last_exchange(items: Sequence[Item]) -> Sequence[Item]:
-    """Return what came after the last message of the user; of items that end with one, after the one before it."""
+    """Return the items after the user's last message; if the items end with messages, those before them."""
     end = len(items)
     while end and isinstance(items[end - 1], UserMessage):
         end -= 1
@@ -92,7 +92,7 @@ def get_last_exchange(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def is_yes(message: str) -> bool:
-    """Return whether a message agrees, and does not rather ask (`sure?`) or quote."""
+    """Return whether a message agrees; a question (`sure?`) or a quotation does not."""
     return _normalize(message) in _YES and not is_question(message) and parse_message(message).has_plain_marks
 
 

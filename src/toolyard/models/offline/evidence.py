@@ -1,8 +1,8 @@
-"""Fills a tool's parameters from what a message shows to be of their type. What is taken is taken whole.
+"""Fills a tool's parameters from the parts of a message that have their type. A part is always taken whole.
 
 A choice is filled by its own words, a number by a number, a time by a time, an address by an address, a code by the
-only token that can be one; what is left of the message goes to the one required free text. Nothing is guessed: a
-parameter with two candidates stays empty.
+only token that can be one; the remaining words go to the one required free text. Nothing is guessed: a parameter with
+two candidates stays empty.
 """
 
 import re
@@ -20,29 +20,29 @@ from toolyard.tool_index.concepts import find_concepts, is_action
 from toolyard.tool_index.words import extract_words, stem
 
 MAX_TOKENS = 200
-"""How many tokens of a message are looked at: a longer one is no request for one call."""
+"""How many tokens of a message are read: a longer message is not a request for one call."""
 NEAR = 2
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _URL = re.compile(r"https?://\S+")
 _PATH = re.compile(r"(?:~|\.{1,2})?/\S+|[\w-]+(?:/[\w.-]+)+|[\w-]+\.[A-Za-z]{1,5}")
-_SWITCH_WORDS = tuple((value, (word,)) for value, own in ((True, ON), (False, OFF)) for word in own)
+_SWITCH_WORDS = tuple((value, (word,)) for value, words in ((True, ON), (False, OFF)) for word in words)
 _NAMING = frozenset({"called", "named", "titled", "叫", "名"})
 _PATH_NAMES = frozenset({"path", "file", "folder", "directory", "filename", "dir", "source", "destination"})
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """A call as far as it is known: what is filled, and the words for what another tool has to be asked for."""
+    """A call that may be incomplete: its arguments so far, and the words to look up with other tools."""
 
     tool: str
     arguments: dict[str, object] = {}
     lookups: dict[str, str] = {}
-    """For a parameter whose value comes from another tool, the words to ask that tool for."""
+    """The words to look up, by parameter, for parameters whose values come from another tool."""
     is_covered: bool = True
-    """Whether nothing of the message is left that the tool does not speak of."""
+    """Whether no words of the message are left over."""
 
 
 class ParameterFiller:
-    """The parameters of one tool being filled from one message."""
+    """Fills the parameters of one tool from one message."""
 
     def __init__(
         self, tool: Tool, parameters: Sequence[Parameter], message: TokenizedText, now: datetime, language: str
@@ -58,7 +58,8 @@ class ParameterFiller:
         self.arguments: dict[str, object] = {}
 
     def build_draft(self, *, takes_rest: bool = True) -> Draft:
-        """Return what the message says about a call of the tool; a free text takes the rest of it, if it may."""
+        """Return the call that the message describes. With `takes_rest` a free text takes the remaining words."""
+        # The order matters: each step takes its tokens away, so the strictest types come first and free text last.
         for fill in (
             self._fill_choices,
             self._fill_times,
@@ -77,41 +78,44 @@ class ParameterFiller:
         )
 
     def _list_empty(self, accepts: Callable[[Parameter], bool]) -> list[Parameter]:
-        return [one for one in self._parameters if one.name not in self.arguments and accepts(one)]
+        return [
+            parameter for parameter in self._parameters if parameter.name not in self.arguments and accepts(parameter)
+        ]
 
     def _take(self, parameter: Parameter, value: object, tokens: Sequence[int]) -> None:
         self.arguments[parameter.name] = value
         self._left.difference_update(tokens)
 
     def _fill_choices(self) -> None:
-        """Fill choices by their own words; parameters with the same choices in the order in which they are said."""
-        for parameter in self._list_empty(lambda one: one.kind in ("choice", "switch")):
+        """Fill choices by their own words; parameters with the same choices in the order of the message."""
+        for parameter in self._list_empty(lambda candidate: candidate.kind in ("choice", "switch")):
             named = parameter.choice_words or _SWITCH_WORDS
-            places = {choice: place for choice, own in named if (place := self._find(own))}
-            longest = [one for one in places if not any(set(places[one]) < set(other) for other in places.values())]
-            alike = self._list_empty(lambda one, like=parameter: one.choices == like.choices and one.required)
+            spans = {choice: span for choice, words in named if (span := self._find(words))}
+            # `in progress` contains the words of `progress`: only the longest of nested choices counts.
+            longest = [name for name in spans if not any(set(spans[name]) < set(other) for other in spans.values())]
+            alike = self._list_empty(lambda other, like=parameter: other.choices == like.choices and other.required)
             if len(longest) == 1 or len(longest) == len(alike) > 0:
-                first = min(longest, key=lambda one: places[one][0])
-                self._take(parameter, first, places[first])
+                first = min(longest, key=lambda choice: spans[choice][0])
+                self._take(parameter, first, spans[first])
 
-    def _find(self, own: Sequence[str]) -> range | None:
-        """Return the tokens that are these words, if they stand in the message once."""
-        wanted = [stem(word) for word in own]
-        starts = [at for at, word in enumerate(self._stems) if word == wanted[0]]
-        places = [range(at, at + len(wanted)) for at in starts if self._stems[at : at + len(wanted)] == wanted]
-        matches = [place for place in places if self._left.issuperset(place)]
+    def _find(self, words: Sequence[str]) -> range | None:
+        """Return the free tokens that are these words, if they are in the message exactly once."""
+        stems = [stem(word) for word in words]
+        starts = [at for at, word in enumerate(self._stems) if word == stems[0]]
+        spans = [range(at, at + len(stems)) for at in starts if self._stems[at : at + len(stems)] == stems]
+        matches = [span for span in spans if self._left.issuperset(span)]
         return matches[0] if len(matches) == 1 else None
 
     def _fill_times(self) -> None:
-        parameters = self._list_empty(lambda one: one.kind == "time")
+        parameters = self._list_empty(lambda candidate: candidate.kind == "time")
         if not parameters:
             return
         pieces = find_times(self._message.whole, self._now, self._language)
-        required = [one for one in parameters if one.required]
-        wanted = required if len(required) == len(pieces) else parameters[: len(pieces)]
-        if len(pieces) != len(wanted):
+        required = [candidate for candidate in parameters if candidate.required]
+        targets = required if len(required) == len(pieces) else parameters[: len(pieces)]
+        if len(pieces) != len(targets):
             return
-        for parameter, piece in zip(wanted, pieces, strict=True):
+        for parameter, piece in zip(targets, pieces, strict=True):
             value = parameter.parse(piece, self._now, self._language)
             if value is not None:
                 self._take(parameter, value, self._find_tokens(piece))
@@ -122,7 +126,9 @@ class ParameterFiller:
         return [at for at, token in enumerate(self._tokens) if token.start < end and token.end > start]
 
     def _fill_addresses(self) -> None:
-        for parameter in self._list_empty(lambda one: one.kind == "text" and one.name not in self._tool.sources):
+        for parameter in self._list_empty(
+            lambda candidate: candidate.kind == "text" and candidate.name not in self._tool.sources
+        ):
             label = set(parameter.label.split())
             shape = (
                 _EMAIL
@@ -137,14 +143,16 @@ class ParameterFiller:
                 self._take_first(parameter, lambda text, shape=shape: bool(shape.fullmatch(text)))
 
     def _fill_codes(self) -> None:
-        for parameter in self._list_empty(lambda one: one.kind == "text" and one.name not in self._tool.sources):
+        for parameter in self._list_empty(
+            lambda candidate: candidate.kind == "text" and candidate.name not in self._tool.sources
+        ):
             if "pattern" in parameter.schema:
                 self._take_only(parameter, parameter.fits)
             elif parameter.is_identifier:
                 self._take_only(parameter, lambda text: any(letter.isdigit() for letter in text))
 
     def _take_first(self, parameter: Parameter, is_value: Callable[[str], bool]) -> None:
-        """Take the first that fits: two paths are said in the order in which the parameters have them."""
+        """Take the first token that fits: two paths are in the order of their parameters."""
         for at in sorted(self._left):
             text = self._tokens[at].text
             if is_value(text) and parameter.fits(text):
@@ -157,7 +165,7 @@ class ParameterFiller:
             self._take(parameter, self._tokens[matches[0]].text, matches)
 
     def _fill_numbers(self) -> None:
-        parameters = self._list_empty(lambda one: one.kind == "number")
+        parameters = self._list_empty(lambda candidate: candidate.kind == "number")
         numbers = [at for at in sorted(self._left) if parse_number(self._tokens[at].text) is not None]
         if any(self._is_alternative(at) for at in numbers):
             return
@@ -165,10 +173,13 @@ class ParameterFiller:
             near = [at for at in numbers if at in self._left and self._is_named(parameter, at)]
             if len(near) == 1:
                 self._take_number(parameter, near[0])
-        left, empty = [at for at in numbers if at in self._left], self._list_empty(lambda one: one.kind == "number")
-        required = [one for one in empty if one.required] or empty
-        if len(left) == len(required) == 1:
-            self._take_number(required[0], left[0])
+        remaining, empty = (
+            [at for at in numbers if at in self._left],
+            self._list_empty(lambda candidate: candidate.kind == "number"),
+        )
+        required = [candidate for candidate in empty if candidate.required] or empty
+        if len(remaining) == len(required) == 1:
+            self._take_number(required[0], remaining[0])
 
     def _take_number(self, parameter: Parameter, at: int) -> None:
         value = parameter.parse(self._tokens[at].text, self._now, self._language)
@@ -176,20 +187,20 @@ class ParameterFiller:
             self._take(parameter, value, [at])
 
     def _is_named(self, parameter: Parameter, at: int) -> bool:
-        """Return whether a word of the parameter's name stands beside a number: `30 minutes`, `page 2`."""
+        """Return whether a word of the parameter's name is next to a number: `30 minutes`, `page 2`."""
         label = set(extract_words(f"{parameter.label} {parameter.description[:80]}"))
         beside = self._tokens[max(0, at - NEAR) : at + NEAR + 1]
         return any(stem(token.folded) in label for token in beside)
 
     def _is_alternative(self, at: int) -> bool:
-        """Return whether a token is one of two, as in `A-1 or A-2`: then the person has not chosen yet."""
+        """Return whether a token is one of two alternatives, as in `A-1 or A-2`: then nothing was chosen yet."""
         beside = self._tokens[max(0, at - 1) : at + 2]
         return any(token.folded in ALTERNATIVES and not token.quoted for token in beside)
 
     def _fill_quoted(self) -> None:
         quoted = [at for at in sorted(self._left) if self._tokens[at].quoted]
-        empty = self._list_empty(lambda one: one.is_free_text and one.required) or self._list_empty(
-            lambda one: one.is_free_text
+        empty = self._list_empty(lambda candidate: candidate.is_free_text and candidate.required) or self._list_empty(
+            lambda candidate: candidate.is_free_text
         )
         if quoted and len(quoted) == len(empty):
             for parameter, at in zip(empty, quoted, strict=True):
@@ -197,9 +208,9 @@ class ParameterFiller:
                     self._take(parameter, self._tokens[at].text, [at])
 
     def _fill_rest(self) -> dict[str, str]:
-        """Give what is left to the one free text; return it as words where another tool knows the value."""
-        takes_words = self._list_empty(lambda one: one.is_free_text or one.name in self._tool.sources)
-        empty = [one for one in takes_words if one.required] or takes_words
+        """Give the remaining words to the one free text; return them if another tool has to look the value up."""
+        takes_words = self._list_empty(lambda candidate: candidate.is_free_text or candidate.name in self._tool.sources)
+        empty = [candidate for candidate in takes_words if candidate.required] or takes_words
         run = self._find_left_over()
         if len(empty) != 1 or not run or (empty[0].is_identifier and any(self._is_alternative(at) for at in run)):
             return {}
@@ -213,47 +224,47 @@ class ParameterFiller:
         return {}
 
     def _find_left_over(self) -> list[int]:
-        """Return the longest run of what is not taken, without the tool's own words and small words at its ends."""
-        own = self._own_words
-        runs = [self._trim(run, own) for run in _group_runs(sorted(self._left))]
+        """Return the longest run of free tokens, without words of the tool and small words at its ends."""
+        tool_words = self._tool_words
+        runs = [self._trim(run, tool_words) for run in _group_runs(sorted(self._left))]
         return max(runs, key=len, default=list[int]())
 
     @cached_property
-    def _own_words(self) -> set[str]:
+    def _tool_words(self) -> set[str]:
         labels = " ".join(parameter.label for parameter in self._parameters)
-        own = extract_words(f"{self._tool.name} {self._tool.description[:200]} {labels}")
-        return {*own, *(group for word in own for group in find_concepts(word))}
+        words = extract_words(f"{self._tool.name} {self._tool.description[:200]} {labels}")
+        return {*words, *(group for word in words for group in find_concepts(word))}
 
-    def _trim(self, run: list[int], own: set[str]) -> list[int]:
-        while run and self._is_small(run, own, first=True):
+    def _trim(self, run: list[int], tool_words: set[str]) -> list[int]:
+        while run and self._is_small(run, tool_words, first=True):
             run = run[1:]
-        while run and self._is_small(run, own, first=False):
+        while run and self._is_small(run, tool_words, first=False):
             run = run[:-1]
         return run
 
-    def _is_small(self, run: Sequence[int], own: set[str], *, first: bool) -> bool:
-        """Return whether the word at an end says nothing of its own: a small word, a verb, or a word of the tool."""
+    def _is_small(self, run: Sequence[int], tool_words: set[str], *, first: bool) -> bool:
+        """Return whether the word at an end of a run carries no value: a small word, a verb, or a word of the tool."""
         token = self._tokens[run[0] if first else run[-1]]
         if token.quoted or token.folded in NEGATIONS:
             return False
-        if not extract_words(token.folded) or token.folded in _NAMING or _is_own_word(token.folded, own):
+        if not extract_words(token.folded) or token.folded in _NAMING or _is_tool_word(token.folded, tool_words):
             return True
         if len(run) < 2:
             return False
         near = (run[0], run[1]) if first else (run[-2], run[-1])
         pair = "".join(self._tokens[at].folded for at in near)
-        return len(pair) == 2 and not pair.isascii() and _is_own_word(pair, own)
+        return len(pair) == 2 and not pair.isascii() and _is_tool_word(pair, tool_words)
 
 
-def _is_own_word(word: str, own: set[str]) -> bool:
+def _is_tool_word(word: str, tool_words: set[str]) -> bool:
     plain = stem(word)
-    return plain in own or is_action(plain) or any(group in own for group in find_concepts(plain))
+    return plain in tool_words or is_action(plain) or any(concept in tool_words for concept in find_concepts(plain))
 
 
-def _group_runs(places: Sequence[int]) -> Iterator[list[int]]:
-    """Yield what stands together."""
+def _group_runs(positions: Sequence[int]) -> Iterator[list[int]]:
+    """Yield runs of adjacent positions."""
     run: list[int] = []
-    for at in places:
+    for at in positions:
         if run and at != run[-1] + 1:
             yield run
             run = []

@@ -1,4 +1,4 @@
-"""`toolyard:offline`: a Model like any other that needs no key and no network. The planner decides what it does."""
+"""`toolyard:offline`: a Model that needs no key and no network. The planner decides its turns."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -19,26 +19,30 @@ from toolyard.models.offline.wording import describe_tools
 
 NAME = "toolyard:offline"
 MAX_CACHED_TOOLS = 2_000
-"""Tools whose schemas are kept read."""
+"""The most tools whose parsed schemas are cached."""
 MAX_RECENT_ITEMS = 200
-"""Items of a conversation that are looked at: an exchange is far shorter."""
+"""How many items of a conversation are read: an exchange is far shorter."""
 
 
 class Offline:
     def __init__(self) -> None:
         self._catalogues: WeakKeyDictionary[Offer, Catalogue] = WeakKeyDictionary()
-        self._known: dict[str, CatalogueTool] = {}
+        self._tools: dict[str, CatalogueTool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         step = self.next_step(request)
-        mint = request.clock
+        clock = request.clock
         offset = 0
         for piece in re.findall(r"\s*\S{1,40}", step.text):
             yield TextAppended(turn=request.turn, offset=offset, text=piece)
             offset += len(piece.encode())
         calls = [
             Call(
-                id=mint.new_id("call"), at=mint.now(), tool=draft.tool, arguments=draft.arguments, confirm=step.confirm
+                id=clock.new_id("call"),
+                at=clock.now(),
+                tool=draft.tool,
+                arguments=draft.arguments,
+                confirm=step.confirm,
             )
             for draft in step.calls
         ]
@@ -47,9 +51,11 @@ class Offline:
             yield ArgumentsAppended(turn=request.turn, index=index, tool=call.tool, offset=0, text=text)
         items: list[Item] = []
         if step.dialogue is not None:
-            items.append(encode_dialogue(step.dialogue, mint.new_id("item"), mint.now()))
+            items.append(encode_dialogue(step.dialogue, clock.new_id("item"), clock.now()))
         if step.text:
-            items.append(ModelText(id=mint.new_id("item"), at=mint.now(), text=step.text, suggestions=step.suggestions))
+            items.append(
+                ModelText(id=clock.new_id("item"), at=clock.now(), text=step.text, suggestions=step.suggestions)
+            )
         usage = Usage(input_tokens=1 + len(request.history), output_tokens=len(step.text.split()) + len(calls))
         yield TurnEnded(items=(*items, *calls), finish="calls" if calls else "stop", usage=usage, model=NAME)
 
@@ -65,16 +71,16 @@ class Offline:
         return Planner(catalogue).next_step(items, datetime.fromtimestamp(request.clock.now()))
 
     def _get_catalogue(self, offer: Offer) -> Catalogue:
-        """The tools of an offer, read once. What is built in is for language models."""
+        """Return the catalogue of an offer, built once. Built-in and provider tools are for language models only."""
         if (catalogue := self._catalogues.get(offer)) is None:
-            own = [tool for tool in offer.tools if not tool.built_in and tool.venue != "provider"]
-            catalogue = self._catalogues[offer] = Catalogue([self._get_tool(tool) for tool in own])
+            tools = [tool for tool in offer.tools if not tool.built_in and tool.venue != "provider"]
+            catalogue = self._catalogues[offer] = Catalogue([self._get_tool(tool) for tool in tools])
         return catalogue
 
     def _get_tool(self, tool: Tool) -> CatalogueTool:
-        known = self._known.get(tool.name)
-        if known is None or known.tool is not tool:
-            if len(self._known) >= MAX_CACHED_TOOLS:
-                self._known.clear()
-            known = self._known[tool.name] = CatalogueTool(tool)
-        return known
+        entry = self._tools.get(tool.name)
+        if entry is None or entry.tool is not tool:
+            if len(self._tools) >= MAX_CACHED_TOOLS:
+                self._tools.clear()
+            entry = self._tools[tool.name] = CatalogueTool(tool)
+        return entry

@@ -1,6 +1,6 @@
-"""What a tool takes, read from its JSON Schema: of which kind each parameter is, and whether a text is a value of it.
+"""Reads a tool's parameters from its JSON Schema: the kind of each, and the values that a text can be.
 
-It reads any schema. A parameter that it does not understand has the kind `other`, and no text is a value of it.
+Any schema is accepted. A parameter that is not understood has the kind `other`, for which no text is a value.
 """
 
 import re
@@ -54,7 +54,7 @@ _TIME_FORMATS: dict[object, TimeKind] = {
 
 
 class Parameter:
-    """One parameter of a tool, without its references."""
+    """One parameter of a tool, with references resolved."""
 
     def __init__(self, name: str, schema: Mapping[str, object], required: bool, definitions: object) -> None:
         self.name = name
@@ -68,27 +68,27 @@ class Parameter:
 
     @cached_property
     def is_free_text(self) -> bool:
-        """Whether nearly any text is a value of it: a pattern that takes two words leaves all open."""
+        """Whether nearly any text is a value: a pattern that accepts two words is taken for one that accepts all."""
         return self.kind == "text" and self.format is None and ("pattern" not in self.schema or self.fits("or so"))
 
     @property
     def is_identifier(self) -> bool:
-        """Whether it names one thing among many by a code, as far as its own name tells."""
+        """Whether the parameter is a code that identifies something, judged by its name."""
         return bool({"id", "code", "number", "no", "ref", "sku", "key", "编号"} & set(self.label.split()))
 
     @cached_property
     def label(self) -> str:
-        """Its name in words."""
+        """The parameter's name in words."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", self.name).strip().lower() or self.name
 
     @cached_property
     def choice_words(self) -> tuple[tuple[object, tuple[str, ...]], ...]:
-        """Each choice with its words: `In cart`, `in_cart` and `in the cart` are one."""
-        return tuple((choice, own) for choice in self.choices if (own := split_words(str(choice))))
+        """Each choice with its words: `In cart`, `in_cart` and `in the cart` have the same."""
+        return tuple((choice, words) for choice in self.choices if (words := split_words(str(choice))))
 
     @cached_property
     def items(self) -> "Parameter":
-        """What a list of this parameter holds."""
+        """The items of a list as a parameter."""
         inner = self.schema.get("items")
         return Parameter(self.name, _resolve(inner, self._definitions), True, self._definitions)
 
@@ -98,20 +98,20 @@ class Parameter:
             return jsonschema_rs.validator_for(
                 {**self.schema, **({"$defs": self._definitions} if self._definitions else {})},
                 validate_formats=self.kind == "text",
-                offline=True,
+                offline=True,  # never fetch a reference from the network
             )
         except (ValueError, jsonschema_rs.ReferencingError):
             return None
 
     def fits(self, value: object) -> bool:
-        """Return whether the schema takes this value. A schema that cannot be read takes none."""
+        """Return whether the schema accepts a value. An invalid schema accepts none."""
         try:
             return self._validator is not None and self._validator.is_valid(value)
         except ValueError:
             return False
 
     def parse(self, text: str, now: datetime, language: str) -> object | None:
-        """Return the whole of a text as a value of this parameter, or None where it is none."""
+        """Return a whole text as a value of this parameter; None if it is not one."""
         value = self._parse(text.strip(), now, language)
         return value if value is not None and self.fits(value) else None
 
@@ -136,12 +136,12 @@ class Parameter:
 
     def _find_choice(self, text: str) -> object | None:
         words = split_words(text)
-        matches = [choice for choice, own in self.choice_words if own == words]
+        matches = [choice for choice, choice_words in self.choice_words if choice_words == words]
         return matches[0] if len(matches) == 1 else None
 
 
 def parse_parameters(tool: Tool) -> tuple[Parameter, ...]:
-    """Return what a tool takes, in its order; nothing where its schema is not one of an object."""
+    """Return the parameters of a tool in order; none if its schema is not that of an object."""
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     if not isinstance(properties, Mapping):
         return ()
@@ -155,7 +155,7 @@ def parse_parameters(tool: Tool) -> tuple[Parameter, ...]:
 
 
 def parse_number(text: str, *, whole: bool = False) -> int | float | None:
-    """Return a text that is nothing but one number."""
+    """Return the number that a text is as a whole; None if it is anything else."""
     if (word := _NUMBER_WORDS.get(fold(text))) is not None:
         return word
     if not _NUMBER.fullmatch(text):
@@ -168,7 +168,7 @@ def parse_number(text: str, *, whole: bool = False) -> int | float | None:
 
 
 def split_list(text: str) -> list[str]:
-    """Return the parts of `milk, eggs and bread`; one part where there is no list."""
+    """Return the parts of `milk, eggs and bread`; one part if it is not a list."""
     return [part.strip() for part in _AND.split(text) if part.strip()][: MAX_ITEMS + 1]
 
 
@@ -177,28 +177,28 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def _resolve(schema: object, definitions: object, depth: int = 0) -> Mapping[str, object]:
-    """Return a schema without its reference, and without the null that an optional one may be."""
+    """Return a schema with its reference resolved, and without the null of an optional parameter."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return {}
-    known = cast("Mapping[str, object]", schema)
-    rest = {key: value for key, value in known.items() if key not in ("$ref", "anyOf", "oneOf", "allOf")}
-    if isinstance(reference := known.get("$ref"), str) and isinstance(definitions, Mapping):
+    keywords = cast("Mapping[str, object]", schema)
+    plain = {key: value for key, value in keywords.items() if key not in ("$ref", "anyOf", "oneOf", "allOf")}
+    if isinstance(reference := keywords.get("$ref"), str) and isinstance(definitions, Mapping):
         target = cast("Mapping[str, object]", definitions).get(reference.rpartition("/")[2])
-        return {**_resolve(target, cast("object", definitions), depth + 1), **rest}
+        return {**_resolve(target, cast("object", definitions), depth + 1), **plain}
     for union in ("anyOf", "oneOf", "allOf"):
-        options = known.get(union)
+        options = keywords.get(union)
         if isinstance(options, list):
             branches = [_resolve(option, definitions, depth + 1) for option in cast("list[object]", options)]
             branches = [branch for branch in branches if branch.get("type") != "null"]
-            return {**_join(branches), **rest}
-    if isinstance(kinds := known.get("type"), list):
+            return {**_join(branches), **plain}
+    if isinstance(kinds := keywords.get("type"), list):
         others = [kind for kind in cast("list[object]", kinds) if kind != "null"]
-        return {**known, "type": others[0]} if len(others) == 1 else {}
-    return known
+        return {**keywords, "type": others[0]} if len(others) == 1 else {}
+    return keywords
 
 
 def _join(branches: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
-    """Return what all branches of a union are: one of them, or a day with or without a time; else nothing is known."""
+    """Return the branches of a union as one schema: a single branch, or a day with or without a time; else empty."""
     if len(branches) == 1:
         return branches[0]
     if branches and all(branch.get("format") in ("date", "date-time") for branch in branches):
@@ -228,5 +228,5 @@ def _detect_kind(schema: Mapping[str, object], choices: Sequence[object], format
 
 
 def detect_language(text: str) -> str:
-    """Return the language that answers are worded in, and times are read in: Chinese where a text has it."""
+    """Return the language for answers and for parsing times: Chinese if the text contains any."""
     return "zh" if is_chinese(text) else "en"

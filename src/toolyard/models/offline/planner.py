@@ -1,8 +1,7 @@
-"""Decides what the offline model does next: call, propose, ask, let choose, or tell. It runs nothing itself.
+"""Decides the offline model's next step: call, propose, ask, offer a choice, or show results. It runs nothing itself.
 
-Without a language model a person drives. A message that is a tool's own example becomes that call; of any other the
-tool index finds what may be meant. What only reads may run; what changes something is proposed, unless the message is
-the plain order for it.
+A message that matches a tool's own example becomes that call; for any other the tool index finds the likely tools. A
+read-only call may run; a call that changes something is proposed, unless the message is a plain order for it.
 """
 
 from collections.abc import Sequence
@@ -42,15 +41,15 @@ from toolyard.tool_index.index import ToolMatch
 from toolyard.tool_index.words import extract_words as index_words
 
 CLEAR_WINNER_RATIO = 1.2
-"""How many times the score of the second the first must have to be a clear winner."""
+"""The ratio of the best score to the second that makes the first tool the clear winner."""
 MIN_LIKELY_SHARE = 0.35
-"""Of the best score: what has less is not offered."""
+"""The share of the best score below which a tool is not offered."""
 MAX_OFFERED, MAX_ROWS = 3, 8
-"""How many tools, and how many rows of a look-up, are put as a choice."""
+"""The most tools, and the most rows of a look-up, that are offered as a choice."""
 
 
 class OfflineStep(Struct, frozen=True, kw_only=True):
-    """What one turn says and calls, and what it leaves open."""
+    """The text and calls of one turn, and the state that it leaves open."""
 
     text: str = ""
     calls: tuple[Draft, ...] = ()
@@ -75,7 +74,7 @@ class Planner:
 
 
 class _PlannerTurn:
-    """One message, or the results that came for it."""
+    """The planning of one turn: for a message, or for the results of its calls."""
 
     def __init__(self, catalogue: Catalogue, message: str, now: datetime) -> None:
         self._catalogue = catalogue
@@ -86,7 +85,7 @@ class _PlannerTurn:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether nothing in the message asks, negates, reports or sets a condition, and none of it is unread."""
+        """Whether the message was read completely and does not ask, negate, report or set a condition."""
         text = self._text
         return (
             text.has_plain_marks
@@ -96,7 +95,7 @@ class _PlannerTurn:
         )
 
     def read_request(self) -> OfflineStep:
-        """Read a message that answers nothing: as an example of a tool, else by its words."""
+        """Read a message as a new request: as an example of a tool, else by its words."""
         fits = self._catalogue.find_fits(self._text, self._now)
         if len(fits) == 1:
             return self._from_fit(fits[0])
@@ -105,7 +104,7 @@ class _PlannerTurn:
         return self._find_tool()
 
     def read_answer(self, dialogue: Dialogue) -> OfflineStep | None:
-        """Read a message as the answer to what is open; None where it is something else."""
+        """Read a message as the answer to the open state; None if it is something else."""
         is_value = dialogue.stage == "ask" and self._parse_value(dialogue) is not None
         if is_no(self._message) and not is_value:
             return OfflineStep(text=format_sentence("declined", self.language))
@@ -121,7 +120,7 @@ class _PlannerTurn:
                 return None
 
     def handle_results(self, exchange: Sequence[Item]) -> OfflineStep:
-        """Go on with what was looked up, or tell what became of the calls."""
+        """Continue with the values that were looked up, or show the results of the calls."""
         turn, results = _split_last_turn(exchange)
         calls = [item for item in turn if isinstance(item, Call) and item.id in results]
         dialogue = find_dialogue(turn)
@@ -140,11 +139,11 @@ class _PlannerTurn:
         return self._advance(self._move_counts(_build_drafts(fit)), runs_unasked=plain)
 
     def _find_tool(self) -> OfflineStep:
-        """Take the tool that its words, or all that it needs, make the clear winner; else let the person choose."""
+        """Take the tool that wins clearly by its score, or as the only complete one; else let the person choose."""
         likely = self._find_likely()
         if not likely:
             return OfflineStep(text=describe_tools(self._catalogue.all_tools, self.language))
-        drafts = [self._fill(one.tool.name, self._text) for one in likely]
+        drafts = [self._fill(match.tool.name, self._text) for match in likely]
         if len(likely) == 1 or likely[0].score >= CLEAR_WINNER_RATIO * likely[1].score:
             winner = drafts[0]
         else:
@@ -156,15 +155,17 @@ class _PlannerTurn:
 
     def _find_likely(self) -> list[ToolMatch]:
         ranked = self._catalogue.search(self._text.whole, MAX_OFFERED + 1)
-        return [one for one in ranked[:MAX_OFFERED] if one.score >= MIN_LIKELY_SHARE * ranked[0].score]
+        return [match for match in ranked[:MAX_OFFERED] if match.score >= MIN_LIKELY_SHARE * ranked[0].score]
 
     def _choose_tool(self, likely: Sequence[ToolMatch], note: str = "") -> OfflineStep:
-        return self._choose([Option(format_title(one.tool), (Draft(tool=one.tool.name),)) for one in likely], note)
+        return self._choose(
+            [Option(format_title(match.tool), (Draft(tool=match.tool.name),)) for match in likely], note
+        )
 
     def _split(self, draft: Draft) -> tuple[Draft, ...]:
-        """`bread and cheese` are two, where each part is short enough to be the name of a thing."""
-        known = self._catalogue.get_tool(draft.tool)
-        free = [one.name for one in known.parameters if one.is_free_text and one.required] if known else []
+        """Return one draft for each part of a list such as `bread and cheese`, if each is short enough for a name."""
+        entry = self._catalogue.get_tool(draft.tool)
+        free = [item.name for item in entry.parameters if item.is_free_text and item.required] if entry else []
         if len(free) != 1 or not isinstance(text := draft.arguments.get(free[0]), str):
             return (draft,)
         parts = split_list(text)
@@ -173,53 +174,53 @@ class _PlannerTurn:
         return tuple(Draft(tool=draft.tool, arguments={**draft.arguments, free[0]: part}) for part in parts)
 
     def _is_complete(self, draft: Draft) -> bool:
-        """Return whether the message fills all that a tool needs, and says nothing else."""
-        known = self._catalogue.get_tool(draft.tool)
-        missing = known.find_missing(draft) if known else None
-        is_filled = known is not None and (missing is None or missing.name in draft.lookups)
+        """Return whether the message fills every required parameter and has no other words."""
+        entry = self._catalogue.get_tool(draft.tool)
+        missing = entry.find_missing(draft) if entry else None
+        is_filled = entry is not None and (missing is None or missing.name in draft.lookups)
         return is_filled and draft.is_covered and bool(draft.arguments or draft.lookups)
 
     def _takes_words(self, draft: Draft) -> bool:
-        """Return whether words that are left over may have been meant for the tool."""
-        known = self._catalogue.get_tool(draft.tool)
-        return known is None or any(one.is_free_text or one.name in known.tool.sources for one in known.parameters)
+        """Return whether a tool has a parameter that left-over words could be meant for."""
+        entry = self._catalogue.get_tool(draft.tool)
+        return entry is None or any(item.is_free_text or item.name in entry.tool.sources for item in entry.parameters)
 
     def _is_read_only(self, draft: Draft) -> bool:
-        known = self._catalogue.get_tool(draft.tool)
-        return known is not None and known.tool.read_only
+        entry = self._catalogue.get_tool(draft.tool)
+        return entry is not None and entry.tool.read_only
 
     def _fill(self, tool: str, text: TokenizedText, *, takes_rest: bool = True) -> Draft:
-        known = self._catalogue.get_tool(tool)
-        if known is None:
+        entry = self._catalogue.get_tool(tool)
+        if entry is None:
             return Draft(tool=tool)
-        filling = ParameterFiller(known.tool, known.parameters, text, self._now, detect_language(text.whole))
-        return filling.build_draft(takes_rest=takes_rest)
+        filler = ParameterFiller(entry.tool, entry.parameters, text, self._now, detect_language(text.whole))
+        return filler.build_draft(takes_rest=takes_rest)
 
     def _move_counts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
-        """Move the number in front of a thing, as in `3 lemons`, to the one parameter that counts."""
+        """Move a leading number, as in `3 lemons`, to the one parameter that is a number."""
         return tuple(self._move_count(draft) for draft in drafts)
 
     def _move_count(self, draft: Draft) -> Draft:
-        known = self._catalogue.get_tool(draft.tool)
-        counts = [one for one in known.parameters if one.kind == "number"] if known else []
+        entry = self._catalogue.get_tool(draft.tool)
+        counts = [item for item in entry.parameters if item.kind == "number"] if entry else []
         texts = {**draft.arguments, **draft.lookups}
-        if known is None or len(counts) != 1 or counts[0].name in texts:
+        if entry is None or len(counts) != 1 or counts[0].name in texts:
             return draft
         for name, text in texts.items():
-            free = name in draft.lookups or known.get_parameter(name).is_free_text
-            number, _, rest = text.partition(" ") if free and isinstance(text, str) else ("", "", "")
-            value = counts[0].parse(number, self._now, self.language) if rest.strip() else None
+            free = name in draft.lookups or entry.get_parameter(name).is_free_text
+            number, _, words = text.partition(" ") if free and isinstance(text, str) else ("", "", "")
+            value = counts[0].parse(number, self._now, self.language) if words.strip() else None
             if value is not None:
                 arguments = {**draft.arguments, counts[0].name: value}
                 if name in draft.lookups:
-                    return Draft(tool=draft.tool, arguments=arguments, lookups={**draft.lookups, name: rest.strip()})
-                return Draft(tool=draft.tool, arguments={**arguments, name: rest.strip()}, lookups=draft.lookups)
+                    return Draft(tool=draft.tool, arguments=arguments, lookups={**draft.lookups, name: words.strip()})
+                return Draft(tool=draft.tool, arguments={**arguments, name: words.strip()}, lookups=draft.lookups)
         return draft
 
     # Reading an answer
 
     def _take_option(self, option: Option, dialogue: Dialogue) -> OfflineStep:
-        if dialogue.message:  # a tool was chosen: what the first message said about it still holds
+        if dialogue.message:  # a tool was chosen: the first message still fills its parameters
             text = parse_message(dialogue.message)
             return self._advance(tuple(self._refill(draft, text) for draft in option.drafts))
         return self._advance(option.drafts, runs_unasked=dialogue.runs_unasked)
@@ -228,32 +229,32 @@ class _PlannerTurn:
         return draft if draft.arguments or draft.lookups else self._fill(draft.tool, text)
 
     def _parse_value(self, dialogue: Dialogue) -> object | None:
-        known = self._catalogue.get_tool(dialogue.drafts[0].tool) if dialogue.drafts else None
-        if known is None or not self._text.tokens:
+        entry = self._catalogue.get_tool(dialogue.drafts[0].tool) if dialogue.drafts else None
+        if entry is None or not self._text.tokens:
             return None
         text = self._text.text_between(0, len(self._text.tokens))
-        value = known.get_parameter(dialogue.parameter).parse(text, self._now, self.language)
-        return value if value is not None else self._fill(known.tool.name, self._text).arguments.get(dialogue.parameter)
+        value = entry.get_parameter(dialogue.parameter).parse(text, self._now, self.language)
+        return value if value is not None else self._fill(entry.tool.name, self._text).arguments.get(dialogue.parameter)
 
     def _take_answer(self, dialogue: Dialogue) -> OfflineStep | None:
         if self._catalogue.find_fits(self._text, self._now):
-            return None  # an order of its own
+            return None  # the message is a new order
         draft, *others = dialogue.drafts
-        known = self._catalogue.get_tool(draft.tool)
+        entry = self._catalogue.get_tool(draft.tool)
         value = self._parse_value(dialogue)
-        if known is None or value is None:
+        if entry is None or value is None:
             return None
-        if dialogue.parameter in known.tool.sources:
+        if dialogue.parameter in entry.tool.sources:
             draft = Draft(tool=draft.tool, arguments=draft.arguments, lookups={dialogue.parameter: str(value)})
         else:
             draft = Draft(tool=draft.tool, arguments={**draft.arguments, dialogue.parameter: value})
         is_bare = self._is_plain and len(self._text.tokens) == 1
         return self._advance((draft, *others), runs_unasked=dialogue.runs_unasked and is_bare)
 
-    # Towards the calls
+    # Completing the calls
 
     def _advance(self, drafts: Sequence[Draft], *, runs_unasked: bool = False) -> OfflineStep:
-        """Look up what other tools know, ask for what is missing, then run or propose the calls."""
+        """Look up values with other tools, ask for what is missing, then run or propose the calls."""
         drafts = self._move_counts([part for draft in drafts for part in split_lookups(draft)])[:MAX_ITEMS]
         if lookups := [call for draft in drafts for call in build_lookup_calls(self._catalogue, draft)]:
             return OfflineStep(
@@ -261,33 +262,34 @@ class _PlannerTurn:
                 dialogue=Dialogue(stage="lookup", drafts=drafts, runs_unasked=runs_unasked),
             )
         for at, draft in enumerate(drafts):
-            known = self._catalogue.get_tool(draft.tool)
-            if known is None:
+            entry = self._catalogue.get_tool(draft.tool)
+            if entry is None:
                 return OfflineStep(text=format_sentence("nothing_fits", self.language))
-            if missing := known.find_missing(draft):
-                rest = (draft, *drafts[:at], *drafts[at + 1 :])
-                return self._ask(known, missing, rest, runs_unasked)
+            if missing := entry.find_missing(draft):
+                # The incomplete draft goes first: `Dialogue.parameter` is a parameter of the first draft.
+                reordered = (draft, *drafts[:at], *drafts[at + 1 :])
+                return self._ask(entry, missing, reordered, runs_unasked)
         return self._run_or_propose(drafts, runs_unasked)
 
     def _run_or_propose(self, drafts: tuple[Draft, ...], runs_unasked: bool) -> OfflineStep:
-        tools = [known.tool for draft in drafts if (known := self._catalogue.get_tool(draft.tool))]
+        tools = [entry.tool for draft in drafts if (entry := self._catalogue.get_tool(draft.tool))]
         if runs_unasked or all(tool.read_only for tool in tools):
             return OfflineStep(calls=drafts)
-        shown = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
+        descriptions = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
         return OfflineStep(
-            text=format_sentence("propose", self.language, calls=shown),
+            text=format_sentence("propose", self.language, calls=descriptions),
             calls=drafts,
             confirm="ask",
             dialogue=Dialogue(stage="confirm", drafts=drafts),
         )
 
     def _ask(
-        self, known: CatalogueTool, missing: Parameter, drafts: Sequence[Draft], runs_unasked: bool
+        self, entry: CatalogueTool, missing: Parameter, drafts: Sequence[Draft], runs_unasked: bool
     ) -> OfflineStep:
         labels = [str(choice) for choice in missing.choices[:MAX_ROWS]]
         labels += [] if missing.kind != "switch" else ["on", "off"] if self.language == "en" else ["开", "关"]
         return OfflineStep(
-            text=format_question(known.tool, missing, self.language),
+            text=format_question(entry.tool, missing, self.language),
             dialogue=Dialogue(stage="ask", drafts=tuple(drafts), parameter=missing.name, runs_unasked=runs_unasked),
             suggestions=tuple(Suggestion(label=label, text=label) for label in labels),
         )
@@ -295,8 +297,8 @@ class _PlannerTurn:
     def _choose(self, options: Sequence[Option], note: str = "") -> OfflineStep:
         tools = [self._catalogue.get_tool(option.drafts[0].tool) for option in options]
         lines = [
-            describe_tool(known.tool, self.language) if known else option.label
-            for known, option in zip(tools, options, strict=True)
+            describe_tool(entry.tool, self.language) if entry else option.label
+            for entry, option in zip(tools, options, strict=True)
         ]
         head = "\n".join(filter(None, (note, format_sentence("choose_tool", self.language))))
         return self._offer_options(head, lines, options, message=self._text.whole)
@@ -311,24 +313,26 @@ class _PlannerTurn:
         runs_unasked: bool = False,
     ) -> OfflineStep:
         text = "\n".join([head, *(f"{number}. {line}" for number, line in enumerate(lines, 1))])
-        suggestions = tuple(Suggestion(label=one.label, text=str(number)) for number, one in enumerate(options, 1))
+        suggestions = tuple(
+            Suggestion(label=option.label, text=str(number)) for number, option in enumerate(options, 1)
+        )
         dialogue = Dialogue(stage="choose", options=tuple(options), message=message, runs_unasked=runs_unasked)
         return OfflineStep(text=text, dialogue=dialogue, suggestions=suggestions)
 
-    # Values that other tools know
+    # Values from other tools
 
     def _apply_lookups(self, dialogue: Dialogue, results: Sequence[Result]) -> OfflineStep:
-        """Fill each draft from the result of its look-up: one row is taken, several are put as a choice."""
-        left, done, notes = list(results), list[Draft](), list[str]()
+        """Fill each draft from the result of its look-up: a single row is taken, several are offered as a choice."""
+        remaining, done, notes = list(results), list[Draft](), list[str]()
         pending, runs_unasked = list(dialogue.drafts), dialogue.runs_unasked
         while pending:
             draft = pending.pop(0)
             calls = list(build_lookup_calls(self._catalogue, draft))
-            if not calls or not left:
+            if not calls or not remaining:
                 done.append(Draft(tool=draft.tool, arguments=draft.arguments))
                 continue
             ((parameter, words),) = draft.lookups.items()
-            result = left.pop(0)
+            result = remaining.pop(0)
             if result.outcome != "ok":
                 notes.append(show_result(result, {}, self.language))
                 continue
@@ -337,13 +341,14 @@ class _PlannerTurn:
                 notes.append(format_sentence("nothing_for", self.language, words=words))
             elif len(rows) == 1:
                 value, label = rows[0]
+                # A row that lacks some of the words may not be what was meant: ask first.
                 runs_unasked = runs_unasked and set(index_words(words)) <= set(index_words(label))
                 done.append(Draft(tool=draft.tool, arguments={**draft.arguments, parameter: value}))
             else:
                 return self._choose_row(draft, parameter, words, rows, (*done, *pending), runs_unasked)
         if not done and dialogue.runs_unasked:
             return OfflineStep(text="\n".join(notes))
-        if not done:  # the tool was only found by words: perhaps another one is meant
+        if not done:  # the tool was only found by its words: another one may be meant
             return self._choose_tool(self._find_likely(), "\n".join(notes))
         step = self._advance(done, runs_unasked=runs_unasked and not notes)
         return replace(step, text="\n".join(filter(None, (*notes, step.text))))
@@ -366,7 +371,7 @@ class _PlannerTurn:
 
 
 def _add_introduction(step: OfflineStep, items: Sequence[Item], language: str) -> OfflineStep:
-    """Say once in a conversation, with its first words, that this is no language model."""
+    """Add to the first text of a conversation that this is not a language model."""
     if not step.text or any(isinstance(item, ModelText) for item in items):
         return step
     return replace(step, text=f"{step.text}\n\n{format_sentence('no_model', language)}")
@@ -381,7 +386,7 @@ def _build_drafts(fit: TemplateFit) -> tuple[Draft, ...]:
 
 
 def _split_last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Result]]:
-    """Return what the last turn said and called, and the results of its calls."""
+    """Return the items of the last turn, and the results of its calls."""
     end = len(exchange)
     while end and isinstance(exchange[end - 1], Result):
         end -= 1

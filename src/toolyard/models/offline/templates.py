@@ -1,7 +1,7 @@
-"""A tool's examples as templates: `add {item} to groceries` fits a message and says what each slot holds.
+"""Matches messages against a tool's examples: `add {item} to groceries` says what each slot of a message holds.
 
-Matching is linear in the message: a slot ends where the next words of its template stand, and of two slots side by
-side one has to be a number, a choice or a time, which is short.
+Matching is linear in the message: a slot ends at the next words of its template, and of two adjacent slots one has to
+be a number, a choice or a time, which is short.
 """
 
 import re
@@ -18,24 +18,24 @@ from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, detect_lang
 from toolyard.models.offline.text import TokenizedText, has_reservation, is_chinese, strip_courtesies, tokenize
 
 MAX_TRIES = 64
-"""How many ways to lay a template over a message are looked at; a message that needs more fits none."""
+"""The most ways to match a template that are tried; a message that needs more does not match."""
 MAX_TYPED_TOKENS = 12
-"""How long a number, a choice or a time beside another slot may be: Chinese counts a character as a token."""
+"""The longest number, choice or time next to another slot, in tokens: a Chinese character is one token."""
 MAX_PIECES = 24
-"""How many texts and slots a template may have; one with more fits nothing."""
+"""The most texts and slots of a template; one with more matches nothing."""
 MAX_FREE_WORDS, MAX_FREE_IDEOGRAPHS = 2, 2
-"""How long a free text may be in an order that runs unasked.
+"""The longest free text in an order that runs without confirmation.
 
-A condition or a report takes three words besides what it is about; two characters are one Chinese word as a rule.
+A condition or a report takes at least three words besides its subject; two characters are usually one Chinese word.
 """
 _DOUBTFUL_MARKS = frozenset(".!?;:/+|\n。！？；：…")
 _UNITS = frozenset("$€£¥%")
 _WITH_SPACES = re.compile(r"[\u0000-\u0dff\u1e00-\u1fff\uac00-\ud7a3]+")
-"""Scripts that put spaces between words. What looks like one word of another may be a sentence."""
+"""Scripts with spaces between words. In any other script a text without spaces may be a sentence."""
 
 
 class Slot(Struct, frozen=True):
-    """What stands in one slot of a fit."""
+    """The content of one slot of a match."""
 
     name: str
     text: str
@@ -44,15 +44,15 @@ class Slot(Struct, frozen=True):
 
 
 class TemplateFit(Struct, frozen=True):
-    """One way in which a message is an example of a tool."""
+    """One way in which a message matches an example of a tool."""
 
     tool: Tool
     arguments: tuple[dict[str, object], ...]
-    """One set for each call: a list in a slot makes one call each."""
+    """The arguments of each call: a list in a slot makes one call for each item."""
     words: dict[str, str]
-    """For a parameter whose value another tool knows, the words to ask that tool for; empty in all but the first."""
+    """The words to look up, by parameter, for parameters whose values come from another tool."""
     free_tokens: int
-    """How much of the message stands in free texts: the less, the better the template tells what is meant."""
+    """How many tokens of the message are in free texts: the fewer, the more specific is the match."""
     is_plain: bool
     """Whether each free text is one word, quoted, or short and between two literals, and each other value is bare."""
 
@@ -74,12 +74,12 @@ class Template:
         self.slots = [piece for piece in self._pieces if isinstance(piece, str)]
 
     def find_fits(self, message: TokenizedText, now: datetime) -> Iterator[TemplateFit]:
-        """Yield every way in which the message is this example with other values."""
+        """Yield every way in which the message matches this example with other values."""
         if not 0 < len(self._pieces) <= MAX_PIECES or not message.tokens or message.is_cut:
             return
         budget = [MAX_TRIES]
         ways = list(self._match_pieces(message, 0, 0, budget))
-        if not budget[0]:  # there may be others, so none of them is known to be the one that is meant
+        if not budget[0]:  # the search was cut short: a better match may be among the ways that were not tried
             return
         for slots in ways:
             fit = self._build_fit(message, slots, now)
@@ -89,7 +89,7 @@ class Template:
     def _match_pieces(
         self, message: TokenizedText, piece: int, at: int, budget: list[int]
     ) -> Iterator[list[tuple[int, int, int]]]:
-        """Yield the slots, each as (piece, first token, last token), of every way to lay the rest over the tokens."""
+        """Yield, for every way to match the remaining pieces, the slots as (piece, first token, end token)."""
         if piece == len(self._pieces):
             if at == len(message.tokens):
                 yield []
@@ -103,11 +103,11 @@ class Template:
             if not budget[0]:
                 return
             budget[0] -= 1
-            for rest in self._match_pieces(message, piece + 1, end, budget):
-                yield [(piece, at, end), *rest]
+            for later_slots in self._match_pieces(message, piece + 1, end, budget):
+                yield [(piece, at, end), *later_slots]
 
     def _find_ends(self, message: TokenizedText, piece: int, at: int) -> Iterator[int]:
-        """Yield where the slot may end: where the next literal stands, at the end, or after a short typed value."""
+        """Yield where a slot may end: at the next literal, at the end of the message, or after a short typed value."""
         last = len(message.tokens)
         after = self._pieces[piece + 1] if piece + 1 < len(self._pieces) else None
         if after is None:
@@ -132,19 +132,19 @@ class Template:
         )
 
     def _build_fit(
-        self, message: TokenizedText, laid: Sequence[tuple[int, int, int]], now: datetime
+        self, message: TokenizedText, spans: Sequence[tuple[int, int, int]], now: datetime
     ) -> TemplateFit | None:
         language = detect_language(message.whole)
         arguments: list[dict[str, object]] = [{}]
         words: dict[str, str] = {}
         free_tokens, is_plain = 0, True
-        for piece, start, end in laid:
+        for piece, start, end in spans:
             slot = self._build_slot(message, piece, start, end)
             parameter = self._parameters[slot.name]
-            looked_up = slot.name in self.tool.sources
-            if looked_up or parameter.is_free_text:
+            is_lookup = slot.name in self.tool.sources
+            if is_lookup or parameter.is_free_text:
                 free_tokens += end - start
-            if looked_up:
+            if is_lookup:
                 words[slot.name] = slot.text
                 is_plain = is_plain and _is_plain(slot, split_list(slot.text))
                 continue
@@ -152,7 +152,7 @@ class Template:
             if not values or len(values) > MAX_ITEMS or (len(values) > 1 and len(arguments) > 1):
                 return None
             is_plain = is_plain and self._is_plain_value(parameter, slot, values)
-            arguments = [{**known, slot.name: value} for known in arguments for value in values]
+            arguments = [{**earlier, slot.name: value} for earlier in arguments for value in values]
         return TemplateFit(self.tool, tuple(arguments), words, free_tokens, is_plain)
 
     @staticmethod
@@ -189,9 +189,9 @@ class Template:
 
 
 def select_best_fits(fits: Sequence[TemplateFit]) -> list[TemplateFit]:
-    """Return the fits that tell most, each once: those with the fewest words left in free texts.
+    """Return the most specific matches, each once: those with the fewest words in free texts.
 
-    Of several tools the one that leaves no word wins, but then its order is not the only way to read the message.
+    A match without free text wins over other tools. It is then no longer plain, since the message has other readings.
     """
     exact = [fit for fit in fits if not fit.free_tokens]
     if exact and len(exact) < len(fits):
@@ -206,12 +206,12 @@ def select_best_fits(fits: Sequence[TemplateFit]) -> list[TemplateFit]:
     return best
 
 
-def _is_same_call(one: TemplateFit, other: TemplateFit) -> bool:
-    return one.tool.name == other.tool.name and one.arguments == other.arguments and one.words == other.words
+def _is_same_call(fit: TemplateFit, other: TemplateFit) -> bool:
+    return fit.tool.name == other.tool.name and fit.arguments == other.arguments and fit.words == other.words
 
 
 def _is_plain(slot: Slot, parts: Sequence[str]) -> bool:
-    """Return whether a free text leaves no doubt where it begins and ends, and orders nothing else besides."""
+    """Return whether a free text has clear limits and contains no further order."""
     if slot.quoted:
         return True
     if has_reservation(slot.text) or _DOUBTFUL_MARKS.intersection(slot.text):

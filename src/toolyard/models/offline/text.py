@@ -1,7 +1,7 @@
-"""Splits a message into tokens with their places, so that whatever is taken from it is taken whole.
+"""Splits a message into tokens with their positions, so that a part of it can be taken as it was written.
 
-A token is a word with what is written inside it (`3.5`, `don't`, `ann@example.org`, `2026-12-01`), one Chinese
-character, or a quoted text. Punctuation is no token: it only shows in the text between two of them.
+A token is a word with its inner punctuation (`3.5`, `don't`, `ann@example.org`, `2026-12-01`), one Chinese character,
+or a quoted text. Other punctuation is not a token: it is only part of the text between two tokens.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 MAX_CHARACTERS = 2_000
-"""How much of a message is read."""
+"""How many characters of a message are read."""
 IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _QUOTED = r"\"[^\"\n]+\"|“[^”\n]+”|「[^」\n]+」|《[^》\n]+》|(?<!\w)'[^'\n]+'(?!\w)|(?<!\w)‘[^’\n]+’(?!\w)"
 _URL = r"https?://[^\s<>\"'，。]+[^\s<>\"'，。.,;:!?)]"
@@ -32,7 +32,7 @@ COURTESIES = (
     "i want to", "i'd like to", "i would like to", "hey", "hi", "ok", "for me", "now",
     "请", "谢谢", "麻烦你", "麻烦", "帮我", "帮忙", "我想", "我要", "一下", "吧",
 )  # fmt: skip
-"""What is said around an order out of politeness."""
+"""Polite words before or after an order, which are ignored."""
 NEGATIONS = frozenset({
     "no", "not", "nothing", "none", "never", "nobody", "neither", "nor", "without", "except", "cannot", "instead",
     "不", "没", "别", "无", "未", "勿", "莫",
@@ -46,15 +46,15 @@ RESERVATIONS = NEGATIONS | PRONOUNS | {
     "asked", "should", "would", "could", "might", "why", "what", "who", "how",
     "吗", "呢", "么", "如", "若", "否", "或", "说",
 }  # fmt: skip
-"""Words that negate, ask, report, set a condition or point at something that was said before.
+"""Words that negate, ask, report, set a condition or refer to an earlier message.
 
-A message with one of them is never an order that runs unasked.
+A message with one of them is never an order that runs without confirmation.
 """
 
 
 class Token(Struct, frozen=True, gc=False):
     text: str
-    """As it is written, without the quotation marks of a quoted text."""
+    """The token as written, without the quotation marks of a quoted text."""
     folded: str
     start: int
     end: int
@@ -67,12 +67,12 @@ class TokenizedText(Struct, frozen=True):
     whole: str
     tokens: tuple[Token, ...]
     is_cut: bool = False
-    """Whether the message was longer: what was not read may say that it is no order."""
+    """Whether the message was longer: its unread end may change its meaning, so it is never a plain order."""
     has_plain_marks: bool = True
-    """Whether besides its words there is only what ends or joins parts of a sentence: a cross may mean a no."""
+    """Whether there is only plain punctuation besides the words: any other mark, such as a cross, may mean no."""
 
     def text_between(self, first: int, last: int) -> str:
-        """Return what is written from one token up to and without another."""
+        """Return the text from one token up to, but without, another."""
         if last - first == 1 and self.tokens[first].quoted:
             return self.tokens[first].text
         return self.whole[self.tokens[first].start : self.tokens[last - 1].end] if first < last else ""
@@ -83,7 +83,7 @@ def parse_message(message: str) -> TokenizedText:
     whole = unicodedata.normalize("NFC", message[:MAX_CHARACTERS])
     is_cut = len(message) > MAX_CHARACTERS
     tokens = tokenize(whole)
-    if is_cut:  # the last one may go on
+    if is_cut:  # the last token may be cut in two
         tokens = tokens[:-1]
     has_plain_marks = bool(_PLAIN_MARKS.fullmatch(_TOKEN.sub(_PLACE, whole)))
     return TokenizedText(whole, tuple(strip_courtesies(tokens)), is_cut, has_plain_marks)
@@ -104,7 +104,7 @@ def is_question(message: str) -> bool:
 
 
 def has_reservation(text: str) -> bool:
-    """Return whether a text negates, asks, reports or sets a condition, as far as a closed set of words shows it."""
+    """Return whether a text contains one of the words that negate, ask, report or set a condition."""
     return any(
         token.folded in RESERVATIONS or token.folded.endswith(("n't", "n’t")) for token in parse_message(text).tokens
     )
@@ -115,7 +115,7 @@ def fold(word: str) -> str:
 
 
 def _split_match(match: re.Match[str]) -> list[Token]:
-    """Return what one match holds: `what's` is two words."""
+    """Return the tokens of one match: `what's` is two words."""
     text = match.group()
     if short := _CONTRACTED.fullmatch(text):
         first, second = short[1], _LONG_FORMS[short[2].lower()]
@@ -127,7 +127,7 @@ def _split_match(match: re.Match[str]) -> list[Token]:
 
 
 def strip_courtesies(tokens: list[Token], *, before: bool = True, after: bool = True) -> list[Token]:
-    """Return the tokens without what is only polite before and after them; all of them if nothing else is there."""
+    """Return the tokens without courtesies at the ends; all of them if there is nothing else."""
     start, end = 0, len(tokens)
     while before and start < end and (length := _count_courtesy(tokens, start, end, first=True)):
         start += length

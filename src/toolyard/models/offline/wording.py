@@ -1,4 +1,4 @@
-"""The sentences of the offline model, in English and Chinese, and results as people read them. It decides nothing."""
+"""The sentences of the offline model, in English and Chinese, and results formatted for people."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from toolyard.models.offline.parameters import Parameter
 
 MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS, MAX_DEPTH = 20, 6, 80, 20, 3
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[\[{"\d-])')
-"""How JSON begins. Of what is too long a model is given the head and the tail, which no person reads."""
+"""The beginning of JSON. A result that was too long arrives as a head and a tail, which do not decode."""
 _HIDDEN_FIELDS = frozenset({"ok", "success"})
 
 SENTENCES: dict[str, tuple[str, str]] = {
@@ -63,8 +63,8 @@ def describe_tool(tool: Tool, language: str) -> str:
     examples = fill_examples(tool)
     fitting = [example for example in examples if (not example.isascii()) == (language == "zh")] or examples
     summary = tool.description.strip().partition("\n")[0][:120]
-    shown = f" – “{fitting[0]}”" if fitting else ""
-    return f"**{format_title(tool)}**{': ' + summary if summary else ''}{shown}"
+    example_text = f" – “{fitting[0]}”" if fitting else ""
+    return f"**{format_title(tool)}**{': ' + summary if summary else ''}{example_text}"
 
 
 def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
@@ -82,7 +82,7 @@ def format_question(tool: Tool, parameter: Parameter, language: str) -> str:
 
 
 def show_result(result: Result, arguments: Mapping[str, object], language: str) -> str:
-    """Return what became of a call, in the tool's own words as far as it has any."""
+    """Return a result as text for people."""
     if result.outcome != "ok":
         error = result.error.error if result.error else result.outcome
         return format_sentence("failed", language, tool=format_title(result.tool), error=error)
@@ -101,7 +101,7 @@ def show_result(result: Result, arguments: Mapping[str, object], language: str) 
 
 
 def decode_result(result: Result) -> object:
-    """Return a result as the value that it was; a line before it, as an edited call has one, is for language models."""
+    """Return the decoded value of a result, without the line for language models that an edited call has before it."""
     for text in (result.content, result.content.partition("\n")[2]):
         try:
             return msgspec.json.decode(text)
@@ -111,21 +111,21 @@ def decode_result(result: Result) -> object:
 
 
 def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str, object], language: str) -> str:
-    """A sentence of the plain values, then each list or table that is inside."""
-    told = {name: inner for name, inner in value.items() if name not in _HIDDEN_FIELDS and inner not in (None, "")}
-    plain = {name: inner for name, inner in told.items() if not isinstance(inner, list | Mapping)}
+    """Return a sentence with the plain values, then each list or table inside."""
+    visible = {name: inner for name, inner in value.items() if name not in _HIDDEN_FIELDS and inner not in (None, "")}
+    plain = {name: inner for name, inner in visible.items() if not isinstance(inner, list | Mapping)}
     parts = {**{name: inner for name, inner in arguments.items() if _is_plain(inner)}, **plain}
     long_texts = [str(inner) for inner in plain.values() if isinstance(inner, str) and "\n" in inner]
-    shown = ", ".join(
+    sentence = ", ".join(
         f"{name.replace('_', ' ')} {show_value(inner)}" for name, inner in parts.items() if str(inner) not in long_texts
     )
-    lines = [f"{format_title(tool)}: {shown}." if shown else "", *long_texts]
-    for inner in told.values():
+    lines = [f"{format_title(tool)}: {sentence}." if sentence else "", *long_texts]
+    for inner in visible.values():
         if isinstance(inner, list):
             lines.append(_show_list(cast("list[object]", inner), language))
         elif isinstance(inner, Mapping):
             rows = cast("Mapping[str, object]", inner)
-            lines += [f"- {name}: {show_value(one)}" for name, one in list(rows.items())[:MAX_ROWS]]
+            lines += [f"- {name}: {show_value(cell)}" for name, cell in list(rows.items())[:MAX_ROWS]]
     return "\n".join(line for line in lines if line) or format_sentence("done", language, tool=format_title(tool))
 
 
@@ -133,13 +133,13 @@ def _show_list(values: Sequence[object], language: str) -> str:
     if not values:
         return format_sentence("empty", language)
     rows = [cast("Mapping[str, object]", value) for value in values if isinstance(value, Mapping)]
-    shown = (
+    lines = (
         _format_table(rows[:MAX_ROWS])
         if len(rows) == len(values)
-        else [f"- {show_value(one)}" for one in values[:MAX_ROWS]]
+        else [f"- {show_value(value)}" for value in values[:MAX_ROWS]]
     )
     more = [format_sentence("more_rows", language, count=len(values) - MAX_ROWS)] if len(values) > MAX_ROWS else []
-    return "\n".join([*shown, *(["", *more] if more else [])])
+    return "\n".join([*lines, *(["", *more] if more else [])])
 
 
 def _format_table(rows: Sequence[Mapping[str, object]]) -> list[str]:
@@ -160,7 +160,7 @@ def _is_plain(value: object) -> bool:
 
 
 def show_value(value: object, depth: int = 0) -> str:
-    """Return a value in words. What is nested too deep is left out: nobody reads it in a line."""
+    """Return a value as one line. Values nested deeper than `MAX_DEPTH` are left out."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -178,7 +178,7 @@ def show_value(value: object, depth: int = 0) -> str:
         return ", ".join(f"{name} {show_value(inner, depth + 1)}" for name, inner in fields)
     if isinstance(value, list):
         values = cast("list[object]", value)[:MAX_ROWS]
-        return (", " if all(_is_plain(one) for one in values) else "; ").join(
+        return (", " if all(_is_plain(inner) for inner in values) else "; ").join(
             show_value(inner, depth + 1) for inner in values
         )
     return str(value)

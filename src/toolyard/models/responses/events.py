@@ -1,4 +1,4 @@
-"""What the Responses API sends, as far as it is used. Lenient: an event may leave out, null and add."""
+"""The parts of the Responses API's events that Toolyard reads. Any field may be missing or null."""
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +26,7 @@ class SummaryPart(Struct, gc=False):
 
 
 class OutputItem(Struct, gc=False):
-    """A message, a piece of reasoning, a call of a function, or a call that the provider ran itself."""
+    """A message, reasoning, a function call, or a call that the provider ran itself."""
 
     type: str | None = None
     id: str | None = None

@@ -1,4 +1,4 @@
-"""OpenAI's own tools: how each is asked for, and what their calls are in a conversation. Pure."""
+"""OpenAI's own tools: their definitions in a request, and their calls and citations in a conversation. Pure."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ HOSTED_CALL_TYPES = {
     "code_interpreter_call": "code_execution",
     "file_search_call": "file_search",
 }
-"""What an item of the reply is a call of."""
+"""The types of output items that are calls of OpenAI's tools, and the tools' names here."""
 INCLUDE_FIELDS = {
     "web_search": "web_search_call.action.sources",
     "code_execution": "code_interpreter_call.outputs",
     "file_search": "file_search_call.results",
 }
-"""What must be asked for so that the result comes along."""
+"""The `include` value that makes OpenAI send a tool's results."""
 
 
 class _WebSearchCall(Struct, tag="web_search_call"):
@@ -52,15 +52,15 @@ _decode_hosted = msgspec.json.Decoder(_WebSearchCall | _CodeInterpreterCall | _F
 
 
 def build_native_tool(tool: Tool) -> dict[str, object] | None:
-    """The tool in OpenAI's words. None if it has none such, or cannot be held to the limits that are set for it."""
+    """Return the tool as OpenAI defines it; None if OpenAI has no such tool or cannot enforce the limits set for it."""
     options = tool.options or ProviderOptions()
     if tool.name == "web_search" and not options.blocked_domains:
-        asked: dict[str, object] = {"type": "web_search"}
+        definition: dict[str, object] = {"type": "web_search"}
         if options.allowed_domains:
-            asked["filters"] = {"allowed_domains": list(options.allowed_domains)}
+            definition["filters"] = {"allowed_domains": list(options.allowed_domains)}
         if options.user_location is not None:
-            asked["user_location"] = {"type": "approximate", **msgspec.to_builtins(options.user_location)}
-        return asked
+            definition["user_location"] = {"type": "approximate", **msgspec.to_builtins(options.user_location)}
+        return definition
     if tool.name == "code_execution":
         return {"type": "code_interpreter", "container": {"type": "auto"}}
     if tool.name == "file_search" and options.stores:
@@ -69,7 +69,7 @@ def build_native_tool(tool: Tool) -> dict[str, object] | None:
 
 
 def build_hosted_call(item: OutputItem, provider: str, clock: Clock, at: float) -> list[Item]:
-    """A call that the provider ran, with its result; what it wants back of it is in the seal."""
+    """Return a call that the provider ran, sealed as it must go back, and its result."""
     arguments, content = _parse_call(item)
     call = Call(
         id=clock.new_id("call"),
@@ -89,7 +89,7 @@ def build_hosted_call(item: OutputItem, provider: str, clock: Clock, at: float) 
 
 
 def _parse_call(item: OutputItem) -> tuple[dict[str, object], str]:
-    """What was asked, and what came of it, in words for whoever reads the conversation."""
+    """Return the arguments and the result of a provider's call, for readers of the conversation."""
     if item.type == "web_search_call":
         action = dict(item.action or {})
         sources = action.pop("sources", None)
@@ -100,22 +100,22 @@ def _parse_call(item: OutputItem) -> tuple[dict[str, object], str]:
 
 
 def _build_seal(item: OutputItem, provider: str) -> Seal | None:
-    kept: Struct
+    sealed: Struct
     if item.type == "web_search_call" and item.action:
-        kept = _WebSearchCall(item.id or "", item.status or "completed", item.action)
+        sealed = _WebSearchCall(item.id or "", item.status or "completed", item.action)
     elif item.type == "code_interpreter_call" and item.container_id:
-        kept = _CodeInterpreterCall(
+        sealed = _CodeInterpreterCall(
             item.id or "", item.status or "completed", item.code, item.container_id, item.outputs
         )
     elif item.type == "file_search_call":
-        kept = _FileSearchCall(item.id or "", item.status or "completed", item.queries or [], item.results)
+        sealed = _FileSearchCall(item.id or "", item.status or "completed", item.queries or [], item.results)
     else:
         return None
-    return Seal(provider=provider, data=encode_json(kept).decode())
+    return Seal(provider=provider, data=encode_json(sealed).decode())
 
 
 def unseal_call(call: Call, provider: str) -> Struct | None:
-    """The item of a call that this provider ran, as it is sent back. A seal that cannot be read is none."""
+    """Return the item of a call that this provider ran, to send back; None if there is no seal that can be read."""
     if call.seal is None or call.seal.provider != provider or call.ran_at != provider:
         return None
     try:
@@ -125,13 +125,15 @@ def unseal_call(call: Call, provider: str) -> Struct | None:
 
 
 def build_citations(parts: Sequence[ContentPart], text: str) -> tuple[Citation, ...]:
-    """Where the pieces of a message come from. Each part counts from its own beginning."""
-    found: list[Citation] = []
+    """Return the citations of a message. The indexes of a part count from its own beginning."""
+    citations: list[Citation] = []
     before = 0
     for part in parts:
-        found += [_build_citation(one, before, len(text)) for one in part.annotations or () if one.type]
+        citations += [
+            _build_citation(annotation, before, len(text)) for annotation in part.annotations or () if annotation.type
+        ]
         before += len(part.text or part.refusal or "")
-    return tuple(found)
+    return tuple(citations)
 
 
 def _build_citation(annotation: Annotation, before: int, max_end: int) -> Citation:

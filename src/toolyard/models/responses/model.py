@@ -1,7 +1,6 @@
-"""The Responses wire: OpenAI's newer API, which keeps reasoning between turns and runs tools of its own.
+"""The Responses wire: OpenAI's newer API, with reasoning that goes back between turns and tools of its own.
 
-It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
-tools' meaning, nor where keys and addresses are configured. Nothing is stored at the provider.
+It turns a ModelRequest into one streamed HTTP request and the answer into events. Nothing is stored at the provider.
 """
 
 from collections.abc import AsyncGenerator, Iterable
@@ -32,7 +31,7 @@ class OpenAIResponses:
         options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
-        """`model` is the name to ask for; empty means the one that each request names."""
+        """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
         self._options = options
@@ -40,7 +39,7 @@ class OpenAIResponses:
         self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _build_reader(request, self._model, self._provider), request)
 
@@ -53,7 +52,7 @@ class OpenAIResponses:
 
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
-    """The events of a reply whose body is these packets."""
+    """Return the events of a reply whose body is these packets."""
     return read_events(packets, _build_reader(request, "", provider))
 
 

@@ -1,6 +1,6 @@
-"""The events of one Responses reply → the events of one turn. It knows what they say, not how they travel.
+"""Reads the events of one Responses reply into the events of one turn. Pure.
 
-A call counts once the provider has said that it is whole; one that the reply ended in is never run.
+A call counts once the provider has marked it as complete; a call that the reply was cut off in never runs.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _CUT_SHORT: dict[str, Finish] = {"max_output_tokens": "length", "content_filter"
 
 
 class ResponsesReply:
-    """What the model has said so far in one turn, by the place of each piece in the reply's output."""
+    """The reply of one turn, as far as it has arrived, by the output index of each item."""
 
     __slots__ = (
         "_calls",
@@ -59,7 +59,7 @@ class ResponsesReply:
     )
 
     def __init__(self, turn: int, provider: str, model: str, tools: ResponsesTools) -> None:
-        """`tools` are those on offer; `model` is the name that was asked for."""
+        """`tools` are those on offer; `model` is the name on the wire."""
         self._turn = turn
         self._provider = provider
         self._model = model
@@ -72,7 +72,7 @@ class ResponsesReply:
         self._reasoning_bytes = 0
         self._calls: dict[int, CallInProgress] = {}
         self._whole: set[int] = set()
-        """The calls whose arguments the provider has ended."""
+        """The calls whose arguments the provider has marked as complete."""
         self._refused = False
         self._response: Response | None = None
 
@@ -88,9 +88,9 @@ class ResponsesReply:
             if cut or _is_ignored(payload):
                 return False
             event, damaged = decode_payload(payload, decode_event), True
-        act = _HANDLERS.get(event.type)
-        if act is not None:
-            act(self, event, events)
+        handle = _HANDLERS.get(event.type)
+        if handle is not None:
+            handle(self, event, events)
             if damaged and event.output_index in self._calls:
                 self._calls[event.output_index].damaged = True
         elif not event.type and (event.error or event.message):
@@ -122,7 +122,7 @@ class ResponsesReply:
             self._reasoning_bytes += len(text) if text.isascii() else len(text.encode())
 
     def start_reasoning_part(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
-        """A summary has parts, which are paragraphs."""
+        """Begin the next part of a summary as a new paragraph."""
         if self._thoughts.get(event.output_index):
             self.add_reasoning(ResponsesEvent(output_index=event.output_index, delta="\n\n"), events)
 
@@ -139,7 +139,7 @@ class ResponsesReply:
             call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
 
     def finish_arguments(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
-        """The arguments once more, whole: they are what counts."""
+        """Replace the streamed arguments by the complete ones, which are authoritative."""
         call = self._get_call(event.output_index)
         if not call.fragments:
             self.add_arguments(ResponsesEvent(output_index=event.output_index, delta=event.arguments), events)
@@ -163,7 +163,7 @@ class ResponsesReply:
                 call.provider_id = item.call_id or ""
 
     def finish_item(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
-        """An item as it is in the end; what was not streamed of it is made up for."""
+        """Read the final form of an item and emit what was not streamed of it."""
         item, index = event.item, event.output_index
         if item is None:
             return
@@ -171,15 +171,15 @@ class ResponsesReply:
         self._done.add(index)
         if item.type == "function_call" and item.status != "incomplete":
             self.finish_arguments(ResponsesEvent(output_index=index, arguments=item.arguments), events)
-        elif item.type == "function_call":
+        elif item.type == "function_call":  # incomplete: the reply was cut off in its arguments
             self._whole.discard(index)
         elif item.type == "message" and index not in self._texts:
             for part in item.content or ():
                 self._refused = self._refused or bool(part.refusal)
                 self.add_text(ResponsesEvent(output_index=index, delta=part.text or part.refusal), events)
         elif item.type == "reasoning" and index not in self._thoughts:
-            told = "\n\n".join(part.text for part in item.summary or () if part.text)
-            self.add_reasoning(ResponsesEvent(output_index=index, delta=told), events)
+            summary = "\n\n".join(part.text for part in item.summary or () if part.text)
+            self.add_reasoning(ResponsesEvent(output_index=index, delta=summary), events)
 
     def end_response(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
         response = event.response or Response()
@@ -198,7 +198,7 @@ class ResponsesReply:
         raise _build_error(event.error or {"message": event.message or "no reason was given", "code": event.code})
 
     def build_turn(self, clock: Clock) -> TurnEnded:
-        """The whole turn, once the provider has said that it is over."""
+        """Return the whole turn, once the reply is complete."""
         response, at = self._response or Response(), clock.now()
         items: list[Item] = []
         for index in sorted({*self._items, *self._texts, *self._thoughts} - self._calls.keys()):
@@ -230,10 +230,11 @@ class ResponsesReply:
         return [ModelText(id=clock.new_id("text"), at=at, text=text, citations=citations, seal=seal)]
 
     def _build_call(self, index: int, call: CallInProgress, clock: Clock, at: float) -> Call:
-        whole = index in self._whole
-        arguments = call.parse_arguments(cut_off=not whole)
-        if not whole and not arguments.unreadable:
+        is_complete = index in self._whole
+        arguments = call.parse_arguments(cut_off=not is_complete)
+        if not is_complete and not arguments.unreadable:
             arguments = Arguments({}, "the reply was cut off before the arguments were complete")
+        # In strict mode the model writes null for an optional property that it means to leave out.
         schema = self._tools.strict.get(call.name)
         value = remove_forced_nulls(arguments.value, schema) if schema else arguments.value
         return Call(
@@ -267,11 +268,11 @@ _HANDLERS: dict[str, Callable[[ResponsesReply, ResponsesEvent, list[ModelDelta]]
     "response.failed": ResponsesReply.fail,
     "error": ResponsesReply.fail,
 }
-"""What is done about an event; whatever else a provider sends is passed over."""
+"""The handlers of events by type; other events are ignored."""
 
 
 def _is_ignored(payload: bytes) -> bool:
-    """Whether it is an event that nothing is done about, whatever its shape, or the word that ends other streams."""
+    """Return whether an event that cannot be decoded has no handler anyway, or is the `[DONE]` of other APIs."""
     try:
         return decode_type(payload).type not in _HANDLERS
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -280,13 +281,15 @@ def _is_ignored(payload: bytes) -> bool:
 
 def _build_response_error(response: Response) -> WireFailure:
     error = response.error
-    told = {"message": error.message, "code": error.code} if error else {"message": f"the reply is {response.status}"}
-    return _build_error(told, **({"response_id": response.id} if response.id else {}))
+    body = {"message": error.message, "code": error.code} if error else {"message": f"the reply is {response.status}"}
+    return _build_error(body, **({"response_id": response.id} if response.id else {}))
 
 
-def _build_error(error: object, **known: object) -> WireFailure:
+def _build_error(error: object, **more_details: object) -> WireFailure:
     words, details = parse_error(error)
-    return build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details, **known)
+    return build_failure(
+        f"the provider reports an error: {words}", classify_stream_error(details), **details, **more_details
+    )
 
 
 def _build_usage(counts: ResponsesUsage | None) -> Usage:

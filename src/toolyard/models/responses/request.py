@@ -1,8 +1,8 @@
-"""One turn's request → the bytes of a Responses body. Pure but for the memo, which keeps what is encoded.
+"""Encodes one turn's request as a Responses body. Pure but for the memo, which caches encoded items.
 
-Nothing is stored at the provider, so all that it needs comes along: its reasoning, sealed, and the calls that it ran.
-The input comes last but for what may change from turn to turn, so each body begins with the bytes of the one before.
-Whatever the history, the body is one that a strict provider takes.
+Nothing is stored at the provider (`store: false`), so a request carries all that it needs: its encrypted reasoning and
+the calls that it ran. Only what may change from turn to turn follows the input, so a body begins with the bytes of the
+one before. The body is valid for a strict provider with any history.
 """
 
 import re
@@ -46,7 +46,7 @@ _tools: "WeakKeyDictionary[Offer, ResponsesTools]" = WeakKeyDictionary()
 
 
 class _SignedReasoning(Struct, frozen=True):
-    """A piece of reasoning, as the model that made it takes it back."""
+    """Reasoning as the model that produced it accepts it back."""
 
     model: str
     id: str
@@ -55,13 +55,13 @@ class _SignedReasoning(Struct, frozen=True):
 
 
 class ResponsesTools(Struct, frozen=True):
-    """An offer in this wire's words."""
+    """The tools of an offer, encoded for this wire."""
 
     encoded: bytes
     """The tools as JSON; empty if there are none."""
     names: tuple[str, ...]
     strict: dict[str, dict[str, object]]
-    """The schemas of those that are held to them while the model writes."""
+    """The original schemas of the tools in strict mode, by name."""
     include: tuple[str, ...]
     max_native_calls: int
 
@@ -70,7 +70,7 @@ _decode_signed = msgspec.json.Decoder(_SignedReasoning).decode
 
 
 def encode_reasoning(item: OutputItem, model: str) -> str:
-    """What must be sent back of a reasoning item, as one text; empty if there is nothing to send back."""
+    """Return the signature of a reasoning item: what must go back, with the model's name; empty if nothing must."""
     if not item.id or not item.encrypted_content:
         return ""
     summary = [part.text for part in item.summary or () if part.text]
@@ -78,22 +78,23 @@ def encode_reasoning(item: OutputItem, model: str) -> str:
 
 
 def supports_reasoning(model: str) -> bool:
-    """Whether a model of this name reasons; one that does not refuses to be asked for it."""
+    """Return whether a model of this name reasons. OpenAI refuses the fields for reasoning for any other model."""
     return bool(_SUPPORTS_REASONING.search(model)) and "chat" not in model
 
 
 def to_wire(
     request: ModelRequest, model: str = "", provider: str = "openai", options: Options = DEFAULT_OPTIONS
 ) -> bytes:
-    """The body. `model` is the name on the wire, if it is not the request's own."""
+    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
     name = model or request.model
-    known = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
-    known.set_system(request.system, _encode_instructions)
+    # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
+    cache = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
+    cache.set_system(request.system, _encode_instructions)
     encode = partial(_encode_group, provider, name)
-    open_end, _ = known.extend(request.history.items_from(known.count), encode)
-    said: list[bytes | bytearray | memoryview] = [part for part in (known.joined, open_end) if part]
-    if said:
-        said[-1] = memoryview(said[-1])[:-1]  # without the last comma
+    open_end, _ = cache.extend(request.history.items_from(cache.count), encode)
+    parts: list[bytes | bytearray | memoryview] = [part for part in (cache.joined, open_end) if part]
+    if parts:
+        parts[-1] = memoryview(parts[-1])[:-1]  # without the last comma
     tools = encode_tools(request.offer)
     return b"".join(
         (
@@ -102,10 +103,10 @@ def to_wire(
             b',"stream":true,"store":false',
             b"" if options is DEFAULT_OPTIONS else _encode_options(options, name),
             _encode_include(name, tools),
-            known.system,
+            cache.system,
             tools.encoded and b',"tools":' + tools.encoded,
             b',"input":[',
-            *said,
+            *parts,
             b"]",
             tools.encoded and b',"tool_choice":' + _encode_tool_choice(request),
             b',"max_tool_calls":%d' % tools.max_native_calls if tools.max_native_calls else b"",
@@ -115,20 +116,20 @@ def to_wire(
 
 
 def _encode_options(options: Options, model: str) -> bytes:
-    given: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if options.max_tokens:
-        given["max_output_tokens"] = options.max_tokens
+        fields["max_output_tokens"] = options.max_tokens
     if options.temperature is not None:
-        given["temperature"] = options.temperature
+        fields["temperature"] = options.temperature
     if options.effort and supports_reasoning(model):
-        given["reasoning"] = {"effort": options.effort, "summary": "auto"}
-    return b"," + encode_json(given)[1:-1] if given else b""
+        fields["reasoning"] = {"effort": options.effort, "summary": "auto"}
+    return b"," + encode_json(fields)[1:-1] if fields else b""
 
 
 def _encode_include(model: str, tools: ResponsesTools) -> bytes:
-    """What is to come along that does not by itself."""
-    asked = [*(["reasoning.encrypted_content"] if supports_reasoning(model) else []), *tools.include]
-    return b',"include":' + encode_json(asked) if asked else b""
+    """Return the `include` field: what OpenAI sends only on request."""
+    values = [*(["reasoning.encrypted_content"] if supports_reasoning(model) else []), *tools.include]
+    return b',"include":' + encode_json(values) if values else b""
 
 
 def _encode_instructions(text: str) -> bytes:
@@ -136,7 +137,7 @@ def _encode_instructions(text: str) -> bytes:
 
 
 def _encode_group(provider: str, model: str, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
-    """The input items of a group, each with a comma after it."""
+    """Return the input items of a group, each followed by a comma."""
     return b"".join([encode_json(item) + b"," for item in _build_input(group, provider, model)]), role
 
 
@@ -146,33 +147,33 @@ def _build_input(group: Sequence[Item], provider: str, model: str) -> Iterable[o
         return [{"role": "system", "content": first.text}]
     if isinstance(first, UserMessage):
         return [{"role": "user", "content": _build_content(first)}]
-    said: list[object] = []
+    spoken: list[object] = []
     results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
     answers: list[object] = []
     for item in group:
         if isinstance(item, Call):
-            mine = unseal_call(item, provider)
-            said.append(mine or _build_call(item))
-            if mine is None:
+            sealed_item = unseal_call(item, provider)
+            spoken.append(sealed_item or _build_call(item))
+            if sealed_item is None:
                 output = _build_output(results.get(item.id), supports_images(model))
                 answers.append({"type": "function_call_output", "call_id": item.id, "output": output})
         elif isinstance(item, ModelText) and item.text:
-            said.append(_build_message(item, provider))
+            spoken.append(_build_message(item, provider))
         elif isinstance(item, Reasoning):
-            said += _build_reasoning(item, provider, model)
-    return [*_strip_trailing_reasoning(said), *answers]
+            spoken += _build_reasoning(item, provider, model)
+    return [*_strip_trailing_reasoning(spoken), *answers]
 
 
-def _build_output(result: Result | None, looks: bool) -> object:
+def _build_output(result: Result | None, sees_images: bool) -> object:
     content = result.content if result else NO_RESULT
-    shown = [{"type": "input_image", "image_url": image.url} for image in list_images(result)] if looks else []
-    return [{"type": "input_text", "text": content}, *shown] if shown else content
+    images = [{"type": "input_image", "image_url": image.url} for image in list_images(result)] if sees_images else []
+    return [{"type": "input_text", "text": content}, *images] if images else content
 
 
-def _strip_trailing_reasoning(said: Sequence[object]) -> Sequence[object]:
-    """Without reasoning at the end: it is refused where nothing comes of it."""
-    last = next((at for at in range(len(said), 0, -1) if not isinstance(said[at - 1], _ReasoningItem)), 0)
-    return said[:last]
+def _strip_trailing_reasoning(items: Sequence[object]) -> Sequence[object]:
+    """Return the items without reasoning at the end: OpenAI refuses reasoning that no item follows."""
+    length = next((at for at in range(len(items), 0, -1) if not isinstance(items[at - 1], _ReasoningItem)), 0)
+    return items[:length]
 
 
 class _SummaryText(Struct, tag_field="type", tag="summary_text"):
@@ -186,7 +187,7 @@ class _ReasoningItem(Struct, tag_field="type", tag="reasoning"):
 
 
 def _build_reasoning(item: Reasoning, provider: str, model: str) -> list[object]:
-    """Only to the model that made it, as it made it; a signature that cannot be read is none."""
+    """Return the reasoning as its model accepts it; nothing for another model or a signature that cannot be read."""
     if not item.signature or item.provider != provider:
         return []
     try:
@@ -199,10 +200,10 @@ def _build_reasoning(item: Reasoning, provider: str, model: str) -> list[object]
 
 
 def _build_message(item: ModelText, provider: str) -> dict[str, object]:
-    said: dict[str, object] = {"role": "assistant", "content": item.text}
+    message: dict[str, object] = {"role": "assistant", "content": item.text}
     if item.seal is not None and item.seal.provider == provider and item.seal.data in PHASES:
-        said["phase"] = item.seal.data
-    return said
+        message["phase"] = item.seal.data
+    return message
 
 
 def _build_call(call: Call) -> dict[str, object]:
@@ -222,11 +223,11 @@ def _build_part(part: Part) -> dict[str, object]:
             return {"type": "input_text", "text": part.text}
         case ImagePart():
             url, words = resolve_image_url(part.url)
-            shown: dict[str, object] = {"type": "input_image", "image_url": url, "detail": "auto"}
-            return shown if url else {"type": "input_text", "text": words}
+            image: dict[str, object] = {"type": "input_image", "image_url": url, "detail": "auto"}
+            return image if url else {"type": "input_text", "text": words}
         case FilePart() if file := parse_inline_file(part):
-            said = file.text is not None or not file.body or file.kind.startswith(("text/", PDF))
-            if said and not file.is_pdf:
+            is_text = file.text is not None or not file.body or file.kind.startswith(("text/", PDF))
+            if is_text and not file.is_pdf:
                 return {"type": "input_text", "text": file.prompt_text}
             return {"type": "input_file", "file_data": file.url, "filename": file.name or "file"}
         case FilePart():
@@ -236,37 +237,37 @@ def _build_part(part: Part) -> dict[str, object]:
 
 
 def encode_tools(offer: Offer) -> ResponsesTools:
-    """The offer in this wire's words, made once."""
-    known = _tools.get(offer)
-    if known is None:
+    """Return the tools of an offer, encoded once."""
+    tools = _tools.get(offer)
+    if tools is None:
         functions = [tool for tool in offer.tools if tool.venue != "provider"]
         native = [tool for tool in offer.tools if tool.venue == "provider" and build_native_tool(tool)]
-        shown = [*map(_build_function, functions), *map(build_native_tool, native)]
-        known = _tools[offer] = ResponsesTools(
-            encode_json(shown) if shown else b"",
+        definitions = [*map(_build_function, functions), *map(build_native_tool, native)]
+        tools = _tools[offer] = ResponsesTools(
+            encode_json(definitions) if definitions else b"",
             tuple(tool.name for tool in functions),
             {tool.name: tool.parameters for tool in functions if _build_strict_schema(tool) is not None},
             tuple(INCLUDE_FIELDS[tool.name] for tool in native),
             _sum_max_uses(native),
         )
-    return known
+    return tools
 
 
 def _sum_max_uses(tools: Iterable[Tool]) -> int:
-    """OpenAI counts the calls of all its own tools together: one without a bound shares those of the others."""
+    """Return the limit for all native calls together: OpenAI has no limit for each tool."""
     return sum(tool.options.max_uses for tool in tools if tool.options)
 
 
 def _build_function(tool: Tool) -> dict[str, object]:
-    described = {"description": tool.description} if tool.description else {}
-    exact = _build_strict_schema(tool)
-    shape = convert(tool.parameters, "openai") if exact is None else exact
+    description = {"description": tool.description} if tool.description else {}
+    strict_schema = _build_strict_schema(tool)
+    schema = convert(tool.parameters, "openai") if strict_schema is None else strict_schema
     name = to_provider_name(tool.name)
-    return {"type": "function", "name": name, **described, "parameters": shape, "strict": exact is not None}
+    return {"type": "function", "name": name, **description, "parameters": schema, "strict": strict_schema is not None}
 
 
 def _build_strict_schema(tool: Tool) -> dict[str, object] | None:
-    """The schema for OpenAI's strict mode, in which the model cannot write anything else; None if it has none."""
+    """Return the schema for OpenAI's strict mode, which decoding enforces; None if strict mode cannot express it."""
     try:
         return convert(tool.parameters, "openai_strict")
     except UnsupportedSchema:

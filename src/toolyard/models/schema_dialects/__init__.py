@@ -1,9 +1,9 @@
-"""A tool's JSON Schema → one that a provider takes. Pure; it does not know tools, wires or values.
+"""Converts a tool's JSON Schema into one that a provider accepts. Pure.
 
-A converted schema is never stricter than its original: what a provider cannot express is left out, and told in the
-description where it helps. Arguments are always checked against the original, so that a looser one does no harm.
-OpenAI's strict mode is the exception: there an object has all its properties and no others, an optional one may be
-null (`without_forced_nulls` takes those nulls out again), and a schema that needs more is `Inexpressible`.
+A converted schema is never stricter than its original: what a provider cannot express is left out, and described in the
+description where that helps. Arguments are always validated against the original, so that a looser one does no harm.
+OpenAI's strict mode is the exception: there an object has all its properties and no others, an optional one may be null
+(`remove_forced_nulls` removes those nulls again), and for any other schema `convert` raises UnsupportedSchema.
 """
 
 from functools import lru_cache
@@ -24,22 +24,23 @@ Dialect = Literal["openai_strict", "openai", "gemini", "anthropic"]
 
 
 def convert(schema: Schema, dialect: Dialect) -> Schema:
-    """Made once for each schema, so do not change it: an application sends its tools with every request.
+    """Return the converted schema. It is cached and shared, so it must not be changed.
 
-    Raises Inexpressible for `openai_strict` only: then offer the tool without strict mode, as `openai` has it.
+    Raises UnsupportedSchema for `openai_strict` only: the tool can then be offered in the dialect `openai`.
     """
     try:
-        made = _convert_cached(msgspec.json.encode(schema), dialect)
+        # Keyed by content, not by identity: applications send their tools again with every request.
+        converted = _convert_cached(msgspec.json.encode(schema), dialect)
     except RecursionError:
-        made = "it is nested too deeply" if dialect == "openai_strict" else ANY_OBJECT
-    if isinstance(made, str):
-        raise UnsupportedSchema(made)
-    return made
+        converted = "it is nested too deeply" if dialect == "openai_strict" else ANY_OBJECT
+    if isinstance(converted, str):
+        raise UnsupportedSchema(converted)
+    return converted
 
 
 @lru_cache(maxsize=MAX_CACHED_SCHEMAS)
 def _convert_cached(encoded: bytes, dialect: Dialect) -> Schema | str:
-    """The converted schema, or why there is none."""
+    """Return the converted schema, or why there is none: `lru_cache` does not cache exceptions."""
     try:
         return _convert(msgspec.json.decode(encoded), dialect)
     except UnsupportedSchema as error:

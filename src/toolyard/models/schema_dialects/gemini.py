@@ -1,4 +1,4 @@
-"""JSON Schema as Gemini takes it in `parametersJsonSchema`: few words, and no references, which are written out."""
+"""JSON Schema as Gemini accepts it in `parametersJsonSchema`: few keywords, and references written out."""
 
 from typing import cast
 
@@ -15,7 +15,7 @@ from toolyard.models.schema_dialects.schema import (
 )
 
 MAX_DEPTH = 10
-"""A schema that goes deeper, or round, is cut there: what is below may be anything."""
+"""A deeper or recursive schema is cut off here: below, any value is allowed."""
 _ANNOTATIONS = ("title", "description")
 _BOUNDS = {
     "array": ("minItems", "maxItems"),
@@ -30,82 +30,96 @@ _DESCRIBED_KEYWORDS = (
 
 
 def to_gemini(schema: Schema) -> Schema:
-    modern = NormalizedSchema(schema)
-    made = _convert({**flatten_root(modern), "type": "object"}, modern, 0)
-    return made if "additionalProperties" in made else {**made, "properties": made.get("properties", {})}
-
-
-def _convert(node: Schema, modern: NormalizedSchema, depth: int) -> Schema:
-    if depth > MAX_DEPTH:
-        return {}
-    node = expand_schema(node, modern)
-    if branches := [as_schema(one) for one in as_list(node.get("anyOf"))]:
-        base = {name: value for name, value in node.items() if name not in ("anyOf", *_ANNOTATIONS)}
-        return _convert_choice(node, [merge_all([base, one]) for one in branches] if base else branches, modern, depth)
-    made: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
-    values = [node["const"]] if "const" in node else as_list(node.get("enum"))
-    if values:
-        return _convert_enum(node, made, values)
-    kinds = get_types(node)
-    if len([kind for kind in kinds if kind != "null"]) > 1:
-        return {**made, "anyOf": [_convert_type(node, kind, {}, modern, depth) for kind in kinds]}
-    if not kinds:
-        return note_omissions(made, node, ("properties", "items", *_DESCRIBED_KEYWORDS))
-    kind = next((kind for kind in kinds if kind != "null"), "null")
-    made = _convert_type(node, kind, made, modern, depth)
-    return note_omissions(
-        {**made, "type": [kind, "null"]} if "null" in kinds and kind != "null" else made, node, _DESCRIBED_KEYWORDS
+    normalized = NormalizedSchema(schema)
+    converted = _convert({**flatten_root(normalized), "type": "object"}, normalized, 0)
+    return (
+        converted
+        if "additionalProperties" in converted
+        else {**converted, "properties": converted.get("properties", {})}
     )
 
 
-def _convert_choice(node: Schema, branches: list[Schema], modern: NormalizedSchema, depth: int) -> Schema:
-    about: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
+def _convert(node: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
+    if depth > MAX_DEPTH:
+        return {}
+    node = expand_schema(node, normalized)
+    if branches := [as_schema(branch) for branch in as_list(node.get("anyOf"))]:
+        base = {name: value for name, value in node.items() if name not in ("anyOf", *_ANNOTATIONS)}
+        return _convert_choice(
+            node, [merge_all([base, branch]) for branch in branches] if base else branches, normalized, depth
+        )
+    converted: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
+    values = [node["const"]] if "const" in node else as_list(node.get("enum"))
+    if values:
+        return _convert_enum(node, converted, values)
+    kinds = get_types(node)
+    if len([kind for kind in kinds if kind != "null"]) > 1:
+        return {**converted, "anyOf": [_convert_type(node, kind, {}, normalized, depth) for kind in kinds]}
+    if not kinds:
+        return note_omissions(converted, node, ("properties", "items", *_DESCRIBED_KEYWORDS))
+    kind = next((kind for kind in kinds if kind != "null"), "null")
+    converted = _convert_type(node, kind, converted, normalized, depth)
+    return note_omissions(
+        {**converted, "type": [kind, "null"]} if "null" in kinds and kind != "null" else converted,
+        node,
+        _DESCRIBED_KEYWORDS,
+    )
+
+
+def _convert_choice(node: Schema, branches: list[Schema], normalized: NormalizedSchema, depth: int) -> Schema:
+    annotations: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
     if len(branches) > MAX_BRANCHES:
-        return note_omissions(about, node, ("anyOf",))
-    return {**about, "anyOf": [_convert(one, modern, depth + 1) for one in branches]}
+        return note_omissions(annotations, node, ("anyOf",))
+    return {**annotations, "anyOf": [_convert(branch, normalized, depth + 1) for branch in branches]}
 
 
-def _convert_enum(node: Schema, made: Schema, values: list[object]) -> Schema:
-    """Only texts, or numbers, can be listed."""
+def _convert_enum(node: Schema, converted: Schema, values: list[object]) -> Schema:
+    """Return an enum of strings or of numbers: Gemini accepts no other enums, and no empty string in one."""
     listed = [value for value in values if value is not None]
     for kind, types in (("string", str), ("number", int | float)):
-        if listed and "" not in listed and all(isinstance(one, types) and not isinstance(one, bool) for one in listed):
+        if (
+            listed
+            and "" not in listed
+            and all(isinstance(entry, types) and not isinstance(entry, bool) for entry in listed)
+        ):
             enum: Schema = {"type": kind, "enum": listed}
-            nothing: Schema = {"type": "null"}
-            return {**made, **enum} if None not in values else {**made, "anyOf": [enum, nothing]}
-    return note_omissions(made, node, ("const", "enum"))
+            null: Schema = {"type": "null"}
+            return {**converted, **enum} if None not in values else {**converted, "anyOf": [enum, null]}
+    return note_omissions(converted, node, ("const", "enum"))
 
 
-def _convert_type(node: Schema, kind: str, made: Schema, modern: NormalizedSchema, depth: int) -> Schema:
-    made = {**made, "type": kind, **{name: node[name] for name in _BOUNDS.get(kind, ()) if name in node}}
+def _convert_type(node: Schema, kind: str, converted: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
+    converted = {**converted, "type": kind, **{name: node[name] for name in _BOUNDS.get(kind, ()) if name in node}}
     if node.get("format") in _FORMATS and kind in ("string", "number", "integer"):
-        made["format"] = node["format"]
+        converted["format"] = node["format"]
     if kind == "object":
-        return _convert_object(node, made, modern, depth)
-    return _convert_array(node, made, modern, depth) if kind == "array" else made
+        return _convert_object(node, converted, normalized, depth)
+    return _convert_array(node, converted, normalized, depth) if kind == "array" else converted
 
 
-def _convert_object(node: Schema, made: Schema, modern: NormalizedSchema, depth: int) -> Schema:
-    shape = get_properties(node)
-    if shape:
-        made["properties"] = {name: _convert(one, modern, depth + 1) for name, one in shape.items()}
-        made["required"] = [name for name in get_required(node) if name in shape]
-    rest = node.get("additionalProperties")
-    if isinstance(rest, dict) and "patternProperties" not in node:
-        made["additionalProperties"] = _convert(cast("Schema", rest), modern, depth + 1)
-    elif not shape and (rest is True or "patternProperties" in node):
-        made["additionalProperties"] = True
-    return made
+def _convert_object(node: Schema, converted: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
+    properties = get_properties(node)
+    if properties:
+        converted["properties"] = {
+            name: _convert(property_schema, normalized, depth + 1) for name, property_schema in properties.items()
+        }
+        converted["required"] = [name for name in get_required(node) if name in properties]
+    additional = node.get("additionalProperties")
+    if isinstance(additional, dict) and "patternProperties" not in node:
+        converted["additionalProperties"] = _convert(cast("Schema", additional), normalized, depth + 1)
+    elif not properties and (additional is True or "patternProperties" in node):
+        converted["additionalProperties"] = True
+    return converted
 
 
-def _convert_array(node: Schema, made: Schema, modern: NormalizedSchema, depth: int) -> Schema:
-    first, rest = as_list(node.get("prefixItems")), node.get("items")
-    inside = {} if rest is None or isinstance(rest, bool) else _convert(as_schema(rest), modern, depth + 1)
-    if not first:
-        return {**made, "items": inside}
-    places = [_convert(as_schema(one), modern, depth + 1) for one in first]
-    if rest is False:
-        most = node.get("maxItems")
-        made["maxItems"] = min(len(first), most) if isinstance(most, int) else len(first)
-        return {**made, "prefixItems": places, "items": {"anyOf": places}}
-    return {**made, "prefixItems": places, "items": inside}
+def _convert_array(node: Schema, converted: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
+    prefix, items = as_list(node.get("prefixItems")), node.get("items")
+    item_schema = {} if items is None or isinstance(items, bool) else _convert(as_schema(items), normalized, depth + 1)
+    if not prefix:
+        return {**converted, "items": item_schema}
+    positions = [_convert(as_schema(schema), normalized, depth + 1) for schema in prefix]
+    if items is False:
+        max_items = node.get("maxItems")
+        converted["maxItems"] = min(len(prefix), max_items) if isinstance(max_items, int) else len(prefix)
+        return {**converted, "prefixItems": positions, "items": {"anyOf": positions}}
+    return {**converted, "prefixItems": positions, "items": item_schema}

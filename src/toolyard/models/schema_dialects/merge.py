@@ -1,6 +1,7 @@
-"""Several schemas as one that holds at least what they hold. Pure.
+"""Merges several schemas into one that accepts at least the same values. Pure.
 
-`all_of` holds what fits every one of them, `flat` the objects that fit a root with choices; both may hold more.
+`merge_all` accepts what fits every one of them, `flatten_root` the objects that fit a root with choices; either may
+accept more.
 """
 
 from collections.abc import Sequence
@@ -25,119 +26,124 @@ _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _SPECIAL = {"type", "enum", "required", *_SHAPE, *_TUPLE, *_LOWER, *_UPPER}
 _FAMILIES = ({"if", "then", "else"}, {"contains", "minContains", "maxContains"})
-"""Words that say something only together."""
+"""Keywords that have a meaning only together, so they are taken from one schema or the other."""
 _NOT_ON_TOP = ("allOf", "anyOf", "enum", "const", "not", "$ref", "if", "then", "else")
 MAX_BRANCHES = 16
 MAX_DEPTH = 32
 
 
-def expand_schema(node: Schema, modern: NormalizedSchema, seen: tuple[str, ...] = ()) -> Schema:
-    """The schema with what it refers to, and what all must fit, merged in; a reference that goes round says nothing."""
+def expand_schema(node: Schema, normalized: NormalizedSchema, seen: tuple[str, ...] = ()) -> Schema:
+    """Return the schema with its reference and its `allOf` merged in. A circular reference adds nothing."""
     if len(seen) > MAX_DEPTH:
         return {}
     branches = [node]
     reference = node.get("$ref")
     if isinstance(reference, str) and reference not in seen:
-        branches.append(expand_schema(modern.resolve(reference), modern, (*seen, reference)))
-    branches += [expand_schema(as_schema(one), modern, (*seen, "")) for one in as_list(node.get("allOf"))]
+        branches.append(expand_schema(normalized.resolve(reference), normalized, (*seen, reference)))
+    branches += [expand_schema(as_schema(branch), normalized, (*seen, "")) for branch in as_list(node.get("allOf"))]
     plain = {name: value for name, value in node.items() if name not in ("$ref", "allOf")}
     return plain if len(branches) == 1 else merge_all([plain, *branches[1:]])
 
 
 def merge_all(branches: Sequence[Schema]) -> Schema:
-    """The first one's words about itself win; of what cannot be merged, the first one's is kept."""
-    made: Schema = {}
+    """Merge schemas. Where keywords cannot be merged, and for titles and descriptions, the first schema wins."""
+    merged: Schema = {}
     for branch in branches:
-        made = _merge_two(made, branch)
-    return made
+        merged = _merge_two(merged, branch)
+    return merged
 
 
-def _merge_two(one: Schema, other: Schema) -> Schema:
-    if not one or not other:
-        return one or other
-    theirs = {name for family in _FAMILIES if family & one.keys() for name in family}
-    made = {**{name: value for name, value in other.items() if name not in theirs}, **one}
-    _merge_types(one, other, made)
-    _merge_enums(one, other, made)
+def _merge_two(first: Schema, second: Schema) -> Schema:
+    if not first or not second:
+        return first or second
+    skipped = {name for family in _FAMILIES if family & first.keys() for name in family}
+    merged = {**{name: value for name, value in second.items() if name not in skipped}, **first}
+    _merge_types(first, second, merged)
+    _merge_enums(first, second, merged)
     for names, stricter in ((_LOWER, max), (_UPPER, min)):
         for name in names:
-            bounds = [bound for side in (one, other) if isinstance(bound := side.get(name), int | float)]
+            bounds = [bound for side in (first, second) if isinstance(bound := side.get(name), int | float)]
             if bounds:
-                made[name] = stricter(bounds)
-    if one.get("required") or other.get("required"):
-        made["required"] = [*dict.fromkeys([*get_required(one), *get_required(other)])]
-    _merge_properties(one, other, made)
-    if any(name in one for name in _TUPLE) and any(name in other for name in _TUPLE):
+                merged[name] = stricter(bounds)
+    if first.get("required") or second.get("required"):
+        merged["required"] = [*dict.fromkeys([*get_required(first), *get_required(second)])]
+    _merge_properties(first, second, merged)
+    if any(name in first for name in _TUPLE) and any(name in second for name in _TUPLE):
         for name in _TUPLE:
-            made.pop(name, None)
-            if name in one:
-                made[name] = one[name]
-    return made
+            merged.pop(name, None)
+            if name in first:
+                merged[name] = first[name]
+    return merged
 
 
-def _merge_types(one: Schema, other: Schema, made: Schema) -> None:
-    mine, theirs = get_types(one), get_types(other)
-    if mine and theirs:
-        both = [kind for kind in mine if kind in theirs or (kind == "integer" and "number" in theirs)]
-        both += ["integer"] if "number" in mine and "integer" in theirs and "integer" not in both else []
-        made["type"] = (both[0] if len(both) == 1 else both) if both else one["type"]
+def _merge_types(first: Schema, second: Schema, merged: Schema) -> None:
+    first_types, second_types = get_types(first), get_types(second)
+    if first_types and second_types:
+        both = [
+            kind for kind in first_types if kind in second_types or (kind == "integer" and "number" in second_types)
+        ]
+        both += ["integer"] if "number" in first_types and "integer" in second_types and "integer" not in both else []
+        merged["type"] = (both[0] if len(both) == 1 else both) if both else first["type"]
 
 
-def _merge_enums(one: Schema, other: Schema, made: Schema) -> None:
-    if "enum" in one and "enum" in other:
-        kept = [value for value in as_list(one["enum"]) if value in as_list(other["enum"])]
-        made["enum"] = kept or one["enum"]
+def _merge_enums(first: Schema, second: Schema, merged: Schema) -> None:
+    if "enum" in first and "enum" in second:
+        common = [value for value in as_list(first["enum"]) if value in as_list(second["enum"])]
+        merged["enum"] = common or first["enum"]
 
 
-def _merge_properties(one: Schema, other: Schema, made: Schema) -> None:
-    """Properties of both. What else an object may have is said only if one side alone has a shape."""
-    if not (any(name in one for name in _SHAPE) and any(name in other for name in _SHAPE)):
+def _merge_properties(first: Schema, second: Schema, merged: Schema) -> None:
+    """Merge the properties of both. If both describe an object, `additionalProperties` of either is left out.
+
+    It applies to the properties that its own schema does not name, and those are no longer known after the merge.
+    """
+    if not (any(name in first for name in _SHAPE) and any(name in second for name in _SHAPE)):
         return
     for name in _SHAPE:
-        made.pop(name, None)
-    mine, theirs = get_properties(one), get_properties(other)
-    names = dict.fromkeys([*mine, *theirs])
-    made["properties"] = {
-        name: {"allOf": [mine[name], theirs[name]]}
-        if name in mine and name in theirs
-        else mine.get(name, theirs.get(name))
+        merged.pop(name, None)
+    first_properties, second_properties = get_properties(first), get_properties(second)
+    names = dict.fromkeys([*first_properties, *second_properties])
+    merged["properties"] = {
+        name: {"allOf": [first_properties[name], second_properties[name]]}
+        if name in first_properties and name in second_properties
+        else first_properties.get(name, second_properties.get(name))
         for name in names
     }
 
 
-def flatten_root(modern: NormalizedSchema) -> Schema:
-    """The root as one object: what it refers to is merged in, its choices are laid over each other."""
-    whole = expand_schema(modern.root, modern)
-    base = {name: value for name, value in whole.items() if name not in _NOT_ON_TOP}
-    branches = [expand_schema(as_schema(one), modern) for one in as_list(whole.get("anyOf"))]
+def flatten_root(normalized: NormalizedSchema) -> Schema:
+    """Return the root as one object, since no provider accepts a choice there: its branches become one shape."""
+    root = expand_schema(normalized.root, normalized)
+    base = {name: value for name, value in root.items() if name not in _NOT_ON_TOP}
+    branches = [expand_schema(as_schema(branch), normalized) for branch in as_list(root.get("anyOf"))]
     if not branches:
-        return note_omissions(base, whole, ("not", "if", "then", "else"))
-    if len(branches) <= MAX_BRANCHES and not any("anyOf" in one for one in branches):
+        return note_omissions(base, root, ("not", "if", "then", "else"))
+    if len(branches) <= MAX_BRANCHES and not any("anyOf" in branch for branch in branches):
         base = merge_all([base, _merge_choices(branches)])
-    return add_description(base, f"one of: {msgspec.json.encode(whole['anyOf']).decode()}")
+    return add_description(base, f"one of: {msgspec.json.encode(root['anyOf']).decode()}")
 
 
 def _merge_choices(branches: Sequence[Schema]) -> Schema:
-    """One shape for objects that fit one of these. A property that one of them leaves open is open."""
+    """Return one schema for the objects of all branches. A property that any branch leaves open may be anything."""
     shapes = [get_properties(branch) for branch in branches]
     names = dict.fromkeys(name for shape in shapes for name in shape)
-    made: Schema = {"properties": {name: _merge_property(name, branches, shapes) for name in names}}
-    needed = [name for name in names if all(name in get_required(branch) for branch in branches)]
-    if needed:
-        made["required"] = needed
+    merged: Schema = {"properties": {name: _merge_property(name, branches, shapes) for name in names}}
+    required = [name for name in names if all(name in get_required(branch) for branch in branches)]
+    if required:
+        merged["required"] = required
     if all(branch.get("additionalProperties") is False and "patternProperties" not in branch for branch in branches):
-        made["additionalProperties"] = False
-    return made
+        merged["additionalProperties"] = False
+    return merged
 
 
 def _merge_property(name: str, branches: Sequence[Schema], shapes: Sequence[dict[str, Schema]]) -> Schema:
-    told = next((shape[name]["description"] for shape in shapes if "description" in shape.get(name, {})), None)
-    about: Schema = {} if told is None else {"description": told}
+    description = next((shape[name]["description"] for shape in shapes if "description" in shape.get(name, {})), None)
+    annotations: Schema = {} if description is None else {"description": description}
     choices: dict[bytes, Schema] = {}
     for branch, shape in zip(branches, shapes, strict=True):
         if name not in shape and (branch.get("additionalProperties") is not False or "patternProperties" in branch):
-            return about
+            return annotations
         if name in shape:
             choices[msgspec.json.encode(shape[name], order="deterministic")] = shape[name]
-    only = [*choices.values()]
-    return only[0] if len(only) == 1 else {**about, "anyOf": only}
+    schemas = [*choices.values()]
+    return schemas[0] if len(schemas) == 1 else {**annotations, "anyOf": schemas}

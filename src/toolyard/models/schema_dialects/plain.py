@@ -1,7 +1,4 @@
-"""JSON Schema as OpenAI (without strict mode) and Anthropic take it: nearly all of 2020-12, but a plain object on top.
-
-It is the widest of the dialects, so that little has to be left out.
-"""
+"""JSON Schema as OpenAI (without strict mode) and Anthropic accept it: most of 2020-12, with an object as root."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +18,7 @@ from toolyard.models.schema_dialects.schema import (
 )
 
 PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""What Anthropic takes as the name of a property."""
+"""The property names that Anthropic accepts."""
 
 
 def to_openai(schema: Schema) -> Schema:
@@ -32,50 +29,52 @@ def to_anthropic(schema: Schema) -> Schema:
     return _convert(schema, _remove_invalid_keys)
 
 
-def _convert(given: Schema, mend: Callable[[Schema], Schema]) -> Schema:
-    modern = NormalizedSchema(given)
-    made = _map_schemas({"properties": dict[str, object](), **flatten_root(modern), "type": "object"}, mend)
-    if modern.defs and b'"$ref":"#/$defs/' in msgspec.json.encode([made, modern.defs]):
-        made["$defs"] = {name: _map_schemas(one, mend) for name, one in modern.defs.items()}
-    return made
+def _convert(schema: Schema, adapt: Callable[[Schema], Schema]) -> Schema:
+    normalized = NormalizedSchema(schema)
+    converted = _map_schemas({"properties": dict[str, object](), **flatten_root(normalized), "type": "object"}, adapt)
+    if normalized.defs and b'"$ref":"#/$defs/' in msgspec.json.encode([converted, normalized.defs]):
+        converted["$defs"] = {name: _map_schemas(definition, adapt) for name, definition in normalized.defs.items()}
+    return converted
 
 
-def _map_schemas(node: Schema, mend: Callable[[Schema], Schema]) -> Schema:
-    """The schema with each one inside it mended."""
-    made = dict(node)
+def _map_schemas(node: Schema, adapt: Callable[[Schema], Schema]) -> Schema:
+    """Return the schema with `adapt` applied to it and to every schema inside it."""
+    mapped = dict(node)
     for name in ("properties", "patternProperties", "dependentSchemas"):
-        if name in made:
-            made[name] = {key: _map_schemas(as_schema(one), mend) for key, one in as_schema(made[name]).items()}
+        if name in mapped:
+            mapped[name] = {
+                key: _map_schemas(as_schema(schema), adapt) for key, schema in as_schema(mapped[name]).items()
+            }
     for name in ("allOf", "anyOf", "prefixItems"):
-        if name in made:
-            made[name] = [_map_schemas(as_schema(one), mend) for one in as_list(made[name])]
+        if name in mapped:
+            mapped[name] = [_map_schemas(as_schema(schema), adapt) for schema in as_list(mapped[name])]
     for name in ("items", "contains", "additionalProperties", "propertyNames", "then", "else"):
-        if isinstance(made.get(name), dict):
-            made[name] = _map_schemas(cast("Schema", made[name]), mend)
-    for name in ("not", "if"):  # what is loosened under these would make the whole stricter
-        if isinstance(made.get(name), dict):
-            inside = _map_schemas(cast("Schema", made[name]), mend)
-            if mend is _add_items or inside == made[name]:
-                made[name] = inside
+        if isinstance(mapped.get(name), dict):
+            mapped[name] = _map_schemas(cast("Schema", mapped[name]), adapt)
+    for name in ("not", "if"):  # loosening what is below these would make the whole stricter
+        if isinstance(mapped.get(name), dict):
+            inside = _map_schemas(cast("Schema", mapped[name]), adapt)
+            if adapt is _add_items or inside == mapped[name]:
+                mapped[name] = inside
             else:
-                del made[name]
-    return mend(made)
+                del mapped[name]
+    return adapt(mapped)
 
 
 def _add_items(node: Schema) -> Schema:
-    """OpenAI wants to know what is in an array."""
+    """Add `items` to an array without it: OpenAI refuses one that does not say what it holds."""
     return {**node, "items": {}} if "array" in get_types(node) and "items" not in node else node
 
 
 def _remove_invalid_keys(node: Schema) -> Schema:
-    """A property whose name the provider refuses is told in words."""
-    given = as_schema(node.get("properties"))
-    strange = {name: one for name, one in given.items() if not PROPERTY_NAME.fullmatch(name)}
-    if not strange:
+    """Move properties whose names Anthropic refuses into the description."""
+    properties = as_schema(node.get("properties"))
+    invalid = {name: schema for name, schema in properties.items() if not PROPERTY_NAME.fullmatch(name)}
+    if not invalid:
         return node
-    made = {**node, "properties": {name: one for name, one in given.items() if name not in strange}}
-    if "required" in made:
-        made["required"] = [name for name in get_required(node) if name not in strange]
-    if made.get("additionalProperties") is False or isinstance(made.get("additionalProperties"), dict):
-        del made["additionalProperties"]
-    return add_description(made, f"also takes {msgspec.json.encode(strange).decode()}")
+    cleaned = {**node, "properties": {name: schema for name, schema in properties.items() if name not in invalid}}
+    if "required" in cleaned:
+        cleaned["required"] = [name for name in get_required(node) if name not in invalid]
+    if cleaned.get("additionalProperties") is False or isinstance(cleaned.get("additionalProperties"), dict):
+        del cleaned["additionalProperties"]
+    return add_description(cleaned, f"also takes {msgspec.json.encode(invalid).decode()}")

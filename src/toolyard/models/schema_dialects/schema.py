@@ -1,4 +1,4 @@
-"""What the dialects share: a schema of any draft in the words of 2020-12, its references, and schemas merged into one.
+"""Rewrites a schema of any draft in the keywords of 2020-12, and reads schemas for all dialects.
 
 Everything here keeps a schema's meaning or loosens it; nothing makes it stricter.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 Schema = dict[str, object]
 MAX_NOTE_CHARACTERS = 600
-"""Characters of what could not be expressed that are told in a description."""
+"""The longest note about left-out keywords in a description, in characters."""
 _SCHEMA_KEYWORDS = ("items", "contains", "additionalProperties", "propertyNames", "if", "then", "else", "not")
 _LIST_KEYWORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
 _MAP_KEYWORDS = ("properties", "patternProperties", "dependentSchemas")
@@ -30,33 +30,33 @@ _KEYWORDS_SINCE = (
     ("2019-09", ("dependentSchemas", "dependentRequired", "minContains", "maxContains", "deprecated", "$defs")),
     ("2020-12", ("prefixItems",)),
 )
-"""The drafts that brought new words; in an older one those mean nothing."""
+"""The keywords that each draft introduced; in a schema of an older draft they mean nothing."""
 _DRAFT = re.compile(r"draft-0\d|20\d\d-\d\d")
 
 
 class UnsupportedSchema(Exception):
-    """The schema has no equal, nor a looser one, in the dialect."""
+    """The dialect has neither an equal nor a looser schema."""
 
 
 class NormalizedSchema:
-    """One schema in the words of 2020-12, with what it refers to under `$defs`."""
+    """A schema in the keywords of 2020-12, with the targets of its references under `$defs`."""
 
     def __init__(self, schema: Schema) -> None:
         self._source = schema
-        found = _DRAFT.search(str(schema.get("$schema", "")))
-        draft = found.group() if found else "2020-12"
+        match = _DRAFT.search(str(schema.get("$schema", "")))
+        draft = match.group() if match else "2020-12"
         self._old = draft.startswith("draft")
         self._unknown = {
             word for since, words in _KEYWORDS_SINCE for word in words if _rank_draft(draft) < _rank_draft(since)
         }
-        self._rebased = any(isinstance(one.get("$id"), str) for one in _walk(schema) if one is not schema)
+        self._rebased = any(isinstance(node.get("$id"), str) for node in _walk(schema) if node is not schema)
         self._names: dict[str, str] = {}
         self._loosened = 0
         self.defs: dict[str, Schema] = {}
         self.root = self._normalize(schema)
 
     def resolve(self, reference: object) -> Schema:
-        """What a `$ref` of the converted schema leads to."""
+        """Return the target of a `$ref` in the normalized schema."""
         return self.defs.get(str(reference).removeprefix("#/$defs/"), {})
 
     def _normalize_value(self, node: object) -> Schema:
@@ -67,58 +67,62 @@ class NormalizedSchema:
     def _normalize(self, node: Schema) -> Schema:
         if self._unknown & node.keys():
             node = {name: value for name, value in node.items() if name not in self._unknown}
-        made: Schema = {name: node[name] for name in _PLAIN_KEYWORDS if name in node}
+        normalized: Schema = {name: node[name] for name in _PLAIN_KEYWORDS if name in node}
         if "$ref" in node:
             reference = self._normalize_reference(node["$ref"])
-            if self._old:  # what stands beside a reference did not count then
-                return {**{name: made[name] for name in _ANNOTATIONS if name in made}, **reference}
-            made.update(reference)
+            if self._old:  # before 2019-09 the keywords beside a reference were ignored
+                return {**{name: normalized[name] for name in _ANNOTATIONS if name in normalized}, **reference}
+            normalized.update(reference)
         if node.keys() & _LOOSENED:
             self._loosened += 1
-        made.update(
+        normalized.update(
             {
-                name: [self._normalize_value(one) for one in as_list(node[name])]
+                name: [self._normalize_value(branch) for branch in as_list(node[name])]
                 for name in _LIST_KEYWORDS
                 if name in node
             }
         )
-        made.update({name: self._normalize_map(node[name]) for name in _MAP_KEYWORDS if name in node})
+        normalized.update({name: self._normalize_map(node[name]) for name in _MAP_KEYWORDS if name in node})
         for name in _SCHEMA_KEYWORDS:
             if name in node and not (name == "items" and isinstance(node[name], list)):
-                self._normalize_keyword(name, node, made)
-        if "oneOf" in made:
-            branches = as_list(made.pop("oneOf"))
-            made = {**made, "anyOf": branches} if "anyOf" not in made else made
-        _normalize_tuples(node, made, self._normalize_value)
-        _normalize_bounds(node, made)
-        return made
+                self._normalize_keyword(name, node, normalized)
+        if "oneOf" in normalized:
+            # `anyOf` accepts more than `oneOf`. Both together cannot be one keyword, so then `oneOf` is left out.
+            branches = as_list(normalized.pop("oneOf"))
+            normalized = {**normalized, "anyOf": branches} if "anyOf" not in normalized else normalized
+        _normalize_tuples(node, normalized, self._normalize_value)
+        _normalize_bounds(node, normalized)
+        return normalized
 
-    def _normalize_keyword(self, name: str, node: Schema, made: Schema) -> None:
-        """What is under `not` and the like must not be loosened, for the whole would be stricter."""
+    def _normalize_keyword(self, name: str, node: Schema, normalized: Schema) -> None:
+        """Normalize the schema of a keyword; leave out `not`, `if` and `contains` if that loosened it.
+
+        A looser schema below `not` or `if` would make the whole stricter. A reference may be loosened later.
+        """
         before = self._loosened
         value = self._normalize_value(node[name])
-        exact = self._loosened == before and not any("$ref" in one for one in _walk(node[name]))
+        exact = self._loosened == before and not any("$ref" in inner for inner in _walk(node[name]))
         if name in ("not", "if", "contains") and not exact:
             return
-        if name in ("then", "else") and "if" not in made:
+        if name in ("then", "else") and "if" not in normalized:
             return
-        made[name] = value if not isinstance(node[name], bool) else node[name]
+        normalized[name] = value if not isinstance(node[name], bool) else node[name]
 
     def _normalize_map(self, value: object) -> dict[str, object]:
-        return {name: self._normalize_value(one) for name, one in as_schema(value).items()}
+        return {name: self._normalize_value(schema) for name, schema in as_schema(value).items()}
 
     def _normalize_reference(self, pointer: object) -> Schema:
-        """The reference to what the pointer leads to; empty if that cannot be told."""
-        found = None if self._rebased or not isinstance(pointer, str) else _resolve_pointer(self._source, pointer)
-        if found is None:
+        """Return the reference to a pointer's target under `$defs`; empty if the target cannot be resolved."""
+        target = None if self._rebased or not isinstance(pointer, str) else _resolve_pointer(self._source, pointer)
+        if target is None:
             self._loosened += 1
             return {}
-        place = str(pointer)
-        if place not in self._names:
-            self._names[place] = name = _choose_name(place, self.defs)
-            self.defs[name] = {}
-            self.defs[name] = self._normalize_value(found)
-        return {"$ref": f"#/$defs/{self._names[place]}"}
+        key = str(pointer)
+        if key not in self._names:
+            self._names[key] = name = _choose_name(key, self.defs)
+            self.defs[name] = {}  # a recursive schema finds its own name taken
+            self.defs[name] = self._normalize_value(target)
+        return {"$ref": f"#/$defs/{self._names[key]}"}
 
 
 def _rank_draft(draft: str) -> str:
@@ -134,45 +138,48 @@ def as_list(node: object) -> list[object]:
 
 
 def get_types(node: Schema) -> list[str]:
-    """The types that it names; none if it names none."""
-    given = node.get("type")
-    return [str(one) for one in (as_list(given) or ([given] if isinstance(given, str) else []))]
+    """Return the types that a schema names; none if it names none."""
+    types = node.get("type")
+    return [str(kind) for kind in (as_list(types) or ([types] if isinstance(types, str) else []))]
 
 
 def get_properties(node: Schema) -> dict[str, Schema]:
-    return {name: as_schema(one) for name, one in as_schema(node.get("properties")).items()}
+    return {name: as_schema(schema) for name, schema in as_schema(node.get("properties")).items()}
 
 
 def get_required(node: Schema) -> list[str]:
     return [str(name) for name in as_list(node.get("required"))]
 
 
-def note_omissions(made: Schema, node: Schema, left_out: Sequence[str]) -> Schema:
-    """The schema with what was left out of it told in its description."""
-    told = {name: node[name] for name in left_out if name in node}
-    if not told:
-        return made
-    words = ", ".join(f"{name}: {msgspec.json.encode(value).decode()}" for name, value in told.items())
-    return add_description(made, words)
+def note_omissions(converted: Schema, node: Schema, left_out: Sequence[str]) -> Schema:
+    """Return the schema with the keywords that were left out of it named in its description."""
+    omitted = {name: node[name] for name in left_out if name in node}
+    if not omitted:
+        return converted
+    words = ", ".join(f"{name}: {msgspec.json.encode(value).decode()}" for name, value in omitted.items())
+    return add_description(converted, words)
 
 
-def add_description(made: Schema, words: str) -> Schema:
+def add_description(converted: Schema, words: str) -> Schema:
     if len(words) > MAX_NOTE_CHARACTERS:
         words = f"{words[:MAX_NOTE_CHARACTERS]}…"
-    before = made.get("description")
-    return {**made, "description": f"{before} ({words})" if isinstance(before, str) and before else f"({words})"}
+    description = converted.get("description")
+    return {
+        **converted,
+        "description": f"{description} ({words})" if isinstance(description, str) and description else f"({words})",
+    }
 
 
 def _walk(node: object) -> Iterator[Schema]:
-    """Every object in it, itself included. What is no schema may be among them."""
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield cast("Schema", one)
-            waiting += cast("Schema", one).values()
-        elif isinstance(one, list):
-            waiting += cast("list[object]", one)
+    """Yield every object in a schema, itself included; some of them, such as those in `enum`, may be no schemas."""
+    pending = [node]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            yield cast("Schema", value)
+            pending += cast("Schema", value).values()
+        elif isinstance(value, list):
+            pending += cast("list[object]", value)
 
 
 def _resolve_pointer(root: Schema, pointer: str) -> object | None:
@@ -180,16 +187,16 @@ def _resolve_pointer(root: Schema, pointer: str) -> object | None:
     if path and path != root.get("$id"):
         return None
     if fragment and not fragment.startswith("/"):
-        return next((one for one in _walk(root) if one.get("$anchor") == fragment), None)
-    found: object = root
+        return next((node for node in _walk(root) if node.get("$anchor") == fragment), None)
+    target: object = root
     for step in unquote(fragment).split("/")[1:] if mark else ():
         key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list):
-            items = cast("list[object]", found)
-            found = items[int(key)] if key.isdecimal() and int(key) < len(items) else None
+        if isinstance(target, list):
+            items = cast("list[object]", target)
+            target = items[int(key)] if key.isdecimal() and int(key) < len(items) else None
         else:
-            found = as_schema(found).get(key)
-    return cast("object", found) if isinstance(found, dict | bool) else None
+            target = as_schema(target).get(key)
+    return cast("object", target) if isinstance(target, dict | bool) else None
 
 
 def _choose_name(pointer: str, taken: dict[str, Schema]) -> str:
@@ -197,20 +204,20 @@ def _choose_name(pointer: str, taken: dict[str, Schema]) -> str:
     return name if name not in taken else f"{name}_{len(taken)}"
 
 
-def _normalize_tuples(node: Schema, made: Schema, normalize: Callable[[object], Schema]) -> None:
-    """`items` as a list, as it was before 2020-12."""
+def _normalize_tuples(node: Schema, normalized: Schema, normalize: Callable[[object], Schema]) -> None:
+    """Rewrite `items` as a list, which was `prefixItems` before 2020-12."""
     if isinstance(node.get("items"), list):
-        made["prefixItems"] = [normalize(one) for one in as_list(node["items"])]
+        normalized["prefixItems"] = [normalize(schema) for schema in as_list(node["items"])]
         if "additionalItems" in node:
-            rest = node["additionalItems"]
-            made["items"] = rest if isinstance(rest, bool) else normalize(rest)
+            additional = node["additionalItems"]
+            normalized["items"] = additional if isinstance(additional, bool) else normalize(additional)
 
 
-def _normalize_bounds(node: Schema, made: Schema) -> None:
-    """`exclusiveMinimum: true`, as it was in draft 4."""
+def _normalize_bounds(node: Schema, normalized: Schema) -> None:
+    """Rewrite `exclusiveMinimum: true`, which in draft 4 modified `minimum`."""
     for name, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         value = node.get(name)
-        if value is True and bound in made:
-            made[name] = made.pop(bound)
+        if value is True and bound in normalized:
+            normalized[name] = normalized.pop(bound)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            made[name] = value
+            normalized[name] = value

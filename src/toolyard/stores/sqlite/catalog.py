@@ -1,4 +1,4 @@
-"""The catalog of the SQLite store: statements that write it together with the entries, and those that ask it."""
+"""The catalog of the SQLite store: writes it together with the entries, and queries it."""
 
 import sqlite3
 from collections.abc import Generator, Sequence
@@ -30,7 +30,8 @@ _BATCHES = f"SELECT entries FROM batches WHERE conversation = :id AND {_SAYS}"
 _REMOVALS = """SELECT entries FROM batches
 WHERE conversation = :id AND instr(entries, CAST('"message.removed"' AS BLOB))"""
 _FORGET = (
-    # A negative epoch is nobody's, and the next claim counts on from there.
+    # The row stays, with a negative epoch: it fences the last owner, whose epoch no longer matches, and the next claim
+    # counts on from it. With a new row epochs would begin at 1 again, and the last owner could match one.
     "UPDATE conversations SET epoch = -abs(epoch), last_seq = 0, wake_at = NULL, updated_at = NULL WHERE id = ?",
     "DELETE FROM batches WHERE conversation = ?",
     "DELETE FROM blobs WHERE conversation = ?",
@@ -43,8 +44,8 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
     """Write what the catalog shows of this entry, in the transaction that writes the entry."""
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
-            shown = (settings.title, settings.description, entry.at, settings.unlisted)
-            connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *shown))
+            columns = (settings.title, settings.description, entry.at, settings.unlisted)
+            connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *columns))
         case ConversationChanged(settings=settings):
             connection.execute(_CHANGE, (settings.title, settings.description, conversation))
         case RunQueued() if entry.correlation_id:
@@ -54,7 +55,7 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
 
 
 def forget(connection: sqlite3.Connection, conversation: str) -> int:
-    """How many rows went or changed."""
+    """Delete a conversation; return how many rows were deleted or changed."""
     return sum(connection.execute(statement, (conversation,)).rowcount for statement in _FORGET)
 
 
@@ -68,7 +69,7 @@ def read_card(connection: sqlite3.Connection, conversation: str) -> Conversation
 
 
 def read_page(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[ConversationCard]:
-    """The selection, whatever was said in it."""
+    """Return a page of the cards that a query without text selects."""
     order, values = _build_query(catalog_query, catalog_query.limit)
     query = f"""SELECT {_COLUMNS} FROM ({order}) JOIN cards ON cards.conversation = id
     ORDER BY updated_at DESC, id DESC"""
@@ -76,13 +77,13 @@ def read_page(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> li
 
 
 def list_ids(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[str]:
-    """All of the selection, in its order."""
+    """Return the ids of all conversations that a query selects without its text, in order."""
     order, values = _build_query(catalog_query, -1)
     return [conversation for conversation, _ in connection.execute(order, values).fetchall()]
 
 
 def search(connection: sqlite3.Connection, among: Sequence[str], text: str) -> list[ConversationCard]:
-    """Those of the conversations, in their order, that hold the text."""
+    """Return the cards of those conversations, in their order, that contain the text."""
     needle = fold_case(text)
     values = {"ids": msgspec.json.encode(among).decode(), "pattern": build_pattern(needle)}
     candidates = {card.id: card for card in _read_cards(connection.execute(_CANDIDATES, values))}
@@ -91,13 +92,16 @@ def search(connection: sqlite3.Connection, among: Sequence[str], text: str) -> l
 
 
 def build_pattern(needle: str) -> str:
-    """For LIKE, to find every batch whose messages could hold the folded text, and some whose messages do not."""
+    """Return a LIKE pattern that matches every batch whose messages may contain the folded text.
+
+    It may match more: LIKE only preselects batches, which `_matches` then decodes.
+    """
     return f"%{''.join(map(_escape_like, needle[:MAX_PATTERN]))}%"
 
 
 def _escape_like(character: str) -> str:
     if character in '"\\' or character < " ":
-        return "%"  # JSON writes it in another way
+        return "%"  # JSON escapes this character
     if character in "%_":
         return f"\\{character}"
     return character if character.isascii() or category(character) == "Lo" else "_"  # LIKE folds ASCII only
@@ -142,7 +146,7 @@ def _matches(connection: sqlite3.Connection, card: ConversationCard, needle: str
     values = {"id": card.id, "pattern": build_pattern(needle)}
 
     def read_entries(query: str) -> Generator[Entry]:
-        with closing(connection.execute(query, values)) as batches:  # an open one would keep old entries in sight
+        with closing(connection.execute(query, values)) as batches:  # an open cursor would hold an old snapshot
             for (lines,) in batches:
                 yield from decode_batch(lines)
 

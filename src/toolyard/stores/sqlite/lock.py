@@ -1,4 +1,4 @@
-"""Lets one process at a time own a file, and says which one does. Does not know what the file holds."""
+"""Lets one process at a time own a file; an error names the process that owns it."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _take(descriptor: int) -> None:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # far behind the pid, which others must be able to read
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # not the pid: others cannot read a locked byte
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         os.lseek(descriptor, 0, os.SEEK_SET)
 else:
@@ -24,7 +24,7 @@ else:
 
 @contextmanager
 def exclusive_lock(file: Path) -> Generator[None]:
-    """Own `file` until the end of the block, or of the process however it ends. Raises Misconfigured or OSError."""
+    """Own `file` until the block or the process ends, even by a kill. Raises Misconfigured or OSError."""
     path = Path(f"{file}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -1,6 +1,7 @@
-"""The tables of the SQLite store, and how a file of an earlier version gets those of today, in place.
+"""The tables of the SQLite store, and the migration of files of earlier versions, in place.
 
-A step never changes once it was released: it knows what was written then, not what the code of today would write.
+A step never changes once it was released: it reads what was written then, with types of its own (`_EntryV1`) instead of
+those of the current code.
 """
 
 import sqlite3
@@ -37,9 +38,9 @@ _FIRST = (
     f"PRAGMA application_id = {APPLICATION_ID}",
 )
 _SECOND = (
-    # No index holds updated_at: each would make every append about a quarter dearer, for lists that are sorted rarely.
+    # updated_at has no index: one would make every append about a quarter slower, for lists that are sorted rarely.
     "ALTER TABLE conversations ADD COLUMN updated_at REAL",
-    # What an append does not change sits apart from what it does, so that its row stays short.
+    # Columns that an append does not change are in a table of their own, so that the row it rewrites stays short.
     """CREATE TABLE cards (
     conversation TEXT PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -65,7 +66,7 @@ _FOURTH = "ALTER TABLE cards ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0"
 
 
 def encode_batch(entries: Sequence[Entry]) -> bytes:
-    """A batch as its row keeps it."""
+    """Return a batch as its row stores it: one line for each entry."""
     return b"\n".join(codec.encode_entries(entries))
 
 
@@ -74,7 +75,7 @@ def decode_batch(batch: bytes) -> Iterator[Entry]:
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Give the file the tables of today; refuse what another program or a newer version made."""
+    """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -89,7 +90,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     if version == SCHEMA_VERSION:
         return
     try:
-        with connection:  # commits, or undoes all of it
+        with connection:  # commits, or rolls everything back
             connection.execute("BEGIN IMMEDIATE")
             for step in _STEPS[version:]:
                 step(connection)
@@ -116,7 +117,7 @@ class _EventV1(msgspec.Struct):
 
 
 class _EntryV1(msgspec.Struct):
-    """What the catalog needs of an entry, as files of the first version hold it."""
+    """The fields of an entry that the catalog needs, as files of the first version have them."""
 
     at: float
     event: _EventV1

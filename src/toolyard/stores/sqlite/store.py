@@ -1,4 +1,4 @@
-"""Keeps conversations and keys in one SQLite file, which one process owns. What an entry means, the catalog knows."""
+"""Keeps conversations and keys in one SQLite file, which one process owns. `catalog` reads the entries' content."""
 
 import asyncio
 import os
@@ -25,13 +25,17 @@ from toolyard.stores.sqlite.schema import decode_batch, encode_batch, migrate
 from toolyard.stores.sqlite.writer import SqliteWriter, Work, build_store_down
 
 Synchronous = Literal["NORMAL", "FULL"]
-"""NORMAL outlives a crash of the process; FULL also outlives a power cut, at the price of a disk flush per commit."""
+"""NORMAL survives a crash of the process; FULL also survives a power cut, at the cost of a disk flush per commit."""
 
 SEARCH_BATCH_SIZE = 32
+"""How many conversations one job of the reader thread searches."""
 _CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
 ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch"""
 CHECKPOINT_PAGES = 4000
-"""16 MB: a page that many appends touch is copied to its place once for all of them."""
+"""16 MB of write-ahead log: a page that many appends change is copied into the file once for all of them."""
+# The fence: one statement compares the epoch and advances the sequence, in the transaction that inserts the batch. No
+# row matches if another owner has claimed the conversation, if it was deleted (a negative epoch) or if entries would
+# leave a gap. An append without entries only sets `wake_at`.
 _ADVANCE = """UPDATE conversations
 SET last_seq = last_seq + :count, wake_at = :wake_at, updated_at = coalesce(:at, updated_at)
 WHERE id = :id AND epoch = :epoch AND epoch > 0 AND (:count = 0 OR last_seq + 1 = :first)"""
@@ -54,7 +58,7 @@ _key_decoder = msgspec.json.Decoder(Key)
 
 
 class SqliteStore:
-    """The embedded store: one writer thread with group commit, one reader thread. Made by `open`."""
+    """The embedded store: one writer thread with group commit, and one reader thread. Use `open` to create one."""
 
     def __init__(self, file: "_StoreFile") -> None:
         self._file = file
@@ -63,12 +67,12 @@ class SqliteStore:
 
     @classmethod
     async def open(cls, path: str | Path, synchronous: Synchronous = "NORMAL") -> "SqliteStore":
-        """Own the file at `path`, made if it is not there. Raises StoreDown or Misconfigured, which say what to do."""
+        """Open the file at `path` as its owner, creating it if needed. Raises StoreDown or Misconfigured."""
         return cls(_open_file(Path(path), synchronous))
 
     @property
     def commits(self) -> int:
-        """How many transactions were committed since it was opened."""
+        """How many transactions were committed since the store was opened."""
         return self._writer.commits
 
     def begin_append(
@@ -123,13 +127,13 @@ class SqliteStore:
         if not query.text:
             return await self._query(lambda connection: _catalog.read_page(connection, query))
         ids = await self._query(lambda connection: _catalog.list_ids(connection, query))
-        found: list[ConversationCard] = []
-        for start in range(0, len(ids), SEARCH_BATCH_SIZE):  # few at a time: who only wants to read is let in between
+        matches: list[ConversationCard] = []
+        for start in range(0, len(ids), SEARCH_BATCH_SIZE):  # in batches, so that other reads run in between
             among = ids[start : start + SEARCH_BATCH_SIZE]
-            found += await self._query(partial(_catalog.search, among=among, text=query.text))
-            if len(found) >= query.limit:
+            matches += await self._query(partial(_catalog.search, among=among, text=query.text))
+            if len(matches) >= query.limit:
                 break
-        return found[: query.limit]
+        return matches[: query.limit]
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         return await self._query(lambda connection: _catalog.find_runs(connection, correlation_id))
@@ -190,14 +194,14 @@ class _StoreFile:
     reading: sqlite3.Connection
     readers: ThreadPoolExecutor
     resources: ExitStack
-    """Closes everything in the right order: the last connection to close checkpoints, then the lock is given up."""
+    """Closes everything in the right order: the last connection to close checkpoints, then the lock is released."""
 
 
 def _open_file(path: Path, synchronous: Synchronous) -> _StoreFile:
     if synchronous not in get_args(Synchronous):
         raise Misconfigured(f"synchronous must be NORMAL or FULL, not {synchronous!r}")
     try:
-        path = path.expanduser().resolve()  # two names of one file share one lock
+        path = path.expanduser().resolve()  # so that two names of one file share one lock
         with ExitStack() as resources:
             path.parent.mkdir(parents=True, exist_ok=True)
             resources.enter_context(exclusive_lock(path))
@@ -215,6 +219,7 @@ def _open_file(path: Path, synchronous: Synchronous) -> _StoreFile:
 
 
 def _connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+    # Opened here, but used only in the writer's or the reader's thread: hence check_same_thread=False.
     return sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False)
 
 
@@ -237,7 +242,10 @@ def _explain_fence(connection: sqlite3.Connection, conversation: str, epoch: int
 
 
 def _build_append(conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> tuple[Work, int]:
-    """The job that appends the batch, and its size."""
+    """Return the job that appends a batch, and its size in bytes.
+
+    Encoding happens here, in the caller's thread, so that the writer thread only runs statements.
+    """
     first = entries[0].seq if entries else 0
     for seq, entry in enumerate(entries, first):
         if entry.seq != seq:
@@ -246,14 +254,14 @@ def _build_append(conversation: str, epoch: int, entries: Sequence[Entry], wake_
     at = entries[-1].at if entries else None
     row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
     last = first + len(entries) - 1
-    projected = select_catalog_entries(entries)
+    catalog_entries = select_catalog_entries(entries)
 
     def work(connection: sqlite3.Connection) -> int:
         if not connection.execute(_ADVANCE, row).rowcount:
             raise Fenced(_explain_fence(connection, conversation, epoch, first))
         if lines:
             connection.execute(_INSERT, (conversation, last, lines))
-        for entry in projected:
+        for entry in catalog_entries:
             _catalog.project(connection, conversation, entry)
         return last
 

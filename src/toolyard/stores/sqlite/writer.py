@@ -1,4 +1,8 @@
-"""Runs jobs on one SQLite connection in one thread, many to a transaction. Knows no tables: a job is a function."""
+"""Runs write jobs on one SQLite connection in one thread, many in each transaction.
+
+A commit costs much more than a statement, so all jobs that wait while one group commits form the next group. A job is a
+function of the connection; `store` and `catalog` hold the statements.
+"""
 
 import asyncio
 import errno
@@ -15,9 +19,13 @@ from toolyard.core.errors import StoreDown
 MAX_GROUP_JOBS = 512
 MAX_QUEUED_JOBS = 4096
 MAX_QUEUED_BYTES = 32 * 1024 * 1024
+"""Beyond this, or `MAX_QUEUED_JOBS`, callers wait: a slow disk must not fill the memory."""
 
 Work = Callable[[sqlite3.Connection], int]
-"""Statements of one job. What it raises undoes this job alone and is raised to whoever asked for it."""
+"""The statements of one job. An exception rolls back this job alone and is raised to its caller.
+
+A job may run twice (see `_commit`), so it must have no effects besides its statements.
+"""
 
 _ADVICE = {
     sqlite3.SQLITE_FULL: "Free some space on that disk; the store then goes on by itself",
@@ -40,10 +48,10 @@ _SQLITE_CODES = {
 
 
 def build_store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
-    """The disk's complaint as an error that names the file and says what to do."""
+    """Return an error of SQLite or of the file system as one that names the file and says what to do."""
     if isinstance(error, OSError):
-        alike = _SQLITE_CODES.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
-        return StoreDown(f"{error.strerror}. {_ADVICE[alike]}", place=str(file))
+        similar_code = _SQLITE_CODES.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
+        return StoreDown(f"{error.strerror}. {_ADVICE[similar_code]}", place=str(file))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "See the SQLite documentation for this error")
     return StoreDown(f"{error}. {advice}", place=str(file))
@@ -58,10 +66,10 @@ class _Job:
 
 
 class SqliteWriter:
-    """The only one who writes to the file. Belongs to the event loop that made it."""
+    """The only writer of the file. It belongs to the event loop that created it."""
 
     def __init__(self, connection: sqlite3.Connection, file: Path, resources: ExitStack) -> None:
-        """Takes over the connection and all that must be released, in the writer's thread, after its last commit."""
+        """Take over the connection, and the resources to release in the writer's thread after its last commit."""
         self.commits = 0
         self._connection = connection
         self._file = file
@@ -78,13 +86,14 @@ class SqliteWriter:
         self._thread.start()
 
     async def run(self, work: Work, size_bytes: int = 0) -> int:
-        """What `work` returned, once that is committed. Who is cancelled while waiting has still asked for it."""
+        """Return the result of `work` once it is committed. It runs even if the caller is cancelled meanwhile."""
         if self._is_full or self._admission_lock.locked():
             await self._wait_for_room(work, size_bytes)
         return await self._submit(work, size_bytes)
 
     def run_now(self, work: Work, size_bytes: int = 0) -> asyncio.Future[int] | None:
-        """The same without waiting for room: None, and nothing asked for, where there is none."""
+        """Submit `work` and return its future; if the queue is full, return None and do not submit it."""
+        # While others wait for room (they hold the lock), a job must not overtake them.
         return None if self._is_full or self._admission_lock.locked() else self._submit(work, size_bytes)
 
     @property
@@ -92,23 +101,25 @@ class SqliteWriter:
         return self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES
 
     async def _wait_for_room(self, work: Work, size_bytes: int) -> None:
-        """Wait for room: first come, first served."""
+        """Wait until the queue has room, in the order of arrival."""
         try:
             async with self._admission_lock:
                 while self._is_full:
                     self._has_room.clear()
                     await self._has_room.wait()
         except asyncio.CancelledError:
+            # A queued job is committed even if its caller is cancelled. The same holds here, so that the outcome does
+            # not depend on how full the queue was.
             if not self.closed:
                 self._submit(work, size_bytes).cancel()
             raise
 
     async def close(self) -> None:
-        """Commit what was asked for, then release everything. May be called again."""
+        """Commit all submitted jobs, then release everything. May be called again."""
         if not self.closed:
             self.closed = True
             self._queue.put(None)
-        await asyncio.shield(self._stopped)
+        await asyncio.shield(self._stopped)  # a cancelled caller must not cancel the future that others wait for
         self._thread.join()
 
     def _submit(self, work: Work, size_bytes: int) -> asyncio.Future[int]:
@@ -121,6 +132,7 @@ class SqliteWriter:
         return job.done
 
     def _settle(self, group: list[_Job]) -> None:
+        """Resolve the futures of a group. Runs in the event loop: futures and counters are not thread-safe."""
         for job in group:
             self.queued_jobs -= 1
             self._queued_bytes -= job.size_bytes
@@ -137,14 +149,14 @@ class SqliteWriter:
             with self._resources:
                 while group := self._next_group():
                     self._commit(group)
-                    with suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
+                    with suppress(RuntimeError):  # the loop is closed, so no caller waits any more
                         self._loop.call_soon_threadsafe(self._settle, group)
         finally:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopped.set_result, None)
 
     def _next_group(self) -> list[_Job]:
-        """Wait for a job and take along those that came meanwhile. Empty when closed and drained."""
+        """Wait for a job and return it with all others in the queue; empty once the writer is closed and idle."""
         group: list[_Job] = []
         job = self._queue.get()
         while job is not None:
@@ -156,11 +168,14 @@ class SqliteWriter:
             except Empty:
                 return group
         if group:
-            self._queue.put(None)
+            self._queue.put(None)  # the end was read behind these jobs: leave it for the next call
         return group
 
     def _commit(self, group: list[_Job]) -> None:
-        """All in one transaction; if one of several fails, all again, each so that it can be undone by itself."""
+        """Commit a group in one transaction; if a job fails, run all again, each in a savepoint of its own.
+
+        Failures are rare, so the first attempt saves the cost of savepoints.
+        """
         error = self._transact(group, lambda work: work(self._connection))
         if error is not None and len(group) > 1:
             error = self._transact(group, self._attempt)
@@ -169,7 +184,7 @@ class SqliteWriter:
                 job.outcome = self._to_store_error(error)
 
     def _transact(self, group: list[_Job], attempt: Callable[[Work], int | Exception]) -> Exception | None:
-        """Why nothing of it was committed, if so."""
+        """Run and commit the jobs; return the error if nothing was committed."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for job in group:
@@ -189,7 +204,7 @@ class SqliteWriter:
             outcome = work(self._connection)
         except Exception as error:
             if not self._connection.in_transaction:
-                raise  # SQLite has given up the whole transaction
+                raise  # SQLite has rolled back the whole transaction, for example on a full disk
             execute("ROLLBACK TO job")
             outcome = self._to_store_error(error)
         execute("RELEASE job")
