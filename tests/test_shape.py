@@ -210,9 +210,7 @@ def test_examples_benches_and_docs_import_names_that_exist() -> None:
     ]
     assert imports
     missing = [
-        f"{file.relative_to(ROOT)}: {module}.{name}"
-        for file, module, name in imports
-        if not _exists(module, name)
+        f"{file.relative_to(ROOT)}: {module}.{name}" for file, module, name in imports if not _exists(module, name)
     ]
     assert missing == []
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from toolyard.models.arguments import is_whole
-from toolyard.models.chat.chunks import CallDelta
+from toolyard.models.chat.wire_types import CallDelta
 from toolyard.models.streamed_call import CallInProgress
 
 

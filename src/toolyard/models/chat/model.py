@@ -8,8 +8,8 @@ from typing import Unpack
 
 from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
-from toolyard.models.chat.reply import ChatReply
 from toolyard.models.chat.request import to_wire
+from toolyard.models.chat.stream import ChatReply
 from toolyard.models.http.client import Deadlines, Retry
 from toolyard.models.http.reader import ReplyReader
 from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events

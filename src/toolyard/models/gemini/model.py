@@ -11,8 +11,8 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
-from toolyard.models.gemini.reply import GeminiReply
 from toolyard.models.gemini.request import to_wire
+from toolyard.models.gemini.stream import GeminiReply
 from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
 from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events

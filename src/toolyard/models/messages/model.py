@@ -20,8 +20,8 @@ from toolyard.models.http.wire_client import (
     read_events,
 )
 from toolyard.models.messages.history import find_open_calls
-from toolyard.models.messages.reply import MessagesReply
 from toolyard.models.messages.request import to_wire
+from toolyard.models.messages.stream import MessagesReply
 
 __all__ = ["Anthropic", "from_wire", "to_wire"]
 

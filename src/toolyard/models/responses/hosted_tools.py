@@ -10,7 +10,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.results import format_problem
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models.hosted_results import build_citation, build_hosted_result
-from toolyard.models.responses.events import Annotation, ContentPart, OutputItem
+from toolyard.models.responses.wire_types import Annotation, ContentPart, OutputItem
 from toolyard.models.unicode import encode_json
 
 HOSTED_CALL_TYPES = {

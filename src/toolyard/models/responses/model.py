@@ -12,8 +12,8 @@ from toolyard.core.web_search import NativeTools
 from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
 from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
-from toolyard.models.responses.reply import ResponsesReply
 from toolyard.models.responses.request import encode_tools, to_wire
+from toolyard.models.responses.stream import ResponsesReply
 
 __all__ = ["OpenAIResponses", "from_wire", "to_wire"]
 

@@ -33,8 +33,8 @@ from toolyard.core.tools import Tool
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import PDF, parse_inline_file
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.responses.events import OutputItem
 from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
+from toolyard.models.responses.wire_types import OutputItem
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.tool_names import to_provider_name
 from toolyard.models.unicode import encode_json

@@ -11,8 +11,8 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
 from toolyard.core.ports import Clock
 from toolyard.models.chat.calls import StreamedCalls
-from toolyard.models.chat.chunks import CallDelta, ChatChoice, ChatChunk, ChatUsage, decode_chunk
 from toolyard.models.chat.reasoning_details import Detail, encode_signature, parse_details
+from toolyard.models.chat.wire_types import CallDelta, ChatChoice, ChatChunk, ChatUsage, decode_chunk
 from toolyard.models.http.problems import (
     WireFailure,
     build_failure,

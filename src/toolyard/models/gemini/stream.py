@@ -9,7 +9,8 @@ from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, Reasonin
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Clock
 from toolyard.models.arguments import Arguments, read_arguments
-from toolyard.models.gemini.chunks import (
+from toolyard.models.gemini.hosted_tools import build_citations, build_hosted_call, build_search_call
+from toolyard.models.gemini.wire_types import (
     NO_RAW,
     Candidate,
     GeminiChunk,
@@ -19,7 +20,6 @@ from toolyard.models.gemini.chunks import (
     decode_chunk,
     decode_usage,
 )
-from toolyard.models.gemini.hosted_tools import build_citations, build_hosted_call, build_search_call
 from toolyard.models.http.problems import (
     REFUSAL_TEXT,
     build_failure,

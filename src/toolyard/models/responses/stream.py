@@ -20,7 +20,9 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
-from toolyard.models.responses.events import (
+from toolyard.models.responses.hosted_tools import HOSTED_CALL_TYPES, build_citations, build_hosted_call
+from toolyard.models.responses.request import ResponsesTools, encode_reasoning
+from toolyard.models.responses.wire_types import (
     OutputItem,
     Response,
     ResponsesEvent,
@@ -29,8 +31,6 @@ from toolyard.models.responses.events import (
     decode_response,
     decode_type,
 )
-from toolyard.models.responses.hosted_tools import HOSTED_CALL_TYPES, build_citations, build_hosted_call
-from toolyard.models.responses.request import ResponsesTools, encode_reasoning
 from toolyard.models.schema_dialects import remove_forced_nulls
 from toolyard.models.streamed_call import CallInProgress
 from toolyard.models.tool_names import from_provider_name

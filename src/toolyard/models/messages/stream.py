@@ -18,7 +18,7 @@ from toolyard.models.http.problems import (
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
 from toolyard.models.messages.blocks import CODE_EXECUTION_TOOLS, MessagesItemBuilder, StreamedBlock
-from toolyard.models.messages.events import (
+from toolyard.models.messages.wire_types import (
     MessagesBlock,
     MessagesDelta,
     MessagesEvent,
