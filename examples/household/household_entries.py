@@ -1,4 +1,4 @@
-"""The words of a household, and what can be said about its entries. It does not know where they are kept."""
+"""The entries of a household and functions on them. `household_sqlite` and `household_notion` store entries."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ TaskStatus = Literal["To do", "In progress", "Done"]
 STATUSES: dict[Kind, tuple[str, ...]] = {"grocery": get_args(GroceryStatus), "task": get_args(TaskStatus), "event": ()}
 """In the order in which an entry goes through them."""
 FINISHED = frozenset({"Bought", "Done"})
-MOST_NEAREST = 3
+MAX_NEAREST = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Something to buy, to do or to go to. Times are ISO 8601; what does not apply is empty."""
+    """A grocery, a task or an event. Times are ISO 8601; a field that does not apply is empty."""
 
     kind: Kind
     name: str
@@ -29,7 +29,7 @@ class Entry:
     unit: str = ""
     starts: str = ""
     ends: str = ""
-    place: str = ""
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,51 +37,51 @@ class Expense:
     category: str
     cents: int
     example: bool = False
-    """One of the rows that a new file is given, so that there is something to see."""
+    """Whether this is one of the example rows of a new file."""
 
 
 class Household(Protocol):
-    """Where the entries are kept. Its methods block; they may be called from any thread."""
+    """A store of entries. Its methods block; they may be called from any thread."""
 
     def add(self, entry: Entry) -> Entry:
-        """The entry with the id that it was given."""
+        """Store an entry, and return it with its new id."""
         ...
 
     def entries(self, kind: Kind) -> Sequence[Entry]:
-        """All of a kind, newest first."""
+        """Return all entries of a kind, newest first."""
         ...
 
     def set_status(self, entry: Entry, status: str) -> Entry: ...
 
     def expenses(self, month: str) -> Sequence[Expense]:
-        """What was spent in a month such as 2026-11."""
+        """Return the expenses of a month such as 2026-11."""
         ...
 
 
-def find(entries: Sequence[Entry], wanted: str, what: str) -> Entry:
-    """The entry of this id or name: an unfinished one before a finished one, a newer one before an older one.
+def find_entry(entries: Sequence[Entry], name_or_id: str, label: str) -> Entry:
+    """Return the entry with this id or name: an unfinished before a finished, a newer before an older one.
 
-    Raises a ToolError that lists the nearest names.
+    Raise a ToolError that lists the nearest names; `label` is what it calls the entry.
     """
-    named = [one for one in entries if wanted == one.id or wanted.casefold() == one.name.casefold()]
-    if named:
-        return min(named, key=lambda one: one.status in FINISHED)
-    near = nearest({one.name for one in entries}, wanted)
+    matches = [entry for entry in entries if name_or_id == entry.id or name_or_id.casefold() == entry.name.casefold()]
+    if matches:
+        return min(matches, key=lambda entry: entry.status in FINISHED)
+    near = find_nearest_names({entry.name for entry in entries}, name_or_id)
     hint = f"the nearest are {', '.join(near)}" if near else "nothing is called anything like it"
-    raise ToolError(f"there is no {what} {wanted!r}: {hint}", "not_found", {"wanted": wanted, "nearest": near})
+    raise ToolError(f"there is no {label} {name_or_id!r}: {hint}", "not_found", {"wanted": name_or_id, "nearest": near})
 
 
-def nearest(names: Iterable[str], wanted: str) -> list[str]:
-    """The names that contain the wanted one or are spelt like it, best first."""
-    folded = {name.casefold(): name for name in sorted(names)}
-    close = get_close_matches(wanted.casefold(), folded, n=MOST_NEAREST, cutoff=0.6)
-    holding = [name for name in folded if wanted.casefold() in name]
-    return [folded[name] for name in dict.fromkeys([*close, *holding])][:MOST_NEAREST]
+def find_nearest_names(names: Iterable[str], name: str) -> list[str]:
+    """Return the names that are spelt like this one, then those that contain it."""
+    folded_names = {other.casefold(): other for other in sorted(names)}
+    close = get_close_matches(name.casefold(), folded_names, n=MAX_NEAREST, cutoff=0.6)
+    containing = [folded for folded in folded_names if name.casefold() in folded]
+    return [folded_names[folded] for folded in dict.fromkeys([*close, *containing])][:MAX_NEAREST]
 
 
-def by_category(expenses: Sequence[Expense]) -> dict[str, float]:
-    """What was spent on each category, the largest first."""
+def sum_by_category(expenses: Sequence[Expense]) -> dict[str, float]:
+    """Return the sum of each category's expenses, the largest first."""
     cents: dict[str, int] = {}
-    for one in expenses:
-        cents[one.category] = cents.get(one.category, 0) + one.cents
+    for expense in expenses:
+        cents[expense.category] = cents.get(expense.category, 0) + expense.cents
     return {name: cents[name] / 100 for name in sorted(cents, key=lambda name: (-cents[name], name))}

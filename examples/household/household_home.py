@@ -1,4 +1,4 @@
-"""The things in a home that can be switched: through Home Assistant, or, where there is none, on paper."""
+"""The devices in a home that can be switched: through Home Assistant, or only recorded if none is connected."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ ERROR_TYPES = {400: "validation_error", 401: "permission_denied", 403: "permissi
 
 
 class _State(msgspec.Struct):
-    """What a Home Assistant tells of an entity that has changed, as far as it is wanted here."""
+    """The part of an entity's state in Home Assistant that is used here."""
 
     entity_id: str
 
 
 class Home(Protocol):
     async def call(self, domain: str, service: str, entity_id: str, data: Mapping[str, object]) -> dict[str, object]:
-        """What became of it: `sent` says whether anything was switched."""
+        """Call a service, and return its outcome: `sent` says whether the call reached a device."""
         ...
 
 
@@ -41,25 +41,26 @@ class HomeAssistant:
         try:
             async with (
                 aiohttp.ClientSession(headers=headers, timeout=timeout) as session,
-                session.post(address, json={**data, "entity_id": entity_id}, allow_redirects=False) as answer,
+                session.post(address, json={**data, "entity_id": entity_id}, allow_redirects=False) as response,
             ):
-                if answer.status != 200:
-                    said = f"Home Assistant answered {answer.status} to {domain}.{service}"
-                    raise ToolError(said, ERROR_TYPES.get(answer.status, "unavailable"), {"status": answer.status})
-                changed = msgspec.json.decode(await answer.read(), type=list[_State])
+                if response.status != 200:
+                    message = f"Home Assistant answered {response.status} to {domain}.{service}"
+                    error_type = ERROR_TYPES.get(response.status, "unavailable")
+                    raise ToolError(message, error_type, {"status": response.status})
+                changed = msgspec.json.decode(await response.read(), type=list[_State])
         except TimeoutError:
             raise ToolError(f"Home Assistant did not answer within {TIMEOUT_S} s", "timeout") from None
         except aiohttp.ClientError as error:
             raise ToolError(f"Home Assistant cannot be reached: {error}", "unavailable") from None
         except msgspec.DecodeError as error:
-            said = f"Home Assistant took {domain}.{service}, but its answer cannot be read: {error}"
-            raise ToolError(said, "unknown_outcome") from None
+            message = f"Home Assistant took {domain}.{service}, but its answer cannot be read: {error}"
+            raise ToolError(message, "unknown_outcome") from None
         return {"id": entity_id, "sent": True, "changed": [state.entity_id for state in changed]}
 
 
 @dataclass(frozen=True, slots=True)
-class PaperHome:
-    """No Home Assistant is connected: the call is written down, and said to be no more than that."""
+class RecordedHome:
+    """A home without Home Assistant: calls are only recorded in the household's file, and the result says so."""
 
     book: SqliteHousehold
 

@@ -1,6 +1,6 @@
 """A household in Notion databases, through the `notion-client` package, which is loaded when it is first needed.
 
-It knows the columns of the databases (README.md lists them) and nothing about tools.
+README.md lists the columns of the databases.
 """
 
 import importlib
@@ -24,7 +24,7 @@ Base = Literal["grocery", "task", "event", "expense"]
 
 PUBLIC_URL = "https://api.notion.com"
 TIMEOUT_S = 10
-MOST_PAGES = 100
+MAX_PAGES = 100
 TITLES: dict[Base, str] = {"grocery": "Item", "task": "Task", "event": "Event", "expense": "Expense"}
 TIMES: dict[Base, str] = {"task": "Due", "event": "When"}
 VARIABLES: dict[Base, str] = {
@@ -47,7 +47,7 @@ COLUMNS: dict[Base, dict[str, tuple[str, ...]]] = {
     "event": {"Event": ("title",), "When": ("date",), "Location": TEXT},
     "expense": {"Expense": ("title",), "Amount": ("number",), "Category": CHOICE, "Date": ("date",)},
 }
-"""What each database needs, and of which types a column may be."""
+"""The columns that each database needs, with the types that each may have."""
 NEWEST_FIRST = [{"timestamp": "created_time", "direction": "descending"}]
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class _Dates(msgspec.Struct):
 
 
 class _Cell(msgspec.Struct):
-    """The value of one column of a page; only the one that its type names is there."""
+    """The value of one column of a page; only the field with the name of the column's type is set."""
 
     title: list[_Text] = []
     rich_text: list[_Text] = []
@@ -128,41 +128,41 @@ class NotionHousehold:
     base_url: str = PUBLIC_URL
 
     def add(self, entry: Entry) -> Entry:
-        with self._client() as notion:
-            source = self._source(notion, entry.kind)
+        with self._open_client() as notion:
+            source = self._retrieve_source(notion, entry.kind)
             parent = {"type": "data_source_id", "data_source_id": source.id}
             properties = to_properties(entry, source.properties)
             page = _read(notion.pages.create(parent=parent, properties=properties), _Page)
         return replace(entry, id=page.id)
 
     def entries(self, kind: Kind) -> Sequence[Entry]:
-        with self._client() as notion:
-            source = self._source(notion, kind)
-            pages = self._pages(notion, kind, source, sorts=NEWEST_FIRST)
+        with self._open_client() as notion:
+            source = self._retrieve_source(notion, kind)
+            pages = self._query_pages(notion, kind, source, sorts=NEWEST_FIRST)
             return [from_page(page, kind, source.properties) for page in pages]
 
     def set_status(self, entry: Entry, status: str) -> Entry:
-        with self._client() as notion:
-            columns = self._source(notion, entry.kind).properties
-            notion.pages.update(entry.id, properties={"Status": status_cell(entry.kind, status, columns)})
+        with self._open_client() as notion:
+            columns = self._retrieve_source(notion, entry.kind).properties
+            notion.pages.update(entry.id, properties={"Status": build_status_cell(entry.kind, status, columns)})
         return replace(entry, status=status)
 
     def expenses(self, month: str) -> Sequence[Expense]:
         first = date.fromisoformat(f"{month}-01")
         after = (first + timedelta(days=31)).replace(day=1)
-        within = [
+        in_month = [
             {"property": "Date", "date": {"on_or_after": first.isoformat()}},
             {"property": "Date", "date": {"before": after.isoformat()}},
         ]
-        with self._client() as notion:
-            source = self._source(notion, "expense")
-            pages = list(self._pages(notion, "expense", source, filter={"and": within}))
-        return [_expense(page) for page in pages]
+        with self._open_client() as notion:
+            source = self._retrieve_source(notion, "expense")
+            pages = list(self._query_pages(notion, "expense", source, filter={"and": in_month}))
+        return [_to_expense(page) for page in pages]
 
     def check(self) -> list[tuple[str, bool, str]]:
-        """Return what is to say about the token, and about each database once the token is taken."""
+        """Check the token, and each database if the token is accepted. Return a line for each as `toolyard doctor`."""
         try:
-            with self._client() as notion:
+            with self._open_client() as notion:
                 notion.users.me()
         except ToolError as error:
             return [("notion", False, f"NOTION_TOKEN: {error}")]
@@ -173,8 +173,8 @@ class NotionHousehold:
         if not self.databases.get(base):
             return "notion", True, f"{variable} is not set: the tools that need it will say so"
         try:
-            with self._client() as notion:
-                columns = self._source(notion, base).properties
+            with self._open_client() as notion:
+                columns = self._retrieve_source(notion, base).properties
         except ToolError as error:
             return "notion", False, f"{variable}: {error}"
         wrong = [
@@ -187,13 +187,13 @@ class NotionHousehold:
         return "notion", True, f"{variable}: its columns fit"
 
     @contextmanager
-    def _client(self) -> "Generator[Client]":
-        """A client for one operation; what Notion refuses becomes a ToolError."""
+    def _open_client(self) -> "Generator[Client]":
+        """Open a client for one operation. Raise ToolError for an error of Notion."""
         try:
             package, httpx = importlib.import_module("notion_client"), importlib.import_module("httpx")
         except ModuleNotFoundError:
-            said = "NOTION_TOKEN is set, but notion-client is not installed: pip install notion-client"
-            raise ToolError(said, "unavailable") from None
+            message = "NOTION_TOKEN is set, but notion-client is not installed: pip install notion-client"
+            raise ToolError(message, "unavailable") from None
         retry = package.client.RetryOptions(initial_retry_delay_ms=200, max_retry_delay_ms=5_000)
         options = package.client.ClientOptions(
             auth=self.token,
@@ -209,12 +209,12 @@ class NotionHousehold:
                 raise ToolError(f"Notion did not answer within {TIMEOUT_S} s", "timeout") from None
             except package.errors.HTTPResponseError as error:
                 code = error.code.value if isinstance(error.code, Enum) else error.code
-                raise _refusal(str(error), code, error.status) from None
+                raise _build_error(str(error), code, error.status) from None
             except httpx.HTTPError as error:
                 raise ToolError(f"Notion cannot be reached: {error}", "unavailable") from None
 
-    def _source(self, notion: "Client", base: Base) -> _Source:
-        """Return the data source of a database with its columns: a database is a container, its rows are in there."""
+    def _retrieve_source(self, notion: "Client", base: Base) -> _Source:
+        """Return the data source of a database with its columns: a Notion database keeps its rows in data sources."""
         database = self.databases.get(base)
         if not database:
             raise ToolError(f"no Notion database is set for this: set {VARIABLES[base]}", "unavailable")
@@ -223,13 +223,13 @@ class NotionHousehold:
             raise ToolError(f"the Notion database of {VARIABLES[base]} has no data source", "not_found")
         return _read(notion.data_sources.retrieve(sources[0].id), _Source)
 
-    def _pages(self, notion: "Client", base: Base, source: _Source, **query: object) -> Iterator[_Page]:
-        for _ in range(MOST_PAGES):
-            answer = _read(notion.data_sources.query(source.id, page_size=100, **query), _Pages)
-            yield from answer.results
-            if not answer.has_more or not answer.next_cursor:
+    def _query_pages(self, notion: "Client", base: Base, source: _Source, **query: object) -> Iterator[_Page]:
+        for _ in range(MAX_PAGES):
+            batch = _read(notion.data_sources.query(source.id, page_size=100, **query), _Pages)
+            yield from batch.results
+            if not batch.has_more or not batch.next_cursor:
                 return
-            query["start_cursor"] = answer.next_cursor
+            query["start_cursor"] = batch.next_cursor
         raise ToolError(f"the Notion database of {VARIABLES[base]} is too long to read", "too_large")
 
 
@@ -239,18 +239,18 @@ def to_properties(entry: Entry, columns: Columns) -> dict[str, object]:
     if entry.kind == "grocery":
         cells["Qty"] = {"number": entry.qty}
     if entry.status:
-        cells["Status"] = status_cell(entry.kind, entry.status, columns)
+        cells["Status"] = build_status_cell(entry.kind, entry.status, columns)
     if entry.unit:
-        cells["Unit"] = _text_cell(entry.unit, columns.get("Unit"))
+        cells["Unit"] = _build_text_cell(entry.unit, columns.get("Unit"))
     if entry.starts:
         ends = _to_notion_time(entry.ends) if entry.ends else None
         cells[TIMES[entry.kind]] = {"date": {"start": _to_notion_time(entry.starts), "end": ends}}
-    if entry.place:
-        cells["Location"] = _text_cell(entry.place, columns.get("Location"))
+    if entry.location:
+        cells["Location"] = _build_text_cell(entry.location, columns.get("Location"))
     return cells
 
 
-def status_cell(kind: Kind, status: str, columns: Columns) -> dict[str, object]:
+def build_status_cell(kind: Kind, status: str, columns: Columns) -> dict[str, object]:
     """Return one of our statuses as the Status column takes it.
 
     Notion adds a missing option to a select column, but not to a status column. Where a status column has no option
@@ -258,15 +258,15 @@ def status_cell(kind: Kind, status: str, columns: Columns) -> dict[str, object]:
     """
     column = columns.get("Status", _Column("select"))
     if column.status is None or any(option.name == status for option in column.status.options):
-        return _text_cell(status, column)
+        return _build_text_cell(status, column)
     groups = zip(STATUSES[kind], column.status.groups, strict=False)
-    option_ids = next((group.option_ids for ours, group in groups if ours == status), list[str]())
+    option_ids = next((group.option_ids for our_status, group in groups if our_status == status), list[str]())
     stand_ins = (option.name for option in column.status.options if option.id in option_ids)
-    return _text_cell(next(stand_ins, status), column)
+    return _build_text_cell(next(stand_ins, status), column)
 
 
 def read_status(kind: Kind, cell: _Cell, columns: Columns) -> str:
-    """Return the status of a page as one of ours; one that corresponds to none of them as it is."""
+    """Return the status of a page as one of ours, or unchanged if none of ours corresponds to it."""
     name = _read_text(cell)
     column = columns.get("Status")
     if name in STATUSES[kind] or column is None or column.status is None:
@@ -277,32 +277,32 @@ def read_status(kind: Kind, cell: _Cell, columns: Columns) -> str:
 
 
 def from_page(page: _Page, kind: Kind, columns: Columns) -> Entry:
-    """A page of a database as an entry; a column that is missing or empty is empty."""
+    """Return a page of a database as an entry; the field of a column that is missing is empty."""
     empty = _Cell()
     cells = page.properties
     dates = cells.get(TIMES.get(kind, ""), empty).date
     return Entry(
         kind=kind,
         id=page.id,
-        name=_plain(cells.get(TITLES[kind], empty).title),
+        name=_join_texts(cells.get(TITLES[kind], empty).title),
         status=read_status(kind, cells.get("Status", empty), columns),
         qty=int(cells.get("Qty", empty).number or 1),
         unit=_read_text(cells.get("Unit", empty)),
         starts=_from_notion_time(dates.start) if dates else "",
         ends=_from_notion_time(dates.end) if dates and dates.end else "",
-        place=_read_text(cells.get("Location", empty)),
+        location=_read_text(cells.get("Location", empty)),
     )
 
 
-def _expense(page: _Page) -> Expense:
+def _to_expense(page: _Page) -> Expense:
     empty = _Cell()
     category = _read_text(page.properties.get("Category", empty))
     amount = page.properties.get("Amount", empty).number or 0
     return Expense(category=category or "Other", cents=round(amount * 100))
 
 
-def _text_cell(text: str, column: _Column | None) -> dict[str, object]:
-    """Return a text as its column takes it: written out, or as an option."""
+def _build_text_cell(text: str, column: _Column | None) -> dict[str, object]:
+    """Return a text as its column takes it: as rich text, or as an option."""
     if column is not None and column.type in ("select", "status"):
         return {column.type: {"name": text}}
     return {"rich_text": [{"text": {"content": text}}]}
@@ -310,11 +310,11 @@ def _text_cell(text: str, column: _Column | None) -> dict[str, object]:
 
 def _read_text(cell: _Cell) -> str:
     option = cell.select or cell.status
-    return option.name if option else _plain(cell.rich_text)
+    return option.name if option else _join_texts(cell.rich_text)
 
 
 def _to_notion_time(moment: str) -> str:
-    """Return a day as it is and a time with its zone: Notion would take a time without one as UTC."""
+    """Return a day unchanged and a time with its zone: Notion takes a time without a zone as UTC."""
     if "T" not in moment:
         return moment
     parsed = datetime.fromisoformat(moment)
@@ -325,7 +325,7 @@ def _from_notion_time(moment: str) -> str:
     return datetime.fromisoformat(moment).isoformat() if "T" in moment else moment
 
 
-def _plain(texts: Sequence[_Text]) -> str:
+def _join_texts(texts: Sequence[_Text]) -> str:
     return "".join(text.plain_text for text in texts)
 
 
@@ -336,6 +336,6 @@ def _read(answer: object, shape: type[T]) -> T:
         raise ToolError(f"Notion's answer cannot be read: {error}", "unavailable") from None
 
 
-def _refusal(message: str, code: str, status: int) -> ToolError:
+def _build_error(message: str, code: str, status: int) -> ToolError:
     error_type = ERROR_TYPES.get(code, "unavailable" if status >= 429 else "execution_error")
     return ToolError(f"Notion refused: {message}", error_type, {"code": code, "status": status})

@@ -1,5 +1,6 @@
-"""A household in one SQLite file, made on first use. Every operation is one transaction on a connection of its own,
-so that any number of threads and processes may use the file.
+"""A household in one SQLite file, which is created on first use.
+
+Every operation is one transaction on its own connection, so that any number of threads and processes may use the file.
 """
 
 import json
@@ -14,8 +15,8 @@ from household_entries import Entry, Expense, Kind
 
 from toolyard import ToolError
 
-PATIENCE_S = 10.0
-"""How long an operation waits for another one's transaction."""
+LOCK_TIMEOUT_S = 10.0
+"""How long an operation waits for the transaction of another."""
 
 VERSION = 2
 TABLES = (
@@ -42,7 +43,16 @@ class SqliteHousehold:
     path: Path
 
     def add(self, entry: Entry) -> Entry:
-        columns = (entry.kind, entry.name, entry.status, entry.qty, entry.starts, entry.ends, entry.place, entry.unit)
+        columns = (
+            entry.kind,
+            entry.name,
+            entry.status,
+            entry.qty,
+            entry.starts,
+            entry.ends,
+            entry.location,
+            entry.unit,
+        )
         with self._transaction() as file:
             row = file.execute(
                 "INSERT INTO entries (kind, name, status, qty, starts, ends, place, unit)"
@@ -66,10 +76,10 @@ class SqliteHousehold:
                 qty=qty,
                 starts=starts,
                 ends=ends,
-                place=place,
+                location=location,
                 unit=unit,
             )
-            for number, name, status, qty, starts, ends, place, unit in rows
+            for number, name, status, qty, starts, ends, location, unit in rows
         ]
 
     def set_status(self, entry: Entry, status: str) -> Entry:
@@ -87,7 +97,7 @@ class SqliteHousehold:
         return [Expense(category=category, cents=cents, example=bool(example)) for category, cents, example in rows]
 
     def record_service_call(self, service: str, entity_id: str, data: Mapping[str, object]) -> str:
-        """The id of the record."""
+        """Record a call for Home Assistant, and return the id of the record."""
         with self._transaction() as file:
             row = file.execute(
                 "INSERT INTO service_calls (service, entity_id, data) VALUES (?, ?, ?)",
@@ -99,7 +109,7 @@ class SqliteHousehold:
     def _transaction(self) -> Generator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)) as file:
+            with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)) as file:
                 file.execute("BEGIN IMMEDIATE")
                 _upgrade(file)
                 yield file
@@ -109,18 +119,18 @@ class SqliteHousehold:
 
 
 def _upgrade(file: sqlite3.Connection) -> None:
-    """Bring a new file, or one of an earlier version, to the present tables."""
+    """Create the tables in a new file, or change those of an earlier version."""
     (version,) = file.execute("PRAGMA user_version").fetchone()
     if version == 0:
-        _furnish(file)
-    elif version == 1:  # before units were kept
+        _create_tables(file)
+    elif version == 1:  # entries had no unit
         file.execute("ALTER TABLE entries ADD COLUMN unit TEXT NOT NULL DEFAULT ''")
     if version < VERSION:
         file.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _furnish(file: sqlite3.Connection) -> None:
-    """The tables, and expenses of this month and the last one to look at."""
+def _create_tables(file: sqlite3.Connection) -> None:
+    """Create the tables, with example expenses of this month and the last."""
     for table in TABLES:
         file.execute(table)
     today = date.today()

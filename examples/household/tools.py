@@ -1,7 +1,7 @@
-"""Ten tools for a household: groceries, tasks, events, the budget, and the things that can be switched.
+"""Ten tools for a household: groceries, tasks, events, the budget, and the devices that can be switched.
 
-They check what they are given and word what came of it. Where things are kept is decided when a tool is called: in
-Notion where NOTION_TOKEN is set, else in the SQLite file HOUSEHOLD_DB.
+Each call of a tool decides where entries are stored: in Notion if NOTION_TOKEN is set, else in the SQLite file
+HOUSEHOLD_DB.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-from household_entries import FINISHED, Entry, GroceryStatus, TaskStatus, by_category, find
-from household_home import Home, HomeAssistant, PaperHome
+from household_entries import FINISHED, Entry, GroceryStatus, TaskStatus, find_entry, sum_by_category
+from household_home import Home, HomeAssistant, RecordedHome
 from household_notion import PUBLIC_URL, VARIABLES, Base, NotionHousehold
 from household_sqlite import SqliteHousehold
 from pydantic import Field, StringConstraints
@@ -50,19 +50,19 @@ def budget_scan(
 ) -> dict[str, object]:
     """Add up a month's expenses by category."""
     month = month or date.today().isoformat()[:7]
-    expenses = household().expenses(month)
-    sums = by_category(expenses)
+    expenses = open_household().expenses(month)
+    sums = sum_by_category(expenses)
     if category is not None:
         sums = {name: spent for name, spent in sums.items() if name.casefold() == category.casefold()}
-    scanned: dict[str, object] = {
+    result: dict[str, object] = {
         "ok": True,
         "month": month,
         "by_category": sums,
         "total": round(sum(sums.values()), 2),
     }
-    if any(one.example for one in expenses):
-        scanned["note"] = "these include the example expenses that a new household is given"
-    return scanned
+    if any(expense.example for expense in expenses):
+        result["note"] = "these include the example expenses that a new household is given"
+    return result
 
 
 @tool(
@@ -89,7 +89,7 @@ def add_to_groceries(
     ] = None,
 ) -> dict[str, object]:
     """Put an item on the grocery list."""
-    entry = household().add(Entry(kind="grocery", name=item, qty=qty, unit=unit or "", status="Needed"))
+    entry = open_household().add(Entry(kind="grocery", name=item, qty=qty, unit=unit or "", status="Needed"))
     return {"ok": True, **_show(entry)}
 
 
@@ -108,7 +108,7 @@ def list_groceries(
     status: Annotated[GroceryStatus | None, Field(description="Only these; all not yet bought if left out")] = None,
 ) -> dict[str, object]:
     """List what is on the grocery list, with amounts and status."""
-    return _list_entries(_with_status(household().entries("grocery")[::-1], status))
+    return _list_entries(_filter_by_status(open_household().entries("grocery")[::-1], status))
 
 
 @tool(
@@ -122,8 +122,8 @@ def list_groceries(
 )
 def update_grocery_status(item: NameOrId, status: GroceryStatus) -> dict[str, object]:
     """Say what has become of an item on the grocery list."""
-    home = household()
-    entry = home.set_status(find(home.entries("grocery"), item, "grocery item"), status)
+    household = open_household()
+    entry = household.set_status(find_entry(household.entries("grocery"), item, "grocery item"), status)
     return {"ok": True, "id": entry.id, "item": entry.name, "status": entry.status}
 
 
@@ -150,7 +150,8 @@ def create_task(
 ) -> dict[str, object]:
     """Add a task to the household's list."""
     starts = due.isoformat() if due else ""
-    return {"ok": True, **_show(household().add(Entry(kind="task", name=title, status="To do", starts=starts)))}
+    entry = open_household().add(Entry(kind="task", name=title, status="To do", starts=starts))
+    return {"ok": True, **_show(entry)}
 
 
 @tool(
@@ -161,7 +162,7 @@ def list_tasks(
     status: Annotated[TaskStatus | None, Field(description="Only these; all not yet done if left out")] = None,
 ) -> dict[str, object]:
     """List the household's tasks, those that are due first at the top."""
-    tasks = _with_status(household().entries("task")[::-1], status)
+    tasks = _filter_by_status(open_household().entries("task")[::-1], status)
     return _list_entries(sorted(tasks, key=lambda task: (not task.starts, task.starts)))
 
 
@@ -175,8 +176,8 @@ def list_tasks(
 )
 def update_task_status(task: TaskOrId, status: TaskStatus) -> dict[str, object]:
     """Say how far a task has come."""
-    home = household()
-    entry = home.set_status(find(home.entries("task"), task, "task"), status)
+    household = open_household()
+    entry = household.set_status(find_entry(household.entries("task"), task, "task"), status)
     return {"ok": True, "id": entry.id, "item": entry.name, "status": entry.status}
 
 
@@ -206,8 +207,8 @@ def create_event(
     starts, ends = start.isoformat(), end.isoformat()
     if end <= start:
         raise ToolError("the event ends before it has begun", "validation_error", {"start": starts, "end": ends})
-    entry = Entry(kind="event", name=title, starts=starts, ends=ends, place=location)
-    return {"ok": True, **_show(household().add(entry))}
+    entry = Entry(kind="event", name=title, starts=starts, ends=ends, location=location)
+    return {"ok": True, **_show(open_household().add(entry))}
 
 
 @tool(
@@ -231,7 +232,7 @@ def list_events(
         raise ToolError("to_day is before from_day", "validation_error", {"from_day": first, "to_day": last})
     events = [
         event
-        for event in household().entries("event")
+        for event in open_household().entries("event")
         if first <= (event.ends or event.starts)[:10] and event.starts[:10] <= last
     ]
     return _list_entries(sorted(events, key=lambda event: event.starts))
@@ -248,68 +249,69 @@ async def ha_service_call(
     data: Annotated[dict[str, object] | None, Field(description="What else the service takes")] = None,
 ) -> dict[str, object]:
     """Switch something in the house through Home Assistant."""
-    became = await home().call(domain, service, entity_id, data or {})
-    return {"ok": True, "item": f"{domain}.{service} {entity_id}", **became}
+    outcome = await open_home().call(domain, service, entity_id, data or {})
+    return {"ok": True, "item": f"{domain}.{service} {entity_id}", **outcome}
 
 
 async def doctor_checks() -> list[tuple[str, bool, str]]:
-    """Return what `toolyard doctor` says about the place where things are kept."""
-    place = household()
-    if isinstance(place, NotionHousehold):
-        return await asyncio.to_thread(place.check)
-    return [("notion", True, f"not connected: everything is kept in {place.path}")]
+    """Check the connection to Notion, for `toolyard doctor`."""
+    household = open_household()
+    if isinstance(household, NotionHousehold):
+        return await asyncio.to_thread(household.check)
+    return [("notion", True, f"not connected: everything is kept in {household.path}")]
 
 
-def household() -> NotionHousehold | SqliteHousehold:
-    """Where this household is kept, as the environment says now."""
+def open_household() -> NotionHousehold | SqliteHousehold:
+    """Return the store of this household that the environment selects."""
     token = os.environ.get("NOTION_TOKEN")
     if not token:
-        return _local()
+        return _open_local_household()
     databases: dict[Base, str] = {base: os.environ.get(variable, "") for base, variable in VARIABLES.items()}
     address = os.environ.get("NOTION_BASE_URL") or PUBLIC_URL
     return NotionHousehold(token=token, databases=databases, base_url=address)
 
 
-def home() -> Home:
+def open_home() -> Home:
+    """Return the connection to Home Assistant, or a home that only records calls if none is configured."""
     url, token = os.environ.get("HA_URL", ""), os.environ.get("HA_TOKEN", "")
     if not url and not token:
-        return PaperHome(_local())
+        return RecordedHome(_open_local_household())
     if not url.startswith(("http://", "https://")) or not token:
         raise ToolError("Home Assistant is half connected: set HA_URL (http://…) and HA_TOKEN", "unavailable")
     return HomeAssistant(url, token)
 
 
-def _local() -> SqliteHousehold:
+def _open_local_household() -> SqliteHousehold:
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return SqliteHousehold(Path(os.environ.get("HOUSEHOLD_DB") or Path(data) / "toolyard" / "household.db"))
 
 
-def _with_status(entries: Sequence[Entry], status: str | None) -> list[Entry]:
-    """Return the entries of a status, or the unfinished ones."""
+def _filter_by_status(entries: Sequence[Entry], status: str | None) -> list[Entry]:
+    """Return the entries with a status, or all unfinished entries if it is None."""
     return [entry for entry in entries if (entry.status == status if status else entry.status not in FINISHED)]
 
 
 def _list_entries(entries: Sequence[Entry]) -> dict[str, object]:
-    listed: dict[str, object] = {
+    result: dict[str, object] = {
         "ok": True,
         "total": len(entries),
         "items": [_show(entry) for entry in entries[:MAX_LISTED]],
     }
     if len(entries) > MAX_LISTED:
-        listed["note"] = f"there are {len(entries) - MAX_LISTED} more, which are not shown"
-    return listed
+        result["note"] = f"there are {len(entries) - MAX_LISTED} more, which are not shown"
+    return result
 
 
 def _show(entry: Entry) -> dict[str, object]:
-    """Return what a tool tells of an entry; what does not apply is left out."""
-    shown: dict[str, object] = {"id": entry.id, "item": entry.name}
+    """Return an entry as tools show it; fields that do not apply are left out."""
+    fields: dict[str, object] = {"id": entry.id, "item": entry.name}
     if entry.status:
-        shown["status"] = entry.status
+        fields["status"] = entry.status
     match entry.kind:
         case "grocery":
-            shown |= {"qty": entry.qty, "unit": entry.unit}
+            fields |= {"qty": entry.qty, "unit": entry.unit}
         case "task":
-            shown["due"] = entry.starts
+            fields["due"] = entry.starts
         case "event":
-            shown |= {"start": entry.starts, "end": entry.ends, "location": entry.place}
-    return {name: field for name, field in shown.items() if field != ""}
+            fields |= {"start": entry.starts, "end": entry.ends, "location": entry.location}
+    return {name: value for name, value in fields.items() if value != ""}

@@ -1,4 +1,4 @@
-"""Makes the shop's catalogue: some hundreds of products in a SQLite file, the same ones every time.
+"""Write the shop's catalogue: some hundreds of products in a SQLite file, the same ones every time.
 
 python examples/shop/make_catalogue.py catalogue.db
 """
@@ -24,13 +24,13 @@ TABLE = """CREATE TABLE products (
 
 
 class Kind(NamedTuple):
-    """A product as a grocer thinks of it; it is stocked in several sizes and from several makers."""
+    """A kind of product, which the shop sells in several sizes and from several brands."""
 
     name: str
     cents: int
-    """Of the first size."""
+    """The price of the first size, from which that of each product differs a little."""
     sizes: tuple[str, ...]
-    said: str
+    description: str
 
 
 BRANDS = {
@@ -169,26 +169,26 @@ KINDS = {
 }
 
 
-def products() -> Iterator[tuple[str, str, str, str, str, int, int, str]]:
-    """Every kind in every size from every maker of its category, priced and stocked by a fixed throw of the dice."""
-    dice = random.Random(4711)
-    for shelf, (category, kinds) in enumerate(KINDS.items(), 1):
+def iter_products() -> Iterator[tuple[str, str, str, str, str, int, int, str]]:
+    """Yield every kind in every size and brand of its category. Prices and stock are random with a fixed seed."""
+    randomness = random.Random(4711)
+    for category_number, (category, kinds) in enumerate(KINDS.items(), 1):
         number = 0
         for kind in kinds:
             for brand in BRANDS[category]:
-                for more, size in enumerate(kind.sizes):
+                for size_step, size in enumerate(kind.sizes):
                     number += 1
-                    cents = round(kind.cents * (1 + 0.8 * more) * dice.uniform(0.9, 1.25))
-                    stock = 0 if dice.random() < 0.04 else dice.randint(3, 120)
-                    code = f"{shelf:02}{number:03}"
-                    yield code, kind.name, brand, category, size, cents - cents % 10 + 9, stock, kind.said
+                    cents = round(kind.cents * (1 + 0.8 * size_step) * randomness.uniform(0.9, 1.25))
+                    stock = 0 if randomness.random() < 0.04 else randomness.randint(3, 120)
+                    code = f"{category_number:02}{number:03}"
+                    yield code, kind.name, brand, category, size, cents - cents % 10 + 9, stock, kind.description
 
 
-def make(path: Path) -> int:
-    """Write the catalogue to that file, in place of what is there; how many products it holds."""
+def write_catalogue(path: Path) -> int:
+    """Write the catalogue to a file, in place of an existing one. Return the number of products."""
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = list(products())
+    rows = list(iter_products())
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(TABLE)
         connection.executemany("INSERT INTO products VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -197,4 +197,4 @@ def make(path: Path) -> int:
 
 if __name__ == "__main__":
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "catalogue.db")
-    sys.stdout.write(f"{make(target)} products in {target}\n")
+    sys.stdout.write(f"{write_catalogue(target)} products in {target}\n")

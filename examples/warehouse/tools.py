@@ -33,7 +33,7 @@ Keyword = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, 
 def search_materials(
     keyword: Annotated[Keyword, Field(description="原料的名称、类别或编号，例如：面粉", examples=["面粉"])],
 ) -> dict[str, object]:
-    return {"success": True, "results": [_row(one) for one in warehouse().search(keyword)]}
+    return {"success": True, "results": [_to_row(material) for material in open_warehouse().search(keyword)]}
 
 
 @tool(
@@ -51,12 +51,13 @@ def get_inventory_stats(
     category: Annotated[Keyword | None, Field(description="只统计这一类别；不填则统计全部", examples=["面粉"])] = None,
 ) -> dict[str, object]:
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for one in warehouse().materials():
-        if category in (None, one.category):
-            sums[one.category][one.unit] += one.quantity
+    materials = open_warehouse().list_materials()
+    for material in materials:
+        if category in (None, material.category):
+            sums[material.category][material.unit] += material.quantity
     if category is not None and not sums:
-        known = sorted({one.category for one in warehouse().materials()})
-        raise ToolError(f"没有“{category}”这一类别", "not_found", {"categories": known})
+        categories = sorted({material.category for material in materials})
+        raise ToolError(f"没有“{category}”这一类别", "not_found", {"categories": categories})
     return {"success": True, "categories": sums}
 
 
@@ -78,8 +79,8 @@ def format_report(
     ] = None,
 ) -> dict[str, object]:
     title = title or f"{keyword or '原料'}库存报表"
-    found = warehouse().search(keyword) if keyword else warehouse().materials()
-    lines = [f"| {one.id} | {one.name} | {one.quantity}{one.unit} |" for one in found]
+    materials = open_warehouse().search(keyword) if keyword else open_warehouse().list_materials()
+    lines = [f"| {material.id} | {material.name} | {material.quantity}{material.unit} |" for material in materials]
     report = "\n".join([f"# {title}", "", "| 编号 | 名称 | 库存 |", "|---|---|---|", *lines])
     return {"success": True, "report": report}
 
@@ -114,15 +115,15 @@ class CreateNewIntent(Executor):
 
     def execute(self, call: Call, context: Context) -> dict[str, object]:
         intent = msgspec.convert(call.arguments, _Intent)
-        warehouse().create_intent(intent.name, intent.description, context.caller.user)
+        open_warehouse().create_intent(intent.name, intent.description, context.caller.user)
         return {"success": True, "name": intent.name, "created_by": context.caller.user}
 
 
-def warehouse() -> Warehouse:
+def open_warehouse() -> Warehouse:
     """环境变量 WAREHOUSE_DB 指定的目录文件；默认在用户的数据目录中。"""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Warehouse(Path(os.environ.get("WAREHOUSE_DB") or Path(data) / "toolyard" / "warehouse.db"))
 
 
-def _row(one: Material) -> dict[str, object]:
-    return {"id": one.id, "name": one.name, "quantity": one.quantity, "unit": one.unit}
+def _to_row(material: Material) -> dict[str, object]:
+    return {"id": material.id, "name": material.name, "quantity": material.quantity, "unit": material.unit}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolyard import ToolError
 
-PATIENCE_S = 10.0
+LOCK_TIMEOUT_S = 10.0
 TABLES = (
     "CREATE TABLE materials (id TEXT PRIMARY KEY, name TEXT NOT NULL, category TEXT NOT NULL,"
     " quantity INTEGER NOT NULL, unit TEXT NOT NULL)",
@@ -48,15 +48,15 @@ class Warehouse:
             ).fetchall()
         return [Material(*row) for row in rows]
 
-    def materials(self) -> Sequence[Material]:
+    def list_materials(self) -> Sequence[Material]:
         with self._transaction() as file:
             rows = file.execute(f"SELECT {COLUMNS} FROM materials ORDER BY id").fetchall()
         return [Material(*row) for row in rows]
 
     def create_intent(self, name: str, description: str, created_by: str) -> None:
         with self._transaction() as file:
-            taken = file.execute("SELECT 1 FROM intents WHERE name = ?", (name,)).fetchone()
-            if taken:
+            existing = file.execute("SELECT 1 FROM intents WHERE name = ?", (name,)).fetchone()
+            if existing:
                 raise ToolError(f"意图“{name}”已经存在", "conflict", {"name": name})
             file.execute("INSERT INTO intents VALUES (?, ?, ?)", (name, description, created_by))
 
@@ -64,17 +64,17 @@ class Warehouse:
     def _transaction(self) -> Generator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)) as file:
+            with closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S, isolation_level=None)) as file:
                 file.execute("BEGIN IMMEDIATE")
                 if file.execute("PRAGMA user_version").fetchone() == (0,):
-                    _furnish(file)
+                    _create_tables(file)
                 yield file
                 file.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             raise ToolError("数据库连接失败", "unavailable", {"reason": str(error)}) from error
 
 
-def _furnish(file: sqlite3.Connection) -> None:
+def _create_tables(file: sqlite3.Connection) -> None:
     for table in TABLES:
         file.execute(table)
     file.executemany("INSERT INTO materials VALUES (?, ?, ?, ?, ?)", STOCK)

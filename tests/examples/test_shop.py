@@ -44,11 +44,11 @@ async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[
     """Serve the shop as its command does, and open its page."""
     build_package()
     shop = loaded("serve")
-    made = shop.shop_wiring()
-    made = made if model is None else dataclasses.replace(made, model=model)
+    wiring = shop.build_shop_wiring()
+    wiring = wiring if model is None else dataclasses.replace(wiring, model=model)
     async with (
         asyncio.timeout(120),
-        shop.opened(made, folder / "shop.db") as app,
+        shop.open_app(wiring, folder / "shop.db") as app,
         serving(app) as url,
         page_of(url, TRAIL) as page,
     ):
@@ -251,8 +251,8 @@ async def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_
 
 
 def test_the_catalogue_is_some_hundreds_of_products_and_the_same_every_time(tmp_path: Path) -> None:
-    make = loaded("make_catalogue").make
-    counts = [make(tmp_path / name) for name in ("one.db", "two.db")]
+    write_catalogue = loaded("make_catalogue").write_catalogue
+    counts = [write_catalogue(tmp_path / name) for name in ("one.db", "two.db")]
     rows: list[list[tuple[object, ...]]] = []
     for name in ("one.db", "two.db"):
         with closing(sqlite3.connect(tmp_path / name)) as connection:

@@ -1,4 +1,4 @@
-"""The `toolyard` command: its words, and which file carries each out. Errors are told in a line, never a traceback."""
+"""The `toolyard` command: its parser, and the exit codes. An error is printed as one line, without a traceback."""
 
 import argparse
 import sys
@@ -11,20 +11,21 @@ from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
 
 EPILOG = """start here:
-  toolyard serve                                  a server on http://127.0.0.1:8080; it says how to go on
-  toolyard chat --demo                            a grocery list in the terminal: no key, no network
-  toolyard models                                 the models that can be used here
-  toolyard doctor                                 what is set up, and what is missing
+  toolyard serve                                  start a server on http://127.0.0.1:8080; it prints what to do next
+  toolyard chat --demo                            chat about a grocery list: needs no key and no network
+  toolyard models                                 list the models that can be used on this machine
+  toolyard doctor                                 check the set-up and print what is missing
 
-`toolyard COMMAND --help` explains each command with examples. All of them read toolyard.toml of the working directory,
-or the file named with --config; TOOLYARD_… variables override it, and flags override both.
+`toolyard COMMAND --help` explains each command with examples. All commands read toolyard.toml in the working directory,
+or the file that --config names; TOOLYARD_… variables override the file, and flags override both.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command, and exit with 0, with 1 for a failure, with 2 for wrong usage or with 130 for Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows another
+            stream.reconfigure(errors="replace")  # the terminal's encoding may lack a character that we print
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     try:
         code = int(options.run(options) or 0)
@@ -36,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # whoever read our output has left
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         sys.stderr.close()
         sys.exit(1)
-    except Exception as error:  # a fault of ours: told as shortly, unless more is wanted
+    except Exception as error:  # a bug of ours: one line as well, unless the user asks for the traceback
         if getattr(options, "verbose", False):
             raise
         print(f"toolyard: an unexpected {type(error).__name__}: {error} (--verbose shows where)", file=sys.stderr)
@@ -48,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """Return what the words ask for. Exits with 2, and usage, if they make no sense.
+    """Return the parsed options. Print the usage and exit with 2 if the words are not a valid command.
 
-    Argparse takes the words after `--` for the command of `servers add` only if no option stands between the name and
-    them, so that they are set aside first.
+    The words after `--` of `servers add` are removed before parsing: argparse assigns them to the positional `command`
+    only if no option stands between the server's name and `--`.
     """
     if tuple(words[:2]) != ("servers", "add") or "--" not in words:
         return build_parser().parse_args(words)
@@ -62,14 +63,14 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="toolyard",
         description="Run tools for a language model: checked, durable, streamed.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
-    commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for one in (serve, chat, tools, servers, models, mcp, keys, trace, doctor):
-        one.add_to(commands)
-    return made
+    parser.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in (serve, chat, tools, servers, models, mcp, keys, trace, doctor):
+        command.add_to(commands)
+    return parser

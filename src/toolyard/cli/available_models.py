@@ -1,4 +1,4 @@
-"""Which models can be used here and now, and why not the others. It asks no provider anything but an Ollama nearby."""
+"""Find out which models can be used on this machine, and why others cannot. Of all providers only Ollama is asked."""
 
 import importlib.util
 from collections.abc import AsyncIterator, Mapping
@@ -23,6 +23,8 @@ MAX_MODELS = 100
 
 
 class ModelAvailability(Struct, frozen=True):
+    """Whether a model, or each model of a pattern, can be used, with a text that explains it."""
+
     usable: bool
     name: str
     text: str
@@ -37,7 +39,7 @@ class _OllamaTags(Struct):
 
 
 async def list_available_models(config: Config, environment: Mapping[str, str]) -> AsyncIterator[ModelAvailability]:
-    """Those of the configuration first, then what else there is."""
+    """Yield the configured models first, then the other models and providers that Toolyard knows."""
     running = await list_ollama_models(find_ollama_address(config, environment))
     for name in dict.fromkeys((*config.model_names, *config.models)):
         if is_pattern(name):
@@ -48,8 +50,8 @@ async def list_available_models(config: Config, environment: Mapping[str, str]) 
         yield ModelAvailability(True, OFFLINE, OFFLINE_DESCRIPTION)
     yield _check_local()
     if running is None:
-        said = f"no Ollama answers at {find_ollama_address(config, environment)}: start one with `ollama serve`"
-        yield ModelAvailability(False, f"{OLLAMA}:…", said)
+        text = f"no Ollama answers at {find_ollama_address(config, environment)}: start one with `ollama serve`"
+        yield ModelAvailability(False, f"{OLLAMA}:…", text)
     elif not running:
         yield ModelAvailability(False, f"{OLLAMA}:…", "Ollama runs, but has no model: `ollama pull qwen3`")
     for name in running or ():
@@ -60,15 +62,15 @@ async def list_available_models(config: Config, environment: Mapping[str, str]) 
 
 
 async def list_ollama_models(address: str) -> list[str] | None:
-    """The models that an Ollama has, or None if there is none that answers."""
+    """Return the models of the Ollama at this address, or None if none answers there."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(f"{address}/api/tags", allow_redirects=False) as answer,
+            session.get(f"{address}/api/tags", allow_redirects=False) as response,
         ):
-            body = await answer.content.read(MAX_TAGS_BYTES)
-            if answer.status != 200:
+            body = await response.content.read(MAX_TAGS_BYTES)
+            if response.status != 200:
                 return None
             return [model.name for model in msgspec.json.decode(body, type=_OllamaTags).models[:MAX_MODELS]]
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
@@ -76,8 +78,8 @@ async def list_ollama_models(address: str) -> list[str] | None:
 
 
 def find_ollama_address(config: Config, environment: Mapping[str, str]) -> str:
-    place = resolve_model_endpoint(f"{OLLAMA}:any", config, environment)
-    return place.base_url.rstrip("/").removesuffix("/v1")
+    endpoint = resolve_model_endpoint(f"{OLLAMA}:any", config, environment)
+    return endpoint.base_url.rstrip("/").removesuffix("/v1")
 
 
 def _check_configured(
@@ -88,19 +90,19 @@ def _check_configured(
     if name.startswith(LOCAL_PREFIX):
         return _check_file(name)
     if name.startswith(f"{OLLAMA}:") and not _is_pulled(name.removeprefix(f"{OLLAMA}:"), running or []):
-        why = "no Ollama answers: start one with `ollama serve`" if running is None else "Ollama has no such model"
-        return ModelAvailability(False, name, f"configured, but {why}")
+        reason = "no Ollama answers: start one with `ollama serve`" if running is None else "Ollama has no such model"
+        return ModelAvailability(False, name, f"configured, but {reason}")
     try:
-        place = resolve_model_endpoint(name, config, environment)
+        endpoint = resolve_model_endpoint(name, config, environment)
     except Misconfigured as error:
         return ModelAvailability(False, name, str(error))
-    if place.key_variable:
-        return ModelAvailability(False, name, f"configured, but needs a key: set {place.key_variable}")
-    return ModelAvailability(True, name, f"configured, at {place.base_url}")
+    if endpoint.key_variable:
+        return ModelAvailability(False, name, f"configured, but needs a key: set {endpoint.key_variable}")
+    return ModelAvailability(True, name, f"configured, at {endpoint.base_url}")
 
 
 def _is_pulled(name: str, running: list[str]) -> bool:
-    """Whether an Ollama has it: `qwen3` is its `qwen3:latest`."""
+    """Return whether Ollama has the model: it lists `qwen3` as `qwen3:latest`."""
     return name in running or f"{name}:latest" in running
 
 
@@ -108,8 +110,8 @@ def _check_file(name: str) -> ModelAvailability:
     local, path = _check_local(), name.removeprefix(LOCAL_PREFIX).partition("?")[0]
     if not local.usable:
         return ModelAvailability(False, name, local.text)
-    there = Path(path).expanduser().is_file()
-    return ModelAvailability(there, name, "configured" if there else f"configured, but there is no file {path}")
+    exists = Path(path).expanduser().is_file()
+    return ModelAvailability(exists, name, "configured" if exists else f"configured, but there is no file {path}")
 
 
 def _check_local() -> ModelAvailability:
@@ -121,21 +123,21 @@ def _check_local() -> ModelAvailability:
 
 
 def _check_pattern(pattern: str, config: Config, environment: Mapping[str, str]) -> ModelAvailability:
-    """Return whether models that fit a pattern can be used: its provider's key and address are what they need."""
+    """Return whether the models of a pattern can be used: whether their provider has an address and a key."""
     try:
-        place = resolve_model_endpoint(pattern, config, environment)
+        endpoint = resolve_model_endpoint(pattern, config, environment)
     except Misconfigured as error:
         return ModelAvailability(False, pattern, str(error))
-    if place.key_variable:
-        return ModelAvailability(False, pattern, f"configured, but needs a key: set {place.key_variable}")
-    return ModelAvailability(True, pattern, f"configured: any name that fits it, at {place.base_url}")
+    if endpoint.key_variable:
+        return ModelAvailability(False, pattern, f"configured, but needs a key: set {endpoint.key_variable}")
+    return ModelAvailability(True, pattern, f"configured: any name that fits it, at {endpoint.base_url}")
 
 
 def _check_provider(provider: str, config: Config, environment: Mapping[str, str]) -> ModelAvailability:
     try:
-        place = resolve_model_endpoint(f"{provider}:any", config, environment)
+        endpoint = resolve_model_endpoint(f"{provider}:any", config, environment)
     except Misconfigured:
         return ModelAvailability(False, f"{provider}:…", f"set {PROVIDERS[provider].address_variable} to its address")
-    if place.key_variable:
-        return ModelAvailability(False, f"{provider}:…", f"set {place.key_variable}")
-    return ModelAvailability(True, f"{provider}:…", f"any of its models, at {place.base_url}")
+    if endpoint.key_variable:
+        return ModelAvailability(False, f"{provider}:…", f"set {endpoint.key_variable}")
+    return ModelAvailability(True, f"{provider}:…", f"any of its models, at {endpoint.base_url}")

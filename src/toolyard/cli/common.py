@@ -1,4 +1,4 @@
-"""What the commands share: flags, the configuration they read, and a way to say that they were used wrongly."""
+"""Shared parts of the commands: their flags, the configuration that they read, and the error for wrong usage."""
 
 import argparse
 import os
@@ -12,21 +12,23 @@ from toolyard.observability.log_lines import configure_logging
 from toolyard.server.config import Config, find_config_file, load
 
 NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY")
-"""Variables of ours that are no settings of a server."""
+"""`TOOLYARD_…` variables that are not settings of the configuration."""
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 Flag = Literal["model", "store", "tools", "host", "port"]
 _FLAGS: dict[Flag, str] = {
-    "host": "default: 127.0.0.1; any other needs a key",
-    "port": "default: 8080; 0 takes a free one and prints it",
-    "model": "such as toolyard:offline, openai:gpt-4o-mini, ollama:qwen3, local:/path.gguf, http://host/v1#model",
-    "store": "memory: or sqlite:///path/to/toolyard.db; default: in the user's data directory",
-    "tools": "modules or files with tools, such as ./my_tools.py",
+    "host": "the address to listen on; default: 127.0.0.1; other machines can use the server only with a key",
+    "port": "the port to listen on; default: 8080; 0 takes a free port and prints it",
+    "model": "the model to use, such as toolyard:offline, openai:gpt-4o-mini, ollama:qwen3, local:/path.gguf or "
+    "http://host/v1#model",
+    "store": "where conversations and keys are stored: memory: or sqlite:///path/to/toolyard.db; default: a file in "
+    "the user's data directory",
+    "tools": "modules or files that define tools, such as ./my_tools.py",
 }
 
 
 class Commands(Protocol):
-    """Where a command adds itself."""
+    """argparse's sub-commands, to which each command adds its parser."""
 
     def add_parser(
         self, name: str, *, help: str, description: str, epilog: str, formatter_class: type[argparse.HelpFormatter]
@@ -34,12 +36,12 @@ class Commands(Protocol):
 
 
 class UsageError(ToolyardError):
-    """The command was given something that it cannot make sense of: exit code 2."""
+    """The command was used wrongly: exit code 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration, and the folder that its modules are looked for in."""
+    """The configuration, and the folder in which its tool modules are searched."""
 
     config: Config
     base: Path
@@ -48,48 +50,69 @@ class Setup:
 def add_command(
     commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None], about: str, examples: str
 ) -> argparse.ArgumentParser:
-    """A command with its help: what it does in a sentence, then examples."""
-    made = commands.add_parser(
+    """Add a command whose help is a sentence that says what it does, then examples. Return its parser."""
+    parser = commands.add_parser(
         name,
         help=about,
         description=f"{about[0].upper()}{about[1:]}.",
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.set_defaults(run=run)
-    return made
+    parser.set_defaults(run=run)
+    return parser
 
 
 def add_config_flags(parser: argparse.ArgumentParser, *flags: Flag, default: str | None = None) -> None:
-    """`default` is argparse.SUPPRESS where a command within a command has the same flags once more."""
+    """Add `--config`, these flags and the flags of the log.
+
+    `default` is argparse.SUPPRESS for a sub-command whose parent has the same flags: the sub-command's defaults would
+    overwrite the values that were given before its name.
+    """
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", default=default, help="default: toolyard.toml here, if there is one"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        default=default,
+        help="the configuration file; default: toolyard.toml in the working directory, if it exists",
     )
     for flag in flags:
         several = "+" if flag == "tools" else None
         parser.add_argument(f"--{flag}", nargs=several, metavar=flag.upper(), default=default, help=_FLAGS[flag])
-    parser.add_argument("--log-level", choices=LEVELS, default=default, help="of the lines on standard error")
-    parser.add_argument("--log-format", choices=("text", "json"), default=default, help="default: text")
-    parser.add_argument("--verbose", action="store_true", default=default or False, help="as --log-level debug")
+    parser.add_argument("--log-level", choices=LEVELS, default=default, help="the least level to log on standard error")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default=default, help="the format of log lines; default: text"
+    )
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        default=default or False,
+        help="the same as --log-level debug, and a traceback for an unexpected error",
+    )
 
 
 def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = True) -> None:
-    """Add `--server` and `--key`; and `--url`, the flag's earlier name, where it means nothing else."""
+    """Add `--server` and `--key`; and `--url`, the earlier name of `--server`, unless it means something else."""
     default = os.environ.get("TOOLYARD_URL", "")
     parser.add_argument(
-        "--server", dest="url", metavar="URL", default=default, help="a running server (or TOOLYARD_URL)"
+        "--server",
+        dest="url",
+        metavar="URL",
+        default=default,
+        help="the address of a running server to use; default: the variable TOOLYARD_URL",
     )
     if url_is_free:
         parser.add_argument("--url", dest="url", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument(
-        "--key", default=os.environ.get("TOOLYARD_KEY", ""), help="the key to come in with (or TOOLYARD_KEY)"
+        "--key",
+        default=os.environ.get("TOOLYARD_KEY", ""),
+        help="the key to send to the server; default: the variable TOOLYARD_KEY",
     )
 
 
 def load_setup(options: argparse.Namespace, default_level: Level = "error") -> Setup:
-    """The configuration that the flags, the environment and the file come to. Raises Misconfigured.
+    """Load the configuration from the file, the environment and the flags, and configure the log. Raise Misconfigured.
 
-    `default_level` is that of the log where nothing sets it: commands for a terminal tell failures in their own words.
+    `default_level` holds if nothing sets the level of the log: commands for a terminal print failures themselves.
     """
     flags: dict[str, object] = {name: getattr(options, name, None) for name in _FLAGS}
     flags["log.level"] = options.log_level or ("debug" if options.verbose else None)
@@ -101,4 +124,5 @@ def load_setup(options: argparse.Namespace, default_level: Level = "error") -> S
 
 
 def read_environment() -> Mapping[str, str]:
+    """Return the environment without the `TOOLYARD_…` variables that are not settings."""
     return {name: value for name, value in os.environ.items() if name not in NOT_SETTINGS}

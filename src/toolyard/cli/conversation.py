@@ -1,4 +1,4 @@
-"""A conversation, wherever it is: in a yard of this process, or on a server. It shows nothing and asks nobody."""
+"""Clients for one conversation: in a yard of this process, or on a server. `Screen` shows it, and asks the user."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -17,11 +17,11 @@ from toolyard.engine.run import Run
 from toolyard.yard import Yard
 
 RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""How long to wait before each attempt to find a server again that went away."""
+"""How long to wait before each attempt to reconnect to the server."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person says to a call that waits for them."""
+    """A user's decision about a call that waits for it."""
 
     call_id: str
     action: Literal["approve", "deny", "answer"]
@@ -31,11 +31,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ChatClient(Protocol):
+    """A conversation to which messages can be sent."""
+
     conversation: str
-    """Empty before the first message."""
+    """The conversation's id; empty before the first message."""
 
     def send(self, text: str) -> AsyncGenerator[Published, None]:
-        """Send a message; everything that happens until its run ends, through all its waits."""
+        """Send a message, and yield everything that happens until its run ends, across all waits."""
         ...
 
     async def decide(self, decision: Decision) -> None: ...
@@ -43,7 +45,7 @@ class ChatClient(Protocol):
     async def stop(self) -> None: ...
 
     async def list_messages(self) -> list[tuple[str, str]]:
-        """Who said what."""
+        """Return the role and the text of each message so far."""
         ...
 
 
@@ -61,22 +63,22 @@ class LocalChatClient:
                 yield item
 
     async def decide(self, decision: Decision) -> None:
-        yard, where = self._yard, (self.conversation, decision.call_id)
+        yard, call = self._yard, (self.conversation, decision.call_id)
         match decision.action:
             case "approve":
-                await yard.approve(*where, arguments=decision.arguments)
+                await yard.approve(*call, arguments=decision.arguments)
             case "deny":
-                await yard.deny(*where, decision.reason)
+                await yard.deny(*call, decision.reason)
             case "answer":
-                await yard.answer(*where, decision.content)
+                await yard.answer(*call, decision.content)
 
     async def stop(self) -> None:
         if self._run is not None:
-            with suppress(Refused):  # it may have ended by itself in this very moment
+            with suppress(Refused):  # the run may have ended by itself in the meantime
                 await self._run.stop()
 
     async def list_messages(self) -> list[tuple[str, str]]:
-        return [said for item in await self._yard.history(self.conversation) if (said := _to_line(item))]
+        return [line for item in await self._yard.history(self.conversation) if (line := _to_line(item))]
 
 
 class _CreatedConversation(msgspec.Struct):
@@ -102,8 +104,9 @@ class ServerChatClient:
 
     async def send(self, text: str) -> AsyncGenerator[Published, None]:
         if not self.conversation:
-            made = await self._server.request("POST", "/conversations", _CreatedConversation, {"title": text[:60]})
-            self.conversation, self._cursor = made.conversation.id, ""
+            created = await self._server.request("POST", "/conversations", _CreatedConversation, {"title": text[:60]})
+            self.conversation, self._cursor = created.conversation.id, ""
+        # The run's own stream is not read: the stream of the conversation can be resumed at the cursor.
         await self._server.start_run(f"/conversations/{self.conversation}/chat", {"content": text})
         async with aclosing(self._follow()) as items:
             async for item in items:
@@ -112,40 +115,46 @@ class ServerChatClient:
                     return
 
     async def decide(self, decision: Decision) -> None:
-        told = {"approve": {"arguments": decision.arguments}, "deny": {"reason": decision.reason}}
-        body = told.get(decision.action, {"content": decision.content})
-        given = {name: value for name, value in body.items() if value is not None}
+        bodies = {"approve": {"arguments": decision.arguments}, "deny": {"reason": decision.reason}}
+        fields = bodies.get(decision.action, {"content": decision.content})
+        body = {name: value for name, value in fields.items() if value is not None}
         path = f"/conversations/{self.conversation}/calls/{decision.call_id}/{decision.action}"
-        await self._server.request("POST", path, dict[str, object], given)
+        await self._server.request("POST", path, dict[str, object], body)
 
     async def stop(self) -> None:
         with suppress(Refused):
             await self._server.request("POST", f"/conversations/{self.conversation}/cancel", dict[str, object], {})
 
     async def list_messages(self) -> list[tuple[str, str]]:
-        found = await self._server.request("GET", f"/conversations/{self.conversation}/messages", _MessageHistory)
-        return [(one.role, one.content) for one in found.messages if isinstance(one.content, str) and one.content]
+        history = await self._server.request("GET", f"/conversations/{self.conversation}/messages", _MessageHistory)
+        return [
+            (message.role, message.content)
+            for message in history.messages
+            if isinstance(message.content, str) and message.content
+        ]
 
     async def _follow(self) -> AsyncGenerator[Published, None]:
-        """Every entry after the last one seen; a server that goes away is waited for, and nothing is missed."""
-        path, tries = f"/conversations/{self.conversation}/events?format=entries", 0
+        """Yield every entry after the cursor. If the server goes away, reconnect and continue without a gap."""
+        path, retries = f"/conversations/{self.conversation}/events?format=entries", 0
         while True:
             try:
                 async with aclosing(self._server.stream_events(path, self._cursor)) as events:
-                    async for place, body in events:
+                    async for event_id, body in events:
+                        # Decode first: the last message of a server that shuts down is no entry, and must not move
+                        # the cursor.
                         item = _decode_item(body)
-                        tries, self._cursor = 0, place
+                        retries, self._cursor = 0, event_id
                         yield item
                 raise Unavailable(f"the server at {self._server.url} has ended the stream")
             except Unavailable:
-                if tries == len(RETRY_DELAYS_S):
+                if retries == len(RETRY_DELAYS_S):
                     raise
-                await asyncio.sleep(RETRY_DELAYS_S[tries])
-                tries += 1
+                await asyncio.sleep(RETRY_DELAYS_S[retries])
+                retries += 1
 
 
 def _decode_item(body: bytes) -> Published:
-    """What a stream of entries carries; a server that stops says so in the stream."""
+    """Return the entry or event of a stream. Raise Unavailable for the message of a server that shuts down."""
     try:
         return decode_entry(body)
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""A grocery list in memory: enough to see the loop at work without a file, a key or a network."""
+"""The tools of `toolyard chat --demo`: a grocery list in memory, which needs no file, no key and no network."""
 
 from typing import Annotated
 

@@ -1,6 +1,7 @@
-"""Lines of MCP from standard input, carried to a server that runs elsewhere, and its answers back. It reads no meaning.
+"""Forward MCP messages from standard input to a server that is reached over HTTP, and write its answers back.
 
-It adds what HTTP needs: the session of a legacy client, the headers that repeat parts of a modern request.
+Messages pass unchanged. The bridge adds what MCP over HTTP needs: the session id of a legacy client, and the headers
+that repeat parts of a modern request.
 """
 
 import base64
@@ -15,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 MAX_SILENCE_S = 60.0
-"""A stream is alive while something comes now and then: the server sends a heartbeat every 15 s."""
+"""A stream without a byte for this long is taken for dead: the server sends a heartbeat every 15 s."""
 INTERNAL_ERROR = -32603
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _NAME_PARAMS = ("name", "uri")
@@ -24,7 +25,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class _MessageHead(Struct):
-    """What of a message must be known to carry it."""
+    """The parts of a message that are needed to forward it."""
 
     id: str | int | None = None
     method: str = ""
@@ -32,16 +33,20 @@ class _MessageHead(Struct):
 
     @property
     def version(self) -> str:
+        """The protocol version that each request of a modern client names; empty for a legacy client."""
         meta = self.params.get("_meta")
-        named = cast(dict[str, object], meta).get(_VERSION_KEY) if isinstance(meta, dict) else None
-        return named if isinstance(named, str) else ""
+        version = cast(dict[str, object], meta).get(_VERSION_KEY) if isinstance(meta, dict) else None
+        return version if isinstance(version, str) else ""
 
     @property
     def name(self) -> str:
+        """The tool, prompt or resource that the request is about, if any."""
         return next((name for part in _NAME_PARAMS if isinstance(name := self.params.get(part), str)), "")
 
 
 class Bridge:
+    """A connection of one MCP client, which speaks in lines, to the `/mcp` endpoint of a server."""
+
     def __init__(self, url: str, key: str, write: Write) -> None:
         self._url = f"{url.rstrip('/')}/mcp"
         self._key = key
@@ -49,8 +54,8 @@ class Bridge:
         self._session = ""
         self._active: dict[str | int, anyio.CancelScope] = {}
 
-    async def carry(self, lines: AsyncIterator[bytes]) -> None:
-        """Until there are no more lines."""
+    async def forward_lines(self, lines: AsyncIterator[bytes]) -> None:
+        """Forward messages until the lines end. Cancel what is still running then, and end the session."""
         timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=MAX_SILENCE_S)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         async with aiohttp.ClientSession(timeout=timeout, headers=headers) as http:
@@ -64,78 +69,83 @@ class Bridge:
 
     async def _forward(self, http: aiohttp.ClientSession, line: bytes, group: anyio.abc.TaskGroup) -> None:
         try:
-            seen = msgspec.json.decode(line, type=_MessageHead)
+            head = msgspec.json.decode(line, type=_MessageHead)
         except (msgspec.DecodeError, RecursionError):
-            seen = _MessageHead()  # the server says what is wrong with it
-        cancelled = seen.params.get("requestId") if seen.method == "notifications/cancelled" else None
+            head = _MessageHead()  # forwarded all the same: the server answers with the error
+        cancelled = head.params.get("requestId") if head.method == "notifications/cancelled" else None
         if isinstance(cancelled, str | int) and not self._session:
+            # Without a session the client is a modern one, and the protocol cancels a request by closing its POST.
             if scope := self._active.get(cancelled):
-                scope.cancel()  # a modern server is told by our leaving
-        elif seen.method == "initialize" or not seen.method or seen.id is None:
-            await self._post(http, line, seen)  # before anything that comes after it
-            if seen.method == "notifications/initialized" and self._session:
+                scope.cancel()
+        elif head.method == "initialize" or not head.method or head.id is None:
+            # Awaited, so that later messages come after it: they need the session that `initialize` begins, and the
+            # server must have an answer or a notification before the messages that follow it.
+            await self._post(http, line, head)
+            if head.method == "notifications/initialized" and self._session:
                 group.start_soon(self._listen, http)
         else:
-            group.start_soon(self._forward_request, http, line, seen.id, seen)
+            group.start_soon(self._forward_request, http, line, head.id, head)
 
     async def _forward_request(
-        self, http: aiohttp.ClientSession, line: bytes, id: str | int, seen: _MessageHead
+        self, http: aiohttp.ClientSession, line: bytes, id: str | int, head: _MessageHead
     ) -> None:
         with anyio.CancelScope() as scope:
             self._active[id] = scope
             try:
-                await self._post(http, line, seen)
+                await self._post(http, line, head)
             finally:
                 self._active.pop(id, None)
 
-    async def _post(self, http: aiohttp.ClientSession, line: bytes, seen: _MessageHead) -> None:
+    async def _post(self, http: aiohttp.ClientSession, line: bytes, head: _MessageHead) -> None:
         try:
-            async with http.post(self._url, data=line, headers=self._build_headers(seen)) as answer:
-                if seen.method == "initialize":
-                    self._session = answer.headers.get("mcp-session-id", "")
-                await self._write_answer(answer, seen)
+            async with http.post(self._url, data=line, headers=self._build_headers(head)) as response:
+                if head.method == "initialize":
+                    self._session = response.headers.get("mcp-session-id", "")
+                await self._write_answer(response, head)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            await self._write_error(seen, f"{self._url} does not answer: {str(error) or type(error).__name__}")
+            await self._write_error(head, f"{self._url} does not answer: {str(error) or type(error).__name__}")
 
     async def _listen(self, http: aiohttp.ClientSession) -> None:
-        """What a legacy host is told unasked. Without it everything else goes on."""
+        """Write the messages that the server sends a legacy client on its own. All else works without this stream."""
         with suppress(aiohttp.ClientError, TimeoutError, OSError):
-            async with http.get(self._url, headers=self._build_headers(_MessageHead())) as answer:
-                if answer.status == 200:
-                    await self._write_answer(answer, _MessageHead())
+            async with http.get(self._url, headers=self._build_headers(_MessageHead())) as response:
+                if response.status == 200:
+                    await self._write_answer(response, _MessageHead())
 
-    async def _write_answer(self, answer: aiohttp.ClientResponse, seen: _MessageHead) -> None:
-        if answer.content_type == "text/event-stream":
-            rest = b""
-            async for piece in answer.content.iter_any():
-                *lines, rest = (rest + piece).split(b"\n")
+    async def _write_answer(self, response: aiohttp.ClientResponse, head: _MessageHead) -> None:
+        if response.content_type == "text/event-stream":
+            unfinished = b""
+            async for piece in response.content.iter_any():
+                *lines, unfinished = (unfinished + piece).split(b"\n")
                 for line in lines:
                     if line.startswith(b"data: "):
                         await self._write(line[6:] + b"\n")
             return
-        body = await answer.read()
-        if b'"jsonrpc"' in body[:20] and (b'"id"' in body[:60] or seen.id is None):
+        body = await response.read()
+        # An HTTP error may hold a JSON-RPC error without an id, which the client could not match with its request:
+        # it gets an error with the id instead.
+        if b'"jsonrpc"' in body[:20] and (b'"id"' in body[:60] or head.id is None):
             await self._write(body + b"\n")
-        elif answer.status >= 400:
+        elif response.status >= 400:
             await self._write_error(
-                seen, f"{self._url} answered {answer.status}: {body[:500].decode(errors='replace')}"
+                head, f"{self._url} answered {response.status}: {body[:500].decode(errors='replace')}"
             )
 
-    async def _write_error(self, seen: _MessageHead, message: str) -> None:
-        if seen.method and seen.id is not None:
-            told = {"jsonrpc": "2.0", "id": seen.id, "error": {"code": INTERNAL_ERROR, "message": message}}
-            await self._write(msgspec.json.encode(told) + b"\n")
+    async def _write_error(self, head: _MessageHead, message: str) -> None:
+        if head.method and head.id is not None:
+            response = {"jsonrpc": "2.0", "id": head.id, "error": {"code": INTERNAL_ERROR, "message": message}}
+            await self._write(msgspec.json.encode(response) + b"\n")
 
-    def _build_headers(self, seen: _MessageHead) -> dict[str, str]:
+    def _build_headers(self, head: _MessageHead) -> dict[str, str]:
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        if not seen.version:
+        if not head.version:
             return {**headers, **({"mcp-session-id": self._session} if self._session else {})}
-        headers |= {"mcp-protocol-version": seen.version, "mcp-method": seen.method}
-        return {**headers, **({"mcp-name": _encode_header(seen.name)} if seen.name else {})}
+        headers |= {"mcp-protocol-version": head.version, "mcp-method": head.method}
+        return {**headers, **({"mcp-name": _encode_header(head.name)} if head.name else {})}
 
 
 def _encode_header(name: str) -> str:
-    """A name as a header may hold it."""
+    """Return a name as MCP encodes it in a header: as it is, or as base64 if a header cannot hold it."""
     if name.isascii() and name.isprintable() and name == name.strip() and not name.startswith("=?base64?"):
         return name
     return f"=?base64?{base64.b64encode(name.encode()).decode()}?="

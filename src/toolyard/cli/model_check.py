@@ -1,4 +1,4 @@
-"""Asks a provider for its list of models: whether it answers, takes the key, and has the model that is configured."""
+"""Check a configured model: whether its provider answers, accepts the key, and lists the model."""
 
 import difflib
 from collections.abc import Mapping
@@ -19,6 +19,8 @@ LATEST = ":latest"
 
 @dataclass(frozen=True, slots=True)
 class ModelCheck:
+    """The result of a check, with a text that explains it."""
+
     state: Literal["well", "doubtful", "wrong"]
     text: str
 
@@ -36,7 +38,7 @@ class _ListedModels(msgspec.Struct):
 
 
 async def check_model(endpoint: ModelEndpoint) -> ModelCheck:
-    """Return what the provider's answer says about the model."""
+    """Request the provider's list of models, and return what it says about this model."""
     timeout = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S)
     base = endpoint.base_url.rstrip("/")
     try:
@@ -68,18 +70,18 @@ async def _check_address(session: aiohttp.ClientSession, base: str) -> ModelChec
 
 def _check_name(endpoint: ModelEndpoint, body: bytes) -> ModelCheck:
     try:
-        listed = msgspec.json.decode(body, type=_ListedModels)
+        models = msgspec.json.decode(body, type=_ListedModels)
     except (msgspec.DecodeError, UnicodeError):
         return ModelCheck(
             "doubtful", f"what answers at {endpoint.base_url} is no list of models; is the address right?"
         )
-    names = {model.id or model.name.removeprefix("models/") for model in (*listed.data, *listed.models)} - {""}
-    wanted = endpoint.model.removeprefix("models/")
-    if not names or wanted in names or f"{wanted}{LATEST}" in names:
+    names = {model.id or model.name.removeprefix("models/") for model in (*models.data, *models.models)} - {""}
+    model_name = endpoint.model.removeprefix("models/")
+    if not names or model_name in names or f"{model_name}{LATEST}" in names:
         return ModelCheck("well", f"{endpoint.base_url} answers" + (" and has the model" if names else " (200)"))
-    near = difflib.get_close_matches(wanted, sorted(names), n=MAX_SUGGESTIONS, cutoff=0.5) or sorted(names)
+    near = difflib.get_close_matches(model_name, sorted(names), n=MAX_SUGGESTIONS, cutoff=0.5) or sorted(names)
     hint = ", ".join(near[:MAX_SUGGESTIONS])
-    return ModelCheck("doubtful", f"{endpoint.base_url} does not list the model {wanted!r}; it has {hint}")
+    return ModelCheck("doubtful", f"{endpoint.base_url} does not list the model {model_name!r}; it has {hint}")
 
 
 def _build_headers(endpoint: ModelEndpoint) -> dict[str, str]:
@@ -90,10 +92,10 @@ def _build_headers(endpoint: ModelEndpoint) -> dict[str, str]:
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:
-    async with session.get(url, allow_redirects=False) as answer:
+    async with session.get(url, allow_redirects=False) as response:
         body = bytearray()
-        async for piece in answer.content.iter_chunked(65536):
+        async for piece in response.content.iter_chunked(65536):
             body += piece
             if len(body) > MAX_LIST_BYTES:
                 raise ValueError(f"its list of models is longer than {MAX_LIST_BYTES} bytes")
-        return answer.status, bytes(body)
+        return response.status, bytes(body)

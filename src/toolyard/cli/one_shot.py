@@ -10,6 +10,8 @@ from toolyard.core.items import Call, Item, ModelText
 
 
 class OneShotChat:
+    """One message in a conversation. It collects the answer, and the reasons why calls wait."""
+
     def __init__(self, client: ChatClient) -> None:
         self._client = client
         self._tools: dict[str, str] = {}
@@ -17,7 +19,7 @@ class OneShotChat:
         self._answer = ""
 
     async def ask(self, message: str) -> int:
-        """Print the answer and return 0, or the reason why there is none and 1."""
+        """Print the answer and return 0, or print the reason why there is no answer and return 1."""
         async with aclosing(self._client.send(message)) as items:
             async for item in items:
                 event = item.event if isinstance(item, Entry) else item
@@ -48,9 +50,11 @@ class OneShotChat:
     def _report_waiting(self, call_ids: tuple[str, ...]) -> int:
         for call_id in call_ids:
             reason = self._waiting.get(call_id, "waits")
-            _complain(f"{self._tools.get(call_id, 'a tool')} {reason}, so that there is no answer yet")
-        where = f"conversation {self._client.conversation}"
-        _complain(f"decide it on the page of the server, in {where}, or ask in `toolyard chat` without a message")
+            _complain(f"{self._tools.get(call_id, 'a tool')} {reason}, so there is no answer yet")
+        conversation = self._client.conversation
+        _complain(
+            f"decide in conversation {conversation} on the server's web page, or use `toolyard chat` without a message"
+        )
         return 1
 
     def _report_end(self, event: RunEnded) -> int:

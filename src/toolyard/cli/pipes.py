@@ -1,6 +1,6 @@
-"""Standard input and output as lines of a protocol; whatever else would go to standard output goes to standard error.
+"""Lines of a protocol on standard input and output; other output of the process goes to standard error.
 
-Threads do the reading and writing: they work with pipes, files and terminals alike, on every system.
+Threads do the reading and writing, because event loops cannot wait for files and terminals on every system.
 """
 
 import asyncio
@@ -11,17 +11,22 @@ from collections.abc import AsyncGenerator
 MAX_LINE_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
 UNREADABLE_LINE = b"{"
-"""What stands in for a line that is longer than any message may be: it cannot be read, and is told so."""
+"""Stands for a line that is too long. It is no valid JSON, so that the protocol answers with a parse error."""
 
 
 def claim_stdout() -> int:
-    """Standard output for ourselves alone: a tool that prints must not speak in our name."""
-    own = os.dup(1)
+    """Return a new descriptor for standard output, and send all other output to standard error.
+
+    A tool that prints would otherwise write between the lines of the protocol.
+    """
+    descriptor = os.dup(1)
     os.dup2(2, 1)
-    return own
+    return descriptor
 
 
 class LineWriter:
+    """Write lines one after another, in threads: a pipe that is full must not block the event loop."""
+
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = asyncio.Lock()
@@ -31,13 +36,13 @@ class LineWriter:
             await asyncio.to_thread(self._write, line)
 
     def _write(self, line: bytes) -> None:
-        left = memoryview(line)
-        while left:
-            left = left[os.write(self._descriptor, left) :]
+        remaining = memoryview(line)
+        while remaining:
+            remaining = remaining[os.write(self._descriptor, remaining) :]
 
 
 async def read_lines(descriptor: int = 0) -> AsyncGenerator[bytes, None]:
-    """The lines of an input until it ends. One that is too long is let go of, and what stands for it is unreadable."""
+    """Yield the lines of an input until it ends, and UNREADABLE_LINE for a line that is too long."""
     loop, pieces = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
 
     def read() -> None:
@@ -48,18 +53,19 @@ async def read_lines(descriptor: int = 0) -> AsyncGenerator[bytes, None]:
             except OSError:
                 piece = b""
             try:
+                # Waits while the queue is full, so that a fast writer cannot fill the memory.
                 asyncio.run_coroutine_threadsafe(pieces.put(piece), loop).result()
             except RuntimeError:
-                return  # nobody listens any more
+                return  # the event loop is closed
 
     threading.Thread(target=read, daemon=True, name="standard input").start()
-    rest, skipping = b"", False
+    unfinished, skipping = b"", False
     while piece := await pieces.get():
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
+        *lines, unfinished = (unfinished + piece).split(b"\n")
+        for line in lines:
             yield UNREADABLE_LINE if skipping else line
             skipping = False
-        if len(rest) > MAX_LINE_BYTES:
-            rest, skipping = b"", True
-    if rest and not skipping:
-        yield rest
+        if len(unfinished) > MAX_LINE_BYTES:
+            unfinished, skipping = b"", True
+    if unfinished and not skipping:
+        yield unfinished

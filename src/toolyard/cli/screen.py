@@ -1,4 +1,4 @@
-"""A run as a person sees it in the terminal, and the questions that it comes to. It does not know where the run is."""
+"""Show a run in the terminal, and ask the user about calls that wait. `ChatClient` is the connection to the run."""
 
 import msgspec
 
@@ -24,6 +24,8 @@ from toolyard.engine.readers import Published
 
 
 class Screen:
+    """The view of one run. It remembers the calls to which later events refer by id."""
+
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._calls: dict[str, Call] = {}
@@ -31,44 +33,47 @@ class Screen:
         self._turn = 0
 
     def show(self, item: Published) -> None:
+        """Print what an event means for the user, if anything."""
         event: Event = item.event if isinstance(item, Entry) else item
         self._record(event)
-        say = self._terminal.write_line
+        write_line = self._terminal.write_line
         match event:
             case TextAppended(text=text):
                 self._terminal.write(text)
             case CallStarted(call_id=call_id, attempt=attempt):
-                say(f"  → {self._get_tool_name(call_id)} …" + (f" (attempt {attempt})" if attempt > 1 else ""))
+                write_line(f"  → {self._get_tool_name(call_id)} …" + (f" (attempt {attempt})" if attempt > 1 else ""))
             case CallProgressed(call_id=call_id, message=message) if message:
-                say(f"    {self._get_tool_name(call_id)}: {message}")
+                write_line(f"    {self._get_tool_name(call_id)}: {message}")
             case CallEnded(result=result):
-                why = f": {result.error.error}" if result.error else ""
-                say(f"  ← {result.tool}: {result.outcome} ({result.duration_ms:.0f} ms){why}")
+                error_text = f": {result.error.error}" if result.error else ""
+                write_line(f"  ← {result.tool}: {result.outcome} ({result.duration_ms:.0f} ms){error_text}")
             case CallParked(call_id=call_id, kind="client"):
-                say(f"  … {self._get_tool_name(call_id)} runs in an application, not in this chat; Ctrl-C stops it")
+                write_line(
+                    f"  … {self._get_tool_name(call_id)} runs in an application, not in this chat; Ctrl-C stops it"
+                )
             case TurnFailed(problem=problem):
-                say(f"  ! {problem.error}")
+                write_line(f"  ! {problem.error}")
             case RunEnded(ending=ending, detail=detail, message=message) if message or ending != "done":
-                say(message.text if message else f"  [{ending}: {detail}]")
+                write_line(message.text if message else f"  [{ending}: {detail}]")
             case _:
                 pass
 
     def list_waiting_calls(self) -> list[str]:
-        """The calls that wait for the person."""
+        """Return the ids of the calls that wait for the user."""
         return list(self._asking)
 
     def ask_decision(self, call_id: str) -> Decision:
-        """What the person says to one of them. Raises Left or Interrupted."""
-        asked = self._asking[call_id]
-        return self._ask_approval(call_id, asked) if isinstance(asked, CallJudged) else self._ask_answer(asked)
+        """Ask the user about a call that waits, and return the decision. Raise InputEnded or Interrupted."""
+        event = self._asking[call_id]
+        return self._ask_approval(call_id, event) if isinstance(event, CallJudged) else self._ask_answer(event)
 
     def _record(self, event: Event) -> None:
-        """Keep what later events refer to."""
+        """Remember the calls and questions to which later events refer."""
         match event:
             case RunQueued(input=items) | TurnEnded(items=items):
                 self._calls |= {item.id: item for item in items if isinstance(item, Call)}
             case TurnStarted(number=number):
-                if number == self._turn:
+                if number == self._turn:  # the turn was restarted, and its text comes once more
                     self._terminal.write_line("  … the server began this answer again:")
                 self._turn = number
             case CallJudged(verdict="ask", call_id=call_id) | CallParked(kind="question", call_id=call_id):
@@ -94,7 +99,7 @@ class Screen:
                 return Decision(call_id=call_id, action="deny", reason=terminal.ask("    why not? (may be empty) "))
 
     def _ask_answer(self, event: CallParked) -> Decision:
-        """A question with a form is asked field by field; one without, as a text."""
+        """Ask a question: field by field if it has a form, else for one text."""
         form = msgspec.convert(event.question, _Form, strict=False)
         self._terminal.write_line(f"  ? {self._get_tool_name(event.call_id)} asks: {form.message}")
         content: dict[str, object] = {}
@@ -117,7 +122,7 @@ class _Field(msgspec.Struct):
         return f" ({self.description or self.type})" if self.description or self.type != "string" else ""
 
     def parse(self, text: str) -> object:
-        """What was typed, as the kind of value that the form asks for; a text if it is not one."""
+        """Return the input as the JSON value that the form asks for, or as a text if it is no JSON."""
         if self.type == "string":
             return text
         try:
@@ -131,7 +136,7 @@ class _Schema(msgspec.Struct):
 
 
 class _Form(msgspec.Struct):
-    """The parts of a question (as MCP's elicitation has them) that a terminal can ask."""
+    """The parts of a question, in the format of MCP's elicitation, that a terminal can ask for."""
 
     message: str = "it needs an answer"
     requestedSchema: _Schema = msgspec.field(default_factory=_Schema)  # noqa: N815 - MCP's name

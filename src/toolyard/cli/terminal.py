@@ -1,6 +1,6 @@
-"""The person at the terminal: what they are shown and what they are asked. It does not know where runs happen.
+"""Input and output for the user of a terminal.
 
-Nothing else goes on while a person types, so a question may stand in the way of the event loop.
+The methods that ask a question block the event loop: nothing else has to happen while the user types.
 """
 
 import os
@@ -18,29 +18,29 @@ import msgspec
 
 try:
     import readline
-except ImportError:  # Windows has none
+except ImportError:  # Python for Windows has no readline
     readline = None
 
 MAX_HISTORY_LINES = 1000
 _UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters and those that turn the direction of writing: they could make a text look like another."""
+"""Control characters, and those that change the direction of text: they could make a text look like another one."""
 
 
 class InputEnded(Exception):
-    """There is nobody to ask: the input has ended, or the person has gone."""
+    """The input has ended, so that no question can be asked."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C in answer to a question."""
+    """The user pressed Ctrl-C instead of answering a question."""
 
 
 def sanitize(text: str) -> str:
-    """A text of a model or a tool, without what could take over the terminal."""
+    """Return a text of a model or a tool without characters that could control the terminal."""
     return _UNSHOWABLE.sub("�", text)
 
 
 def format_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Rows of equal length, in columns."""
+    """Return a head and rows of the same length as a table with aligned columns."""
     lines = [head, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
@@ -48,24 +48,26 @@ def format_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 class Terminal:
+    """Standard input and output. It knows whether the cursor stands in the middle of a line."""
+
     def __init__(self) -> None:
         self.is_piped = not sys.stdin.isatty()
-        """Whether the lines come from a file or a pipe."""
+        """Whether the input comes from a file or a pipe."""
         self._mid_line = False
 
     def write(self, text: str) -> None:
-        """A piece of a text that goes on."""
+        """Print a piece of a text without ending the line."""
         if text:
-            shown = sanitize(text)
-            print(shown, end="", flush=True)
-            self._mid_line = not shown.endswith("\n")
+            safe_text = sanitize(text)
+            print(safe_text, end="", flush=True)
+            self._mid_line = not safe_text.endswith("\n")
 
     def write_line(self, text: str = "") -> None:
-        """A line of its own."""
+        """Print a text on a line of its own."""
         print(f"{self._end_line()}{sanitize(text)}", flush=True)
 
     def ask(self, prompt: str) -> str:
-        """A line from the person. Raises Left or Interrupted."""
+        """Return a line of input. Raise InputEnded or Interrupted."""
         with _raise_on_ctrl_c():
             try:
                 return input(f"{self._end_line()}{sanitize(prompt)}").strip()
@@ -81,14 +83,14 @@ class Terminal:
         return self.ask_choice(f"{question} [y]es, [n]o: ", "yn") == "y"
 
     def ask_choice(self, prompt: str, letters: str) -> str:
-        """The first letter of an answer, which must be one of these."""
+        """Ask until the first letter of the answer is one of these, and return it."""
         while True:
             answer = self.ask(prompt).lower()[:1]
             if answer and answer in letters:
                 return answer
 
     def edit_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
-        """The arguments as the person wants them: in their editor, or on one line."""
+        """Let the user change the arguments, in their editor or on one line, and return them."""
         text = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
         while True:
@@ -103,18 +105,18 @@ class Terminal:
 
     @contextmanager
     def keep_history(self, file: Path) -> Generator[None]:
-        """Lines that were typed before can be had again with the arrow keys."""
+        """Offer earlier messages at the arrow keys within the block, and save them in a file at its end."""
         if readline is None or self.is_piped:
             yield
             return
-        readline.set_auto_history(False)  # answers to questions are nothing to come back to
+        readline.set_auto_history(False)  # messages belong in the history, answers to questions do not
         with suppress(OSError):
             readline.read_history_file(file)
         try:
             yield
         finally:
             readline.set_history_length(MAX_HISTORY_LINES)
-            with suppress(OSError):  # no history is no reason to complain at the end
+            with suppress(OSError):  # the history is a convenience: without a place for it, there is none
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.touch(0o600)
                 readline.write_history_file(file)
@@ -124,13 +126,13 @@ class Terminal:
             readline.add_history(line)
 
     def _end_line(self) -> str:
-        broken, self._mid_line = self._mid_line, False
-        return "\n" if broken else ""
+        was_mid_line, self._mid_line = self._mid_line, False
+        return "\n" if was_mid_line else ""
 
 
 @contextmanager
 def _raise_on_ctrl_c() -> Generator[None]:
-    """While a line is read Ctrl-C raises, whatever it does at other times."""
+    """Let Ctrl-C raise KeyboardInterrupt within the block; the chat has another handler while a run goes on."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

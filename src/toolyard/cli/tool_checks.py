@@ -1,4 +1,4 @@
-"""The checks that modules of tools bring along for `toolyard doctor`. It does not know how a finding is shown."""
+"""Run the checks that tool modules define for `toolyard doctor`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,16 +15,16 @@ from toolyard.server.config import load_tool_module
 MAX_CHECK_S = 30.0
 
 ModuleCheck = tuple[str, bool, str]
-"""A label of one word, whether all is well, and what there is to say."""
+"""A label of one word, whether the check passed, and a text."""
 
 
 async def check_tool_modules(setup: Setup) -> AsyncIterator[ModuleCheck]:
-    """Yield what the `doctor_checks()` of each module finds, where a module has this coroutine function."""
+    """Yield the results of the coroutine function `doctor_checks()` of each module that has one."""
     for name in setup.config.tools:
         try:
             module = load_tool_module(name, setup.base)
         except Misconfigured:
-            continue  # the line about the tools tells this already
+            continue  # the doctor's own check of the tools reports this
         checks = cast("Callable[[], Awaitable[object]] | None", getattr(module, "doctor_checks", None))
         if checks is not None:
             for check in await _run_checks(checks, f"the doctor_checks of {Path(name).name}"):
@@ -39,5 +39,5 @@ async def _run_checks(checks: Callable[[], Awaitable[object]], title: str) -> li
         return [("tools", False, f"{title} did not end within {MAX_CHECK_S:g} s")]
     except msgspec.ValidationError:
         return [("tools", False, f"{title} must return (label, is well, text) for each")]
-    except Exception as error:  # the user's own code: whatever it raises is a finding
+    except Exception as error:  # code of the user may raise anything; each exception is a finding
         return [("tools", False, f"{title} failed: {format_exception_only(error)[-1].strip()}")]

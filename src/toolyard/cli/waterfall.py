@@ -1,6 +1,6 @@
-"""Traces drawn for a terminal: turns, calls and waits as bars over time. Pure; readable at 80 columns, without colour.
+"""Draw traces for a terminal: turns, calls and waits as bars over time. Readable at 80 columns and without colour.
 
-A wait of hours between turns of seconds is drawn shorter than it was, or nothing else would be seen; its figure holds.
+A wait of hours between turns of seconds is drawn shorter, or the turns could not be seen; its figure stays exact.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ ENDING_COLOURS = {"done": "green", "limit": "yellow", "cancelled": "bright_black
 
 @dataclass(frozen=True, slots=True)
 class BarSegment:
-    """A part of a bar: from when to when, and what it is drawn with. No end means that it goes on."""
+    """A part of a bar: its start, its end, and the character it is drawn with. Without an end it still goes on."""
 
     start: float
     end: float | None
@@ -47,7 +47,10 @@ class Row:
 
 
 class Axis:
-    """Where a time lies between the beginning and the end, from 0 to 1. Long waits are cut to half of all the rest."""
+    """A function from a time to its position between 0 and 1.
+
+    A wait is cut to half of the time in which the run did not wait, if it was longer.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._begin = trace.queued_at
@@ -70,11 +73,11 @@ class Axis:
 
 
 def draw(traces: Sequence[Trace], width: int = 80) -> Text:
-    """The traces one below the other, each with its own axis. `str()` of it is the same without colour."""
+    """Return the traces one below the other, each with its own axis. `str()` of the result has no colour."""
     parts = [_draw_trace(trace, max(MIN_WIDTH, width)) for trace in sorted(traces, key=lambda trace: trace.queued_at)]
-    drawn = Text("\n\n").join([*parts, Text(LEGEND, style="bright_black")])
-    drawn.no_wrap = True
-    return drawn
+    text = Text("\n\n").join([*parts, Text(LEGEND, style="bright_black")])
+    text.no_wrap = True
+    return text
 
 
 def _draw_trace(trace: Trace, width: int) -> Text:
@@ -101,42 +104,42 @@ def _build_head(trace: Trace, width: int) -> list[Text]:
     took = _format_duration((trace.ended_at or trace.last_at) - trace.queued_at)
     first = Text.assemble(("run ", "bold"), (_clean(trace.run_id), "bold"), " · ")
     first.append(ended, ENDING_COLOURS.get(ended, "cyan")).append(f" {'in' if trace.ended_at else 'for'} {took}")
-    about = [_clean(one) for one in (trace.model, trace.user) if one]
-    when = datetime.fromtimestamp(trace.queued_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    texts = [" · ".join([*about, when, _format_tokens(trace.usage)]), f"trace {_clean(trace.correlation_id)}"]
-    texts += [f"search {_clean(one)}" for one in dict.fromkeys(turn.search for turn in trace.turns) if one]
+    names = [_clean(name) for name in (trace.model, trace.user) if name]
+    queued_at = datetime.fromtimestamp(trace.queued_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    texts = [" · ".join([*names, queued_at, _format_tokens(trace.usage)]), f"trace {_clean(trace.correlation_id)}"]
+    texts += [f"search {_clean(search)}" for search in dict.fromkeys(turn.search for turn in trace.turns) if search]
     if trace.detail:
         texts.append(_clean(trace.detail))
-    lines = [first, *(Text(one, style="bright_black") for one in texts)]
+    lines = [first, *(Text(text, style="bright_black") for text in texts)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return lines
 
 
 def build_rows(trace: Trace) -> list[Row]:
-    """What is drawn, by when it began: the line, then turns, each followed by the calls it asked for, and waits."""
-    found: list[tuple[float, Row]] = []
+    """Return the rows by when they began: the time in the queue, then turns, each followed by its calls, and waits."""
+    timed_rows: list[tuple[float, Row]] = []
     if trace.started_at is None or trace.started_at - trace.queued_at >= 0.001:
         in_line = BarSegment(trace.queued_at, trace.started_at, WAIT)
-        found.append((trace.queued_at, Row("in line", (in_line,), _compute_duration(in_line), "", "bright_black")))
-    found += [(turn.started_at, _build_turn_row(turn)) for turn in trace.turns]
-    found += [(call.requested_at, _build_call_row(call)) for call in trace.calls]
-    found += [(wait.started_at, _build_wait_row(wait)) for wait in trace.waits]
-    found += [(room.started_at, _build_compaction_row(room)) for room in trace.compactions]
-    return [row for _, row in sorted(found, key=lambda pair: pair[0])]
+        timed_rows.append((trace.queued_at, Row("in line", (in_line,), _compute_duration(in_line), "", "bright_black")))
+    timed_rows += [(turn.started_at, _build_turn_row(turn)) for turn in trace.turns]
+    timed_rows += [(call.requested_at, _build_call_row(call)) for call in trace.calls]
+    timed_rows += [(wait.started_at, _build_wait_row(wait)) for wait in trace.waits]
+    timed_rows += [(compaction.started_at, _build_compaction_row(compaction)) for compaction in trace.compactions]
+    return [row for _, row in sorted(timed_rows, key=lambda pair: pair[0])]
 
 
 def _build_turn_row(turn: TurnSpan) -> Row:
     bar = BarSegment(turn.started_at, turn.ended_at, TURN)
-    told = [_format_tokens(turn.usage)] if turn.usage.total else []
+    notes = [_format_tokens(turn.usage)] if turn.usage.total else []
     if turn.problem is not None:
-        told.append(turn.problem.error_type)
+        notes.append(turn.problem.error_type)
     elif turn.finish not in (None, "stop", "calls"):
-        told.append(turn.finish)
+        notes.append(turn.finish)
     if turn.restarted:
-        told.append(f"again ×{turn.restarted}")
+        notes.append(f"again ×{turn.restarted}")
     return Row(
-        f"turn {turn.number}", (bar,), _compute_duration(bar), ", ".join(told), "red" if turn.problem else "cyan"
+        f"turn {turn.number}", (bar,), _compute_duration(bar), ", ".join(notes), "red" if turn.problem else "cyan"
     )
 
 
@@ -153,23 +156,23 @@ def _build_call_row(call: CallSpan) -> Row:
         parts.append(BarSegment(call.answered_at, call.ended_at, WORK))
     begin = call.requested_at
     if not parts and call.provider_ran_it and call.duration_ms:
-        begin = call.requested_at - call.duration_ms / 1000  # it ran within the turn that tells of it
-    whole = BarSegment(begin, call.ended_at, WORK)
-    took_s = call.duration_ms / 1000 if call.duration_ms is not None else _compute_duration(whole)
+        begin = call.requested_at - call.duration_ms / 1000  # the call had already run when the turn reported it
+    entire = BarSegment(begin, call.ended_at, WORK)
+    took_s = call.duration_ms / 1000 if call.duration_ms is not None else _compute_duration(entire)
     colour = OUTCOME_COLOURS[call.outcome] if call.outcome else "magenta"
-    return Row(f"  {call.tool}", tuple(parts) or (whole,), took_s, _describe_call(call), colour)
+    return Row(f"  {call.tool}", tuple(parts) or (entire,), took_s, _describe_call(call), colour)
 
 
 def _describe_call(call: CallSpan) -> str:
-    """How it stands, in a few words."""
-    told = [call.outcome or _describe_phase(call)]
+    """Return the state of a call in a few words."""
+    notes = [call.outcome or _describe_phase(call)]
     if call.error is not None and call.error.error_type != call.outcome:
-        told.append(call.error.error_type)
+        notes.append(call.error.error_type)
     if call.decided_by:
-        told.append(f"by {call.decided_by}")
+        notes.append(f"by {call.decided_by}")
     if call.attempts > 1:
-        told.append(f"×{call.attempts}")
-    return " ".join(told)
+        notes.append(f"×{call.attempts}")
+    return " ".join(notes)
 
 
 def _describe_phase(call: CallSpan) -> str:
@@ -181,15 +184,15 @@ def _describe_phase(call: CallSpan) -> str:
 
 
 def _build_wait_row(wait: WaitSpan) -> Row:
-    bar, many = BarSegment(wait.started_at, wait.ended_at, WAIT), len(wait.waiting_for)
-    return Row("  wait", (bar,), _compute_duration(bar), f"for {many} call{'s' if many > 1 else ''}", "bright_black")
+    bar, count = BarSegment(wait.started_at, wait.ended_at, WAIT), len(wait.waiting_for)
+    return Row("  wait", (bar,), _compute_duration(bar), f"for {count} call{'s' if count > 1 else ''}", "bright_black")
 
 
-def _build_compaction_row(room: Compaction) -> Row:
-    how = "summarised" if room.summarised else "results left out" if room.results_dropped else "left out"
-    told = f"history {how}: {room.tokens_before:,} to {room.tokens_after:,} tokens"
-    bar = BarSegment(room.started_at, room.at, TURN if room.summarised else WAIT)
-    return Row("  room", (bar,), _compute_duration(bar), told, "bright_black")
+def _build_compaction_row(compaction: Compaction) -> Row:
+    how = "summarised" if compaction.summarised else "results left out" if compaction.results_dropped else "left out"
+    text = f"history {how}: {compaction.tokens_before:,} to {compaction.tokens_after:,} tokens"
+    bar = BarSegment(compaction.started_at, compaction.at, TURN if compaction.summarised else WAIT)
+    return Row("  room", (bar,), _compute_duration(bar), text, "bright_black")
 
 
 def _compute_duration(segment: BarSegment) -> float | None:
@@ -197,14 +200,14 @@ def _compute_duration(segment: BarSegment) -> float | None:
 
 
 def _draw_bar(segments: Sequence[BarSegment], axis: Axis, width: int) -> str:
-    """Each stretch takes at least one cell; one without an end reaches to now and says so."""
+    """Return a bar of `width` cells. Each segment takes at least one; a segment without an end reaches to now."""
     cells = [" "] * width
-    for stretch in segments:
-        end = axis.last if stretch.end is None else stretch.end
-        first = min(width - 1, int(axis(stretch.start) * width))
+    for segment in segments:
+        end = axis.last if segment.end is None else segment.end
+        first = min(width - 1, int(axis(segment.start) * width))
         last = max(first, min(width, round(axis(end) * width)) - 1)
-        cells[first : last + 1] = stretch.mark * (last + 1 - first)
-        if stretch.end is None:
+        cells[first : last + 1] = segment.mark * (last + 1 - first)
+        if segment.end is None:
             cells[last] = OPEN
     return "".join(cells)
 
@@ -222,9 +225,9 @@ def _format_duration(seconds: float) -> str:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remaining_s = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes}m {rest:02}s"
+        return f"{minutes}m {remaining_s:02}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02}m" if hours < 48 else f"{hours // 24}d {hours % 24:02}h"
 
@@ -234,5 +237,5 @@ def _fit_width(text: str, width: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """On one line, and nothing that a terminal would obey: names come from models and from strangers."""
+    """Return a text on one line and without control characters: names may come from models and other callers."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)

@@ -1,1 +1,1 @@
-"""Toolyard as a server: its configuration, what a configuration wires together, and the socket it listens on."""
+"""Toolyard as a server: the configuration, the wiring that is built from it, and the socket that the server opens."""

@@ -1,4 +1,7 @@
-"""Where servers of this machine are: a file beside the database that one serves, for the other commands to find it."""
+"""The addresses of servers on this machine: each server writes its address to a file beside its database.
+
+The commands of the command line read this file to find the server that has a database open.
+"""
 
 import os
 from collections.abc import Generator
@@ -12,7 +15,7 @@ from toolyard.core.errors import Misconfigured
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
-    """Where a server can be reached from this machine, and which process it is."""
+    """The address at which a server can be reached from this machine, and its process id."""
 
     url: str
     pid: int
@@ -28,21 +31,21 @@ def is_loopback(host: str) -> bool:
 
 
 def build_url(host: str, port: int) -> str:
-    """The address for somebody on this machine: a server that listens everywhere is reached at its loopback."""
+    """Return the address to use on this machine: loopback for a server that listens on every interface."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def parse_database_path(store: str) -> Path | None:
-    """The file of a store's name, if it is kept in one."""
-    scheme, _, rest = store.partition(":///")
-    path = rest.partition("?")[0]
+    """Return the database file that a store's URL names, or None for a store without a file."""
+    scheme, _, location = store.partition(":///")
+    path = location.partition("?")[0]
     return Path(path) if scheme == "sqlite" and path else None
 
 
 @contextmanager
 def publish_address(store: str, url: str) -> Generator[None]:
-    """Let the other commands find the server that has their store, for the time of the block."""
+    """Publish the address of the store's server for other commands, and withdraw it at the end of the block."""
     file = _get_address_file(store)
     if file is None:
         yield
@@ -58,7 +61,10 @@ def publish_address(store: str, url: str) -> Generator[None]:
 
 
 def read_published_address(store: str) -> ServerAddress | None:
-    """Where the server of this store says it is. One that was killed could not take its word back."""
+    """Return the published address of the store's server, or None.
+
+    The address may be out of date: a server that was killed could not withdraw it.
+    """
     file = _get_address_file(store)
     if file is None:
         return None

@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with bounds on what a request may take before anybody is let in: bytes of head, and time.
+"""uvicorn's HTTP protocol with limits that apply before authentication: the size of a request's head, and its time.
 
-It does not know what is served. What it refuses, it refuses in the shape that every error here has.
+Refusals have the same JSON shape as every other error of the server.
 """
 
 import asyncio
@@ -11,15 +11,17 @@ from http import HTTPStatus
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
-"""For the request line and the headers together with the trailers. The body has its own limit."""
+"""For the request line, the headers and the trailers together. The body has its own limit elsewhere."""
 MAX_REQUEST_S = 60.0
-"""How long a request may take to arrive whole."""
+"""How long a request may take to arrive completely."""
 
 CLOSE_DELAY_S = 1.0
 _FIELD_OVERHEAD = len(": \r\n")
 
 
 class BoundedHttp(HttpToolsProtocol):
+    """One connection. It refuses a head that is too large, and a request that does not arrive in time."""
+
     max_head_bytes = MAX_HEAD_BYTES
     request_s = MAX_REQUEST_S
 
@@ -41,15 +43,15 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Feed the parser in pieces, and refuse a head or a trailer that is longer than `max_head_bytes`.
 
-        The parser does not say where in its input a head ends, so bytes are counted in two ways. `_unbroken_bytes` are
-        those since the last piece in which a head ended or a body went on: no piece is longer than what is left of the
-        limit, so a head that fits always ends in time, and body bytes that arrive with it are not counted.
-        `_field_bytes` are those of the fields that the parser has read: they tell the length of a head that begins in
-        the middle of a piece, behind an earlier request.
+        The parser does not say where in its input a head ends, so bytes are counted in two ways. `_unbroken_bytes`
+        counts the bytes since the last piece in which a head ended or a body continued: no piece is longer than what
+        remains of the limit, so a head that fits always ends in time, and body bytes that arrive with it do not count.
+        `_field_bytes` counts the bytes of the fields that the parser has read: this is the length of a head that
+        begins in the middle of a piece, behind an earlier request.
         """
         while data and not self._refused:
-            room = self.max_head_bytes - self._unbroken_bytes
-            piece, data = data[:room], data[room:]
+            remaining = self.max_head_bytes - self._unbroken_bytes
+            piece, data = data[:remaining], data[remaining:]
             self._reached_boundary = False
             super().data_received(piece)
             self._unbroken_bytes = 0 if self._reached_boundary else self._unbroken_bytes + len(piece)
@@ -67,7 +69,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count_field(len(name) + len(value) + _FIELD_OVERHEAD)
-        if self._in_head:  # a trailer is no header: whoever reads the headers has to be able to rely on the head alone
+        # httptools reports trailers as headers too. They are dropped: a trailer that arrives after the application has
+        # read the headers must not add to them or replace one, such as a header for authentication.
+        if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -97,9 +101,11 @@ class BoundedHttp(HttpToolsProtocol):
         self._refuse(400, "invalid_request", msg)
 
     def _start_deadline(self) -> None:
+        # The timer that runs since the connection was made goes on when the first byte arrives: a client that connects
+        # and then sends slowly gets no extra time.
         if self._deadline is None:
-            late = f"the request did not arrive within {self.request_s:g} s"
-            self._deadline = self.loop.call_later(self.request_s, self._refuse, 408, "timeout", late)
+            error = f"the request did not arrive within {self.request_s:g} s"
+            self._deadline = self.loop.call_later(self.request_s, self._refuse, 408, "timeout", error)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
@@ -121,9 +127,12 @@ class BoundedHttp(HttpToolsProtocol):
         self._cancel_deadline()
         self._refused = True
         answering = self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-        if answering and self._in_head:  # an earlier request of this connection is answered first
+        if answering and self._in_head:
+            # The refused head belongs to the next request of this connection. Responses have to be sent in the order of
+            # the requests, so the refusal waits until the earlier request has been answered.
             self._deferred = (status, error_type, error)
         elif answering and self.cycle.response_started:
+            # Part of this request's response is already sent, so an error response can no longer be sent.
             self.transport.abort()
         else:
             self._send_refusal(status, error_type, error)
@@ -141,4 +150,5 @@ class BoundedHttp(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
-        self.loop.call_later(CLOSE_DELAY_S, self.transport.close)  # not at once: what still comes in would cut it off
+        # Closing while the client still sends would reset the connection, and the client could lose the response.
+        self.loop.call_later(CLOSE_DELAY_S, self.transport.close)

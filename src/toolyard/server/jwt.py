@@ -1,6 +1,6 @@
-"""JSON Web Tokens become callers. It knows PyJWT and where public keys come from; nobody else does.
+"""Verification of JSON Web Tokens: a valid token becomes a `Caller`. Only this module uses PyJWT and public keys.
 
-The algorithm is the configured one, whatever a token says of itself; a token that never expires is refused.
+Only the configured algorithm is accepted, whatever a token's header says; a token without an expiry is refused.
 """
 
 import logging
@@ -22,14 +22,18 @@ SKEW_S = 30
 FETCH_TIMEOUT_S = 3.0
 MAX_AGE_S = 300.0
 MIN_FETCH_INTERVAL_S = 30.0
-"""How long to leave the source of keys alone after it was asked."""
+"""The least time between two fetches, so that tokens with unknown key ids cannot flood the source of the keys."""
 MAX_JWKS_BYTES = 1024 * 1024
 
 _log = logging.getLogger("toolyard.tokens")
 
 
 def verifier(rules: JwtConfig) -> Callable[[str], Caller]:
-    """A function from a token to its caller. It raises Unauthenticated, with a reason that does not tell the token."""
+    """Return a function that turns a token into its caller.
+
+    The function raises Unauthenticated with a reason that does not contain the token, and Unavailable while the public
+    keys are not there yet.
+    """
     if rules.algorithm == "HS256":
         return lambda token: _build_caller(_decode_claims(token, rules.secret, rules), rules)
     keys = PublicKeys(Path(rules.jwks_file).read_bytes if rules.jwks_file else partial(_fetch_url, rules.jwks_url))
@@ -41,7 +45,7 @@ def verifier(rules: JwtConfig) -> Callable[[str], Caller]:
 
 
 class PublicKeys:
-    """The keys of a JWKS, kept for a while and fetched again beside the work, never in its way."""
+    """The keys of a JWKS. They are cached, and fetched again in a thread, so that no request waits for a fetch."""
 
     def __init__(self, fetch: Callable[[], bytes], clock: Callable[[], float] = time.monotonic) -> None:
         self._fetch = fetch
@@ -49,24 +53,27 @@ class PublicKeys:
         self._keys: dict[str, jwt.PyJWK] = {}
         self._requested_at = clock()
         self._fetched_at: float | None = None
+        # Held while a fetch is under way. `find` or this constructor acquires it and the thread of the fetch releases
+        # it, which a Lock allows and an RLock does not.
         self._fetch_lock = threading.Lock()
         self._fetch_lock.acquire()
         self._start_refresh().join(FETCH_TIMEOUT_S)
 
     def find(self, key_id: str) -> jwt.PyJWK:
-        """The key of that id; the only one, if the token names none."""
+        """Return the key with that id, or the only key if the token names none. Never wait for a fetch."""
+        # A stale key stays in use until newer keys are there: a source that is down for a while locks nobody out.
         now = self._clock()
-        found = self._keys.get(key_id) if key_id or len(self._keys) != 1 else next(iter(self._keys.values()))
+        key = self._keys.get(key_id) if key_id or len(self._keys) != 1 else next(iter(self._keys.values()))
         stale = self._fetched_at is None or now - self._fetched_at > MAX_AGE_S
         if (
-            (found is None or stale)
+            (key is None or stale)
             and now - self._requested_at > MIN_FETCH_INTERVAL_S
             and self._fetch_lock.acquire(blocking=False)
         ):
             self._requested_at = now
             self._start_refresh()
-        if found is not None:
-            return found
+        if key is not None:
+            return key
         if self._fetch_lock.locked() or self._fetched_at is None:
             raise Unavailable("the keys that tokens are checked with are being fetched; send this again in a moment")
         raise Unauthenticated("the token was signed with a key that is not known here")
@@ -91,18 +98,20 @@ class _Jwks(msgspec.Struct):
 
 
 def _parse_public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
-    """By id. Keys for something else than RS256 signatures are left out: they must not check one."""
-    listed = msgspec.json.decode(body, type=_Jwks).keys
-    usable = [one for one in listed if one.get("kty") == "RSA" and one.get("use", "sig") == "sig"]
-    found = {str(one.get("kid", "")): jwt.PyJWK(one, "RS256") for one in usable if one.get("alg", "RS256") == "RS256"}
-    if not found:
+    """Return the keys by id. Keys for other uses than RS256 signatures are left out: they must not verify one."""
+    entries = msgspec.json.decode(body, type=_Jwks).keys
+    usable = [entry for entry in entries if entry.get("kty") == "RSA" and entry.get("use", "sig") == "sig"]
+    keys = {
+        str(entry.get("kid", "")): jwt.PyJWK(entry, "RS256") for entry in usable if entry.get("alg", "RS256") == "RS256"
+    }
+    if not keys:
         raise ValueError("it holds no RSA key for signatures")
-    return found
+    return keys
 
 
 def _fetch_url(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
-        return answer.read(MAX_JWKS_BYTES)
+    with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as response:
+        return response.read(MAX_JWKS_BYTES)
 
 
 def _read_key_id(token: str) -> str:
@@ -150,11 +159,14 @@ def _build_caller(claims: dict[str, object], rules: JwtConfig) -> Caller:
 
 
 def _parse_roles(claim: object) -> frozenset[str]:
-    """A list of texts, or one text with spaces in between, as OAuth writes scopes; anything else is no role."""
+    """Return the roles of a claim: a list of texts, or one text separated by spaces, as OAuth writes scopes.
+
+    Anything else gives no role.
+    """
     if isinstance(claim, str):
         return frozenset(claim.split())
-    listed: list[object] = list(claim) if isinstance(claim, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return frozenset(one for one in listed if isinstance(one, str))
+    items: list[object] = list(claim) if isinstance(claim, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return frozenset(item for item in items if isinstance(item, str))
 
 
 def _to_text(claim: object) -> str:

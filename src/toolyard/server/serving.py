@@ -1,7 +1,7 @@
-"""A yard behind a socket, until the process is told to stop. Needs the extra `toolyard[server]`.
+"""Serve a yard on a socket with uvicorn until the process gets a signal. Needs the extra `toolyard[server]`.
 
-It knows uvicorn and signals; what is served, it is given. Stopping: new runs are refused and streams are told to come
-back, while what runs may end; then the socket is closed and the rest is left to the next start.
+On the signal, new runs are refused and clients of event streams are told to reconnect, while current runs may end
+within a grace period. Then the socket is closed; runs that have not ended are left to the next start.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from toolyard.server.address import build_url, is_loopback, publish_address
 from toolyard.server.bounded_http import BoundedHttp
 from toolyard.yard import Yard
 
-if sys.platform == "win32":  # uvloop is not made for it
+if sys.platform == "win32":  # uvloop does not support Windows
     new_event_loop = asyncio.new_event_loop
 else:
     import uvloop
@@ -30,13 +30,13 @@ else:
     new_event_loop = uvloop.new_event_loop
 
 SHUTDOWN_GRACE_S = 2
-"""How long answers may take to be sent once everything else has stopped."""
+"""How long the last bytes of responses may take to be sent after the yard has closed."""
 
 Announce = Callable[[str, Yard], None]
 
 
 def serve(wiring: Wiring, host: str, port: int, announce: Announce) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` is told the address and the open yard. Raises ToolyardError."""
+    """Serve until SIGTERM or SIGINT; call `announce` with the address and the open yard. Raise ToolyardError."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(wiring, host, port, announce))
 
@@ -47,19 +47,18 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
     with open_socket(host, port) as listening:
         async with Yard.from_wiring(wiring) as yard:
             app = yard.asgi()
-            await app(
-                {"type": "warm up"}, _receive_nothing, _send_nothing
-            )  # builds the surfaces; their door answers only HTTP
+            # The first call builds the surfaces, which takes long. AuthMiddleware ignores what is not HTTP.
+            await app({"type": "warm up"}, _receive_nothing, _send_nothing)
             _tune_garbage_collection()
             url = build_url(*listening.getsockname()[:2])
-            with catch_stop_signals() as told, publish_address(wiring.store, url):
+            with catch_stop_signals() as stop_requested, publish_address(wiring.store, url):
                 server = _UvicornServer(_build_uvicorn_config(app))
                 announce(url, yard)
-                await asyncio.gather(server.serve([listening]), _stop(server, yard, told, wiring.grace_s))
+                await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_requested, wiring.grace_s))
 
 
 def _tune_garbage_collection() -> None:
-    """What is here now stays: it is not looked at again. What runs make is mostly gone before it is looked at."""
+    """Exempt the objects of startup, which stay, and collect less often: most objects of runs are freed without it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 50)
@@ -72,7 +71,7 @@ async def _stop(server: uvicorn.Server, yard: Yard, stop_requested: asyncio.Even
 
 
 async def _require_key(wiring: Wiring, host: str) -> None:
-    """Whoever can reach a server that asks for no key is its administrator: so it stays on this machine."""
+    """Raise Misconfigured if no key is set: without keys, everybody who can reach the server is an administrator."""
     if wiring.keys or wiring.verify:
         return
     store = await open_store(wiring.store)
@@ -88,32 +87,33 @@ async def _require_key(wiring: Wiring, host: str) -> None:
 
 @contextmanager
 def open_socket(host: str, port: int) -> Generator[socket.socket]:
-    """A socket that listens. Raises Misconfigured with what to do if the address cannot be had."""
+    """Open a listening socket. Raise Misconfigured with advice if the address cannot be used."""
     try:
-        made = socket.create_server(
+        listener = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
         )
     except OSError as error:
-        said = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        # An error of name resolution has a negative errno on Linux, for which strerror has no text.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         hint = "choose another port with --port, or --port 0 for a free one"
-        raise Misconfigured(f"cannot listen on {host} port {port}: {said}; {hint}") from None
-    with made:
-        yield made
+        raise Misconfigured(f"cannot listen on {host} port {port}: {reason}; {hint}") from None
+    with listener:
+        yield listener
 
 
 @contextmanager
 def catch_stop_signals() -> Generator[asyncio.Event]:
-    """Set by the first SIGTERM or SIGINT; a second SIGINT ends the process at once, which the journal can take."""
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    """Yield an event that the first SIGTERM or SIGINT sets. A second SIGINT ends the process at once."""
+    stop_requested, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if told.is_set() and number == signal.SIGINT:
-            os._exit(130)
-        loop.call_soon_threadsafe(told.set)
+        if stop_requested.is_set() and number == signal.SIGINT:
+            os._exit(130)  # safe without clean-up: every effect is in the journal before it happens
+        loop.call_soon_threadsafe(stop_requested.set)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield told
+        yield stop_requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -135,7 +135,7 @@ def _build_uvicorn_config(app: Callable[..., Awaitable[None]]) -> uvicorn.Config
 
 
 class _UvicornServer(uvicorn.Server):
-    """Leaves signals to us: uvicorn would close the socket before anybody could be told to come back."""
+    """uvicorn without its signal handlers, which would close the socket before clients could be told to reconnect."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return nullcontext()

@@ -1,1 +1,1 @@
-"""The commands of `toolyard`, one file each. A command has `describe(parser)` and `run(arguments)`."""
+"""The commands of `toolyard`, one module each. Its `add_to(commands)` adds the parser, with the function to run."""

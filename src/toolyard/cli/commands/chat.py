@@ -1,4 +1,4 @@
-"""`toolyard chat`: a conversation in the terminal, with a running server or with a yard of its own."""
+"""`toolyard chat`: a conversation in the terminal, with a running server or with a yard in this process."""
 
 import argparse
 import asyncio
@@ -36,70 +36,74 @@ from toolyard.server.config import Config, find_data_directory
 from toolyard.server.wiring import build_model, build_wiring
 from toolyard.yard import Yard
 
-EXAMPLES = """  toolyard chat --demo                            a grocery list and the offline model; nothing is kept
+EXAMPLES = """  toolyard chat --demo                            a grocery list and the offline model; nothing is saved
   toolyard chat --tools ./my_tools.py --model ollama:qwen3
   toolyard chat --server http://127.0.0.1:8080    with a running server (and --key, if it asks for one)
-  toolyard chat "what is on my grocery list?"     one question: prints the answer and leaves
-  echo "add milk to groceries" | toolyard chat    every line is a message
+  toolyard chat "what is on my grocery list?"     send one message, print the answer and exit
+  echo "add milk to groceries" | toolyard chat    every line of the input is a message
 
-Without --server it talks to the server that has the configured store, if one runs; else it opens the store itself.
-Ctrl-C stops a run, a second one leaves. A call that asks first is answered with y, n or e (edit its arguments).
+Without --server, the chat uses the server that has the configured store open, or opens the store itself if no server
+runs. Ctrl-C stops a run, and a second Ctrl-C exits. If a tool call needs approval, answer y (yes), n (no) or
+e (edit its arguments).
 """
 COMMANDS = """  /new      begin another conversation
-  /history  what was said in this one
-  /quit     leave (or Ctrl-D)
-  /help     this"""
+  /history  show the messages of this conversation
+  /quit     exit (or Ctrl-D)
+  /help     show this list"""
 GRACE_S = 1.0
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "chat", run, "talk in the terminal", EXAMPLES)
-    made.add_argument("message", nargs="*", help="one message; without it, messages are typed or read from a pipe")
-    made.add_argument("--demo", action="store_true", help="the offline model and a grocery list, kept in memory")
-    add_server_flags(made)
-    add_config_flags(made, "model", "store", "tools")
+    parser = add_command(commands, "chat", run, "chat in the terminal, or send one message", EXAMPLES)
+    parser.add_argument(
+        "message", nargs="*", help="one message; without it, messages are typed in or read from standard input"
+    )
+    parser.add_argument(
+        "--demo", action="store_true", help="use the offline model and a grocery list; the configuration is not read"
+    )
+    add_server_flags(parser)
+    add_config_flags(parser, "model", "store", "tools")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.demo and options.url:
-        raise UsageError("--demo is a yard of its own: leave --server out")
+        raise UsageError("--demo uses no server: leave --server out")
     return asyncio.run(_ask_once(options, " ".join(options.message)) if options.message else _chat(options))
 
 
 async def _ask_once(options: argparse.Namespace, message: str) -> int:
-    """Print the answer to one message. Return 1, with the reason on standard error, if there is none."""
+    """Print the answer to one message. Return 1, with the reason on standard error, if there is no answer."""
     async with AsyncExitStack() as opened:
-        talk = await _open_client(options, None, opened)
-        question = OneShotChat(talk)
+        client = await _open_client(options, None, opened)
         try:
-            return await question.ask(message)
-        except asyncio.CancelledError:  # Ctrl-C: nobody waits for the answer any more
-            await talk.stop()
+            return await OneShotChat(client).ask(message)
+        except asyncio.CancelledError:  # Ctrl-C: on a server the run would otherwise go on
+            await client.stop()
             raise
 
 
 async def _chat(options: argparse.Namespace) -> int:
     terminal = Terminal()
-    remembered = Path(find_data_directory(read_environment(), sys.platform)) / "chat_history"
+    history_file = Path(find_data_directory(read_environment(), sys.platform)) / "chat_history"
     async with AsyncExitStack() as opened:
-        talk = await _open_client(options, terminal, opened)
-        with terminal.keep_history(remembered):
+        client = await _open_client(options, terminal, opened)
+        with terminal.keep_history(history_file):
             try:
-                await _ChatLoop(talk, terminal).run_until_exit()
+                await _ChatLoop(client, terminal).run_until_exit()
             except InputEnded:
                 terminal.write_line()
             except asyncio.CancelledError:  # a second Ctrl-C
-                terminal.write_line("  … left; what was running is taken up at the next start")
+                terminal.write_line("  … left; a run that has not ended goes on at the next start")
                 return 130
     return 0
 
 
 async def _open_client(options: argparse.Namespace, terminal: Terminal | None, opened: AsyncExitStack) -> ChatClient:
-    """With the server that was named, with a yard of our own, or with the server that has its store."""
+    """Open the server that `--server` names, else a yard of this process, else the server that has its store open."""
 
     def greet(text: str) -> None:
         if terminal is not None:
-            terminal.write_line(f"Toolyard chat · {text} · /help tells more")
+            terminal.write_line(f"Toolyard chat · {text} · /help lists the commands")
 
     url = options.url
     if not url:
@@ -112,7 +116,7 @@ async def _open_client(options: argparse.Namespace, terminal: Terminal | None, o
             greet(f"model {yard.service.default_model} · {_describe_tools(yard)}")
             return LocalChatClient(yard)
     server = await opened.enter_async_context(connect(url, options.key))
-    health = await server.request("GET", "/ai/tools/health", _Health)  # now, and not after the first message
+    health = await server.request("GET", "/ai/tools/health", _Health)  # fail now, not after the first message
     greet(f"server {url} · model {health.model}")
     return ServerChatClient(server)
 
@@ -137,7 +141,7 @@ def _describe_tools(yard: Yard) -> str:
 
 
 class _ChatLoop:
-    """Message by message, until somebody leaves."""
+    """The loop that reads messages and commands until the user exits."""
 
     def __init__(self, client: ChatClient, terminal: Terminal) -> None:
         self._client = client
@@ -173,15 +177,15 @@ class _ChatLoop:
                 self._client.conversation = ""
                 self._terminal.write_line("  a new conversation")
             case "/history":
-                for who, said in await self._client.list_messages() if self._client.conversation else ():
-                    self._terminal.write_line(f"  {who}: {said}")
+                for role, text in await self._client.list_messages() if self._client.conversation else ():
+                    self._terminal.write_line(f"  {role}: {text}")
             case _ if message.startswith("/"):
-                self._terminal.write_line(f"  there is no command {message.split()[0]}; these there are:\n{COMMANDS}")
+                self._terminal.write_line(f"  there is no command {message.split()[0]}; the commands are:\n{COMMANDS}")
             case _:
                 await self._run_message(message)
 
     async def _run_message(self, message: str) -> None:
-        """Show a run to its end. The first Ctrl-C stops it, the second leaves."""
+        """Send a message and show its run to the end. The first Ctrl-C stops the run, the second exits."""
         pressed = asyncio.Event()
         with _catch_ctrl_c(pressed):
             over = asyncio.Event()
@@ -197,7 +201,7 @@ class _ChatLoop:
                         await self._decide(screen, pressed)
         finally:
             over.set()
-            pressed.set()
+            pressed.set()  # ends _stop_on_interrupt, which waits for it
 
     async def _stop_on_interrupt(self, pressed: asyncio.Event, over: asyncio.Event) -> None:
         await pressed.wait()
@@ -206,7 +210,7 @@ class _ChatLoop:
             await self._client.stop()
 
     async def _decide(self, screen: Screen, pressed: asyncio.Event) -> None:
-        """Ask the person about each call, until what they say is accepted. Ctrl-C in answer stops the run."""
+        """Ask the user about each call until the decision is accepted. Ctrl-C at the question stops the run."""
         waiting = screen.list_waiting_calls()
         while waiting and not pressed.is_set():
             try:
@@ -214,7 +218,7 @@ class _ChatLoop:
                 del waiting[0]
             except Interrupted:
                 pressed.set()
-            except Refused as error:  # it expired, or somebody else was quicker
+            except Refused as error:  # the call expired, or another user decided first
                 self._terminal.write_line(f"    ! {error}")
                 del waiting[0]
             except ToolyardError as error:
@@ -223,7 +227,7 @@ class _ChatLoop:
 
 @contextmanager
 def _catch_ctrl_c(pressed: asyncio.Event) -> Generator[None]:
-    """The first sets the event, the second cancels the task that is running now."""
+    """Let the first Ctrl-C within the block set the event, and the second cancel the current task."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 

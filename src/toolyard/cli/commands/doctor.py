@@ -1,4 +1,4 @@
-"""`toolyard doctor`: what is set up, what is missing, and what to do about it. It changes nothing."""
+"""`toolyard doctor`: check what is set up and what is missing, and print how to fix it. It changes nothing."""
 
 import argparse
 import asyncio
@@ -28,7 +28,7 @@ from toolyard.server.wiring import build_wiring, load_configured_servers, load_c
 EXAMPLES = """  toolyard doctor
   toolyard doctor --config shop/toolyard.toml
 
-Exit code 1 if something must be fixed before `toolyard serve` can work.
+The exit code is 1 if something must be fixed before `toolyard serve` can work.
 """
 MIN_PYTHON = (3, 11)
 PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platform == "win32" else ("uvloop",)))
@@ -36,11 +36,13 @@ PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platf
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """The result of one check. `str()` of it is its line of output, with secrets masked."""
+
     ok: bool
     label: str
     text: str
     doubtful: bool = False
-    """It may be well, and nothing has to be fixed before the server starts."""
+    """Something may be wrong, but the server can start."""
 
     def __str__(self) -> str:
         lines = str(mask_secrets(mask_addresses(self.text, every_parameter=True))).splitlines() or [""]
@@ -49,8 +51,8 @@ class Finding:
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "doctor", run, "check the set-up and say what to fix", EXAMPLES)
-    add_config_flags(made, "host", "port", "model", "store", "tools")
+    parser = add_command(commands, "doctor", run, "check the set-up and print what to fix", EXAMPLES)
+    add_config_flags(parser, "host", "port", "model", "store", "tools")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,21 +80,25 @@ async def _run_checks(setup: Setup, ok: bool) -> int:
 
 
 def _check_basics(options: argparse.Namespace) -> Iterator[Finding]:
-    """What can be said without a configuration, and whether there is one."""
-    running = ".".join(map(str, sys.version_info[:3]))
+    """Yield the findings that need no valid configuration, and whether the configuration is valid."""
+    python_version = ".".join(map(str, sys.version_info[:3]))
     yield Finding(
-        sys.version_info >= MIN_PYTHON, "python", f"{running}; Toolyard {version('toolyard')} needs 3.11 or newer"
+        sys.version_info >= MIN_PYTHON,
+        "python",
+        f"{python_version}; Toolyard {version('toolyard')} needs 3.11 or newer",
     )
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     yield Finding(
         not missing,
         "packages",
-        f"without {', '.join(missing)}: {install_command('server')}" if missing else "those of the server are there",
+        f"without {', '.join(missing)}: {install_command('server')}"
+        if missing
+        else "those of the server are installed",
     )
     try:
         load_setup(options)
         file = find_config_file(options.config)
-        yield Finding(True, "config", str(file) if file else "no toolyard.toml here: the defaults hold")
+        yield Finding(True, "config", str(file) if file else "no toolyard.toml here: the defaults are used")
     except Misconfigured as error:
         yield Finding(False, "config", str(error))
 
@@ -104,14 +110,14 @@ async def _check_setup(setup: Setup) -> AsyncIterator[Finding]:
         yield Finding(is_well, label, text)
     for name in config.model_names or (OFFLINE,):
         yield await _check_model(name, config)
-    if not config.model_names and (found := await list_ollama_models(find_ollama_address(config, os.environ))):
+    if not config.model_names and (models := await list_ollama_models(find_ollama_address(config, os.environ))):
         yield Finding(
-            True, "ollama", f"runs here: `toolyard serve --model ollama:{found[0]}`; {len(found)} models in all"
+            True, "ollama", f"runs here: `toolyard serve --model ollama:{models[0]}`; {len(models)} models in all"
         )
     server, keys, finding = await _check_store(config)
     yield finding
-    for found in _check_servers(config):
-        yield found
+    for finding in _check_servers(config):
+        yield finding
     yield _check_port(config, server)
     yield _check_callers(config, keys)
 
@@ -124,11 +130,11 @@ def _check_tools(setup: Setup) -> Finding:
         return Finding(False, "tools", str(error))
     if not tools:
         return Finding(True, "tools", "none yet; `toolyard serve` says how to add the first one")
-    return Finding(True, "tools", f"{len(tools)}: {', '.join(one.definition.name for one in tools)}")
+    return Finding(True, "tools", f"{len(tools)}: {', '.join(tool.definition.name for tool in tools)}")
 
 
 def _check_servers(config: Config) -> Iterator[Finding]:
-    """Whether what the servers are started with is there; whether they work, the running server knows."""
+    """Yield whether each server's command exists. Servers are not started: a running server shows whether they work."""
     try:
         servers = load_configured_servers(config, os.environ)
     except Misconfigured as error:
@@ -150,18 +156,18 @@ async def _check_model(name: str, config: Config) -> Finding:
     try:
         if name.startswith(LOCAL_PREFIX):
             make_local_model(name)
-            return Finding(True, "model", f"{name}: it is loaded when it is first asked")
-        place = resolve_model_endpoint(name, config, os.environ)
+            return Finding(True, "model", f"{name}: it is loaded with the first request")
+        endpoint = resolve_model_endpoint(name, config, os.environ)
     except Misconfigured as error:
         return Finding(False, "model", str(error))
-    if place.key_variable:
-        return Finding(False, "model", f"{name} needs a key: set the environment variable {place.key_variable}")
-    check = await check_model(place)
+    if endpoint.key_variable:
+        return Finding(False, "model", f"{name} needs a key: set the environment variable {endpoint.key_variable}")
+    check = await check_model(endpoint)
     return Finding(check.state != "wrong", "model", f"{name}: {check.text}", doubtful=check.state == "doubtful")
 
 
 async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] | None, Finding]:
-    """The server that has the store, if one runs; the keys that it holds, if it can be opened; what is to say."""
+    """Return the server that has the store open, or None; the store's keys, or None without access; the finding."""
     try:
         store = await open_store(config.store)
     except Misconfigured as error:
@@ -181,26 +187,26 @@ async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] 
         keys = list(await store.keys())
     finally:
         await store.close()
-    said = (
-        "memory: nothing outlives the server"
+    text = (
+        "memory: everything is lost when the server stops"
         if parse_database_path(config.store) is None
         else f"{config.store} can be written"
     )
-    return None, keys, Finding(True, "store", said)
+    return None, keys, Finding(True, "store", text)
 
 
 def _check_port(config: Config, server: ServerAddress | None) -> Finding:
-    where = f"{config.host} port {config.port}"
+    address = f"{config.host} port {config.port}"
     if server is not None and server.url == build_url(config.host, config.port):
-        return Finding(True, "port", f"{where} is the server's own, process {server.pid}")
+        return Finding(True, "port", f"{address} is used by the running server, process {server.pid}")
     try:
         socket.create_server(
             (config.host, config.port), family=socket.AF_INET6 if ":" in config.host else socket.AF_INET
         ).close()
     except OSError as error:
-        said = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        return Finding(False, "port", f"{where}: {said}; choose another with --port or `port`")
-    return Finding(True, "port", f"{where} is free")
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        return Finding(False, "port", f"{address}: {reason}; choose another with --port or `port`")
+    return Finding(True, "port", f"{address} is free")
 
 
 def _check_callers(config: Config, keys: list[Key] | None) -> Finding:
@@ -211,5 +217,5 @@ def _check_callers(config: Config, keys: list[Key] | None) -> Finding:
         return Finding(True, "callers", "the running server knows its keys: `toolyard keys list`")
     if is_loopback(config.host):
         return Finding(True, "callers", "no key: everybody on this machine, and nobody else")
-    said = f"no key, and {config.host} can be reached by others: `toolyard keys add NAME --user USER --role admin`"
-    return Finding(False, "callers", said)
+    text = f"no key, and {config.host} can be reached by others: `toolyard keys add NAME --user USER --role admin`"
+    return Finding(False, "callers", text)

@@ -1,6 +1,6 @@
-"""`toolyard mcp`: this yard as a child process of an MCP host, over its standard streams.
+"""`toolyard mcp`: serve a yard to an MCP host, as its child process, over standard input and output.
 
-A store belongs to one process. If a server has it already, or one is named, that server is used instead.
+Only one process can have a store open. If a server has it, or if `--server` names one, messages go to that server.
 """
 
 import argparse
@@ -17,21 +17,29 @@ from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard mcp                                    with toolyard.toml of this folder, as `toolyard serve`
   toolyard mcp --tools ./my_tools.py --store memory:
-  toolyard mcp --role viewer                      what the host may use is what this role may use
-  toolyard mcp --server https://yard.example --key … a server that runs elsewhere
+  toolyard mcp --role viewer                      the host may use only the tools of this role
+  toolyard mcp --server https://yard.example --key … use a server that runs elsewhere
 
-An MCP host starts it by itself. In most of them the entry looks like this:
+MCP hosts start this command themselves. In the configuration of most hosts, the entry looks like this:
   {"mcpServers": {"yard": {"command": "toolyard", "args": ["mcp", "--config", "/home/me/toolyard.toml"]}}}
 """
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES)
-    made.add_argument("--user", default="local", help="as whom the tools are used")
-    made.add_argument("--role", action="append", default=[], dest="roles", help="may be repeated; default: admin")
-    made.add_argument("--division", default="")
-    add_config_flags(made, "store", "tools")
-    add_server_flags(made)
+    parser = add_command(
+        commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES
+    )
+    parser.add_argument("--user", default="local", help="the user that calls belong to; default: local")
+    parser.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        dest="roles",
+        help="a role of the user; may be repeated; default: admin",
+    )
+    parser.add_argument("--division", default="", help="the division of the user; default: none")
+    add_config_flags(parser, "store", "tools")
+    add_server_flags(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -54,4 +62,4 @@ async def _serve(options: argparse.Namespace, output: LineWriter) -> None:
         url = options.url
     except Misconfigured as error:
         url = find_owner_url(setup.config.store, error)
-    await bridge.Bridge(url, options.key, output.write).carry(read_lines())
+    await bridge.Bridge(url, options.key, output.write).forward_lines(read_lines())

@@ -1,4 +1,4 @@
-"""`toolyard models`: which models can be used here and now, and why not the others."""
+"""`toolyard models`: list the models that can be used on this machine, and why others cannot."""
 
 import argparse
 import asyncio
@@ -9,13 +9,13 @@ from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, 
 from toolyard.core.masking import mask_addresses
 
 EXAMPLES = """  toolyard models
-  toolyard serve --model ollama:qwen3             with one of those that are listed with ✓
+  toolyard serve --model ollama:qwen3             use a model that the list marks with ✓
 """
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "models", run, "list the models that can be used here and now", EXAMPLES)
-    add_config_flags(made, "model")
+    parser = add_command(commands, "models", run, "list the models that can be used on this machine", EXAMPLES)
+    add_config_flags(parser, "model")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -23,6 +23,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 async def _print_models(setup: Setup) -> None:
-    async for one in list_available_models(setup.config, os.environ):
-        line = f"{'✓' if one.usable else '✗'} {one.name:<32} {one.text}"
+    async for model in list_available_models(setup.config, os.environ):
+        line = f"{'✓' if model.usable else '✗'} {model.name:<32} {model.text}"
         print(mask_addresses(line, every_parameter=True), flush=True)

@@ -1,4 +1,4 @@
-"""`toolyard serve`: the server, and the few lines that it begins with."""
+"""`toolyard serve`: the server, and the lines that it prints when it starts."""
 
 import argparse
 import asyncio
@@ -29,9 +29,9 @@ from toolyard.yard import Yard
 EXAMPLES = """  toolyard serve                                  with toolyard.toml of this folder, if there is one
   toolyard serve --config shop/toolyard.toml
   toolyard serve --tools ./my_tools.py --model openai:gpt-4o-mini
-  toolyard serve --port 0 --store memory:         a free port, and nothing is kept
+  toolyard serve --port 0 --store memory:         use a free port, and save nothing
 
-SIGTERM or Ctrl-C stops it cleanly: what runs has 5 seconds to end, the rest is taken up at the next start.
+SIGTERM or Ctrl-C stops the server: current runs have 5 seconds to end, and others continue at the next start.
 """
 FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
 
@@ -49,13 +49,13 @@ NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
-    add_config_flags(made, "host", "port", "model", "store", "tools")
+    parser = add_command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
+    add_config_flags(parser, "host", "port", "model", "store", "tools")
 
 
 def run(options: argparse.Namespace) -> None:
     setup = load_setup(options, "info")
-    wired = build_wiring(setup.config, setup.base)
+    wiring = build_wiring(setup.config, setup.base)
     try:
         serving = importlib.import_module("toolyard.server.serving")
     except ImportError as error:
@@ -70,11 +70,11 @@ def run(options: argparse.Namespace) -> None:
     def announce(url: str, yard: Yard) -> None:
         cards = yard.servers.cards()
         lines = build_welcome(
-            setup.config, wired, url, asks_for_keys=not yard.access.is_local, nearby=nearby or (), servers=cards
+            setup.config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby or (), servers=cards
         )
         print("\n".join(lines), flush=True)
 
-    serving.serve(wired, setup.config.host, setup.config.port, announce)
+    serving.serve(wiring, setup.config.host, setup.config.port, announce)
     print("Stopped.", flush=True)
 
 
@@ -87,9 +87,9 @@ def build_welcome(
     nearby: Sequence[str] = (),
     servers: Sequence[ServerCard] = (),
 ) -> Iterator[str]:
-    """What somebody who has just started a server wants to know."""
-    tools = [as_tool(one).definition for one in wired.tools]
-    everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
+    """Yield the lines that the server prints when it starts: what it uses, and how to try it."""
+    tools = [as_tool(tool).definition for tool in wired.tools]
+    everybody = "everybody on this machine, as administrator; `toolyard keys add --help` explains how to add others"
     yield f"Toolyard {version('toolyard')} listens on {url}"
     yield f"  model    {mask_addresses(', then '.join(config.model_names), every_parameter=True) or NO_MODEL}"
     if nearby:
@@ -114,13 +114,13 @@ def describe_tools(tools: Sequence[Tool], servers: Sequence[ServerCard]) -> str:
 
 
 def find_own_command() -> str:
-    """How to call this program from another terminal, where the environment that it is installed in may be unknown."""
+    """Return a command that starts this program from another terminal, where its environment may not be active."""
     return "toolyard" if shutil.which("toolyard") else f"{shlex.quote(sys.executable)} -m toolyard"
 
 
 def build_curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
-    """A line that can be pasted into a terminal as it is."""
-    said = next((example for tool in tools for example in fill_examples(tool)), "hello")
+    """Return a curl command that can be pasted into a terminal as it is."""
+    prompt = next((example for tool in tools for example in fill_examples(tool)), "hello")
     key = ' -H "Authorization: Bearer $TOOLYARD_KEY"' if asks_for_keys else ""
-    body = shlex.quote(msgspec.json.encode({"prompt": said}).decode())
+    body = shlex.quote(msgspec.json.encode({"prompt": prompt}).decode())
     return f"curl -N {url}/ai/respond{key} -H 'Content-Type: application/json' -d {body}"

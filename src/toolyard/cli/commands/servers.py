@@ -1,4 +1,4 @@
-"""`toolyard servers`: the MCP servers of a running server: their state, their tools, what changed of them."""
+"""`toolyard servers`: manage the MCP servers of a running server, and accept or reject the tools that they list."""
 
 import argparse
 import asyncio
@@ -20,15 +20,15 @@ EXAMPLES = """  toolyard servers list
   toolyard servers add time -- uvx mcp-server-time
   toolyard servers add time --trust -- uvx mcp-server-time
   toolyard servers add search --url https://mcp.example.com/mcp --header "Authorization: Bearer …"
-  toolyard servers tools time                     what it lists, and what waits to be accepted
-  toolyard servers accept time                    shows what changed, and accepts it
-  toolyard servers reject time look               keeps a tool out, as it is listed now
+  toolyard servers tools time                     list its tools, and which of them wait to be accepted
+  toolyard servers accept time                    show how its tools changed, and accept them
+  toolyard servers reject time look               do not offer the tool `look` in its current form
   toolyard servers call time get_current_time '{"timezone": "Asia/Tokyo"}'
   toolyard servers stop time · start time · remove time
-  toolyard servers login search                   opens the page where a server wants a person to sign in
+  toolyard servers login search                   open the page on which a person signs in to a server
 
-They go through the running server, which needs the key of an administrator (--key or TOOLYARD_KEY) as soon as there is
-any key. Servers can also stand in toolyard.toml, under [servers.NAME], or in an mcp.json that it names.
+These commands need a running server, and the key of an administrator (--key or TOOLYARD_KEY) as soon as there is any
+key. MCP servers can also be configured in toolyard.toml, under [servers.NAME], or in an mcp.json that it names.
 """
 T = TypeVar("T")
 
@@ -79,53 +79,74 @@ class _ToolCallAnswer(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "servers", run_list, "look after the MCP servers of a running server", EXAMPLES)
-    actions = made.add_subparsers(metavar="ACTION", required=True)
-    listed = add_command(actions, "list", run_list, "show the servers and their state", EXAMPLES)
-    add = add_command(actions, "add", run_add, "add a server and start it", EXAMPLES)
-    add.add_argument("name")
-    add.add_argument("command", nargs="*", help="the command and its arguments, after --")
-    add.add_argument("--url", dest="server_url", default="", help="of a server that is reached over HTTP")
-    add.add_argument("--header", action="append", default=[], dest="headers", metavar="NAME: VALUE")
-    add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    add.add_argument("--cwd", default="")
-    add.add_argument("--trust", action="store_true", help="tools without hints run without asking")
-    add.add_argument("--per-caller", action="store_true", help="a session for each user, never shared")
-    add.add_argument("--no-pin", action="store_true", help="accept whatever it lists, now and later")
+    parser = add_command(commands, "servers", run_list, "manage the MCP servers of a running server", EXAMPLES)
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    list_servers = add_command(actions, "list", run_list, "list the servers and their state", EXAMPLES)
+    add = _add_add_command(actions)
     call = add_command(actions, "call", run_call, "call a tool and print its result", EXAMPLES)
-    shown = add_command(actions, "tools", run_tools, "show what a server lists", EXAMPLES)
-    accept = add_command(
-        actions, "accept", run_accept, "show what changed of a server's tools, and accept it", EXAMPLES
-    )
-    reject = add_command(actions, "reject", run_reject, "keep tools of a server out, as they are listed now", EXAMPLES)
-    acts = [
-        add_command(actions, act, _build_action(act), f"{act} a server", EXAMPLES)
-        for act in ("start", "stop", "remove")
+    tools = add_command(actions, "tools", run_tools, "list the tools of a server and their state", EXAMPLES)
+    accept = add_command(actions, "accept", run_accept, "show how a server's tools changed, and accept them", EXAMPLES)
+    reject = add_command(actions, "reject", run_reject, "do not offer tools in their current form", EXAMPLES)
+    lifecycle = [
+        add_command(actions, action, _build_action(action), f"{action} a server", EXAMPLES)
+        for action in ("start", "stop", "remove")
     ]
-    login = add_command(actions, "login", run_login, "sign in to a server that wants a person for it", EXAMPLES)
-    logout = add_command(actions, "logout", run_logout, "throw away the token of a server", EXAMPLES)
-    for one in (call, shown, accept, reject, login, logout, *acts):
-        one.add_argument("name")
-    login.add_argument("--no-browser", action="store_true", help="only print the page's address")
-    login.add_argument("--port", type=int, default=0, help="of the loopback, where the page sends you back to")
-    call.add_argument("tool")
-    call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
-    accept.add_argument("tools", nargs="*", help="only these; default: all that wait")
-    reject.add_argument("tools", nargs="+", help="their names")
-    for one in (listed, add, call, shown, accept, reject, login, logout, *acts):
-        add_config_flags(one, "store")
-        add_server_flags(one, url_is_free=one is not add)
+    login = add_command(actions, "login", run_login, "sign in to a server that a person has to sign in to", EXAMPLES)
+    logout = add_command(actions, "logout", run_logout, "delete the token of a server", EXAMPLES)
+    for action in (call, tools, accept, reject, login, logout, *lifecycle):
+        action.add_argument("name", help="the server's name")
+    login.add_argument("--no-browser", action="store_true", help="print the address of the page, but do not open it")
+    login.add_argument(
+        "--port",
+        type=int,
+        default=0,
+        help="the port on this machine to which the page redirects the browser; default: a free one",
+    )
+    call.add_argument("tool", help="the tool's name")
+    call.add_argument("arguments", nargs="?", default="{}", help="the arguments as a JSON object; default: {}")
+    accept.add_argument("tools", nargs="*", help="the tools to accept; default: all that wait for it")
+    reject.add_argument("tools", nargs="+", help="the tools to reject")
+    for action in (list_servers, add, call, tools, accept, reject, login, logout, *lifecycle):
+        add_config_flags(action, "store")
+        add_server_flags(action, url_is_free=action is not add)
+
+
+def _add_add_command(actions: Commands) -> argparse.ArgumentParser:
+    add = add_command(actions, "add", run_add, "add a server and start it", EXAMPLES)
+    add.add_argument("name", help="a name for the server")
+    add.add_argument("command", nargs="*", help="the command that starts it, and its arguments, after --")
+    add.add_argument("--url", dest="server_url", default="", help="the address of a server that is reached over HTTP")
+    add.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        dest="headers",
+        metavar="NAME: VALUE",
+        help="a header to send to the address; may be repeated",
+    )
+    add.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an environment variable for the command; may be repeated",
+    )
+    add.add_argument("--cwd", default="", help="the working directory of the command")
+    add.add_argument("--trust", action="store_true", help="believe its hints: only its destructive tools need approval")
+    add.add_argument("--per-caller", action="store_true", help="use a session of its own for each user")
+    add.add_argument("--no-pin", action="store_true", help="accept the tools that it lists, now and after each change")
+    return add
 
 
 def run_list(options: argparse.Namespace) -> None:
     servers = _with_server(options, lambda server: server.request("GET", "/servers", _ServerList)).servers
     if not servers:
-        print("There are no servers. `toolyard servers add --help` tells how to add one.")
+        print("There are no servers. `toolyard servers add --help` explains how to add one.")
         return
     rows = [
-        (one.id, one.status, str(one.tools), str(one.quarantined or "-"), str(one.restarts), one.protocol or "-",
-         (one.error_message or "")[:80])
-        for one in servers
+        (server.id, server.status, str(server.tools), str(server.quarantined or "-"), str(server.restarts),
+         server.protocol or "-", (server.error_message or "")[:80])
+        for server in servers
     ]  # fmt: skip
     print(format_table(("name", "status", "tools", "waiting", "restarts", "protocol", "error"), rows))
 
@@ -136,10 +157,10 @@ def run_add(options: argparse.Namespace) -> int:
     config: dict[str, object] = {
         "command": options.command[0] if options.command else "",
         "args": options.command[1:],
-        "env": dict(_parse_pair(one, "=") for one in options.env),
+        "env": dict(_parse_pair(variable, "=") for variable in options.env),
         "cwd": options.cwd,
         "url": options.server_url,
-        "headers": dict(_parse_pair(one, ":") for one in options.headers),
+        "headers": dict(_parse_pair(header, ":") for header in options.headers),
         "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
         "pin": "off" if options.no_pin else "on",
@@ -152,7 +173,7 @@ def run_tools(options: argparse.Namespace) -> None:
     tools = _with_server(
         options, lambda server: server.request("GET", f"{_build_path(options)}/tools", _ListedTools)
     ).tools
-    rows = [(one.name, one.offered_as, one.state, one.description.partition("\n")[0][:80]) for one in tools]
+    rows = [(tool.name, tool.offered_as, tool.state, tool.description.partition("\n")[0][:80]) for tool in tools]
     print(format_table(("name", "offered as", "state", "what it does"), rows) if rows else "It lists no tools.")
 
 
@@ -161,17 +182,20 @@ def run_accept(options: argparse.Namespace) -> None:
 
     async def accept(server: ServerClient) -> list[_ListedTool]:
         listed = (await server.request("GET", f"{path}/tools", _ListedTools)).tools
+        # A tool that was rejected is accepted only if it is named.
         chosen = [
-            one for one in listed if one.state in (_SELECTABLE_STATES if one.name in options.tools else _WAITING_STATES)
+            tool
+            for tool in listed
+            if tool.state in (_SELECTABLE_STATES if tool.name in options.tools else _WAITING_STATES)
         ]
-        chosen = [one for one in chosen if not options.tools or one.name in options.tools]
+        chosen = [tool for tool in chosen if not options.tools or tool.name in options.tools]
         if chosen:
-            await server.request("POST", f"{path}/accept", _ListedTools, {"tools": [one.name for one in chosen]})
+            await server.request("POST", f"{path}/accept", _ListedTools, {"tools": [tool.name for tool in chosen]})
         return chosen
 
-    for one in (accepted := _with_server(options, accept)):
-        print(f"{one.name} ({one.state})\n{one.difference}\n")
-    print(f"Accepted: {', '.join(one.name for one in accepted)}" if accepted else "There is nothing to accept.")
+    for tool in (accepted := _with_server(options, accept)):
+        print(f"{tool.name} ({tool.state})\n{tool.difference}\n")
+    print(f"Accepted: {', '.join(tool.name for tool in accepted)}" if accepted else "There is nothing to accept.")
 
 
 def run_reject(options: argparse.Namespace) -> None:
@@ -187,21 +211,21 @@ def run_call(options: argparse.Namespace) -> int:
         raise UsageError(f"the arguments must be a JSON object: {error}") from None
     body = {"tool_name": options.tool, "arguments": arguments}
     path = f"{_build_path(options)}/tools/call"
-    told = _with_server(options, lambda server: server.request("POST", path, _ToolCallAnswer, body))
-    print(told.result if told.result is not None else f"{told.message} ({told.conversation_id})")
-    return 0 if told.success else 1
+    answer = _with_server(options, lambda server: server.request("POST", path, _ToolCallAnswer, body))
+    print(answer.result if answer.result is not None else f"{answer.message} ({answer.conversation_id})")
+    return 0 if answer.success else 1
 
 
 def run_login(options: argparse.Namespace) -> None:
     path = f"{_build_path(options)}/login"
 
     async def login(server: ServerClient) -> _ServerAnswer:
-        async with listen_for_callback(options.port) as page:
-            begun = await server.request("POST", path, _SignInPage, {"redirect_uri": page.address})
-            print(f"Sign in at this address:\n{require_browser_url(begun.authorization_url)}", flush=True)
+        async with listen_for_callback(options.port) as listener:
+            page = await server.request("POST", path, _SignInPage, {"redirect_uri": listener.address})
+            print(f"Sign in at this address:\n{require_browser_url(page.authorization_url)}", flush=True)
             if not options.no_browser:
-                await asyncio.to_thread(webbrowser.open, begun.authorization_url)
-            answer = await page.wait_for_answer(begun.state)
+                await asyncio.to_thread(webbrowser.open, page.authorization_url)
+            answer = await listener.wait_for_answer(page.state)
             return await server.request("POST", f"{path}/answer", _ServerAnswer, answer)
 
     print(_with_server(options, login).message)
@@ -216,13 +240,13 @@ _WAITING_STATES = ("new", "changed")
 _SELECTABLE_STATES = (*_WAITING_STATES, "rejected")
 
 
-def _build_action(act: str) -> Callable[[argparse.Namespace], int]:
+def _build_action(action: str) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
         method, path = (
-            ("DELETE", _build_path(options)) if act == "remove" else ("POST", f"{_build_path(options)}/{act}")
+            ("DELETE", _build_path(options)) if action == "remove" else ("POST", f"{_build_path(options)}/{action}")
         )
         answer = _with_server(options, lambda server: server.request(method, path, _ServerAnswer))
-        if act == "start":
+        if action == "start":
             return _report_start(answer)
         print(answer.message)
         return 0
@@ -231,12 +255,13 @@ def _build_action(act: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _report_start(answer: _ServerAnswer) -> int:
-    """Print how a server has started, and return the exit code: 1 if it could not. One may still need a sign-in."""
+    """Print how a server has started, and return the exit code: 1 if it could not start."""
     server = answer.server
+    # A server that only waits for a sign-in is no failure: its message names the command for it.
     failed = server.status in ("restarting", "failed") and f"`toolyard servers login {server.id}`" not in answer.message
     if failed:
         print(
-            f"toolyard: {answer.message}\nIt is tried again; `toolyard servers remove {server.id}` forgets it.",
+            f"toolyard: {answer.message}\nIt is started again later; `toolyard servers remove {server.id}` removes it.",
             file=sys.stderr,
         )
         return 1
@@ -245,11 +270,13 @@ def _report_start(answer: _ServerAnswer) -> int:
 
 
 def _with_server(options: argparse.Namespace, ask: Callable[[ServerClient], Awaitable[T]]) -> T:
+    """Run a request with a client for the running server. Raise Misconfigured if no server runs."""
+
     async def run_request() -> T:
-        async with open_server_or_store(load_setup(options).config.store, options.url, options.key) as place:
-            if not isinstance(place, ServerClient):
+        async with open_server_or_store(load_setup(options).config.store, options.url, options.key) as target:
+            if not isinstance(target, ServerClient):
                 raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --server")
-            return await ask(place)
+            return await ask(target)
 
     return asyncio.run(run_request())
 
@@ -259,7 +286,7 @@ def _build_path(options: argparse.Namespace) -> str:
 
 
 def _parse_pair(text: str, sign: str) -> tuple[str, str]:
-    name, found, value = text.partition(sign)
-    if not found or not name.strip():
+    name, separator, value = text.partition(sign)
+    if not separator or not name.strip():
         raise UsageError(f"{text!r} must be NAME{sign}VALUE")
     return name.strip(), value.strip()

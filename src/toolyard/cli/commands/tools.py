@@ -1,4 +1,4 @@
-"""`toolyard tools`: which tools the configuration has, and one of them called without any model."""
+"""`toolyard tools`: list the tools of the configuration, or call one of them without a model."""
 
 import argparse
 import asyncio
@@ -19,26 +19,32 @@ from toolyard.server.wiring import build_wiring, load_configured_tools
 from toolyard.venues.function import ExecutorTool, FunctionTool
 from toolyard.yard import Yard
 
-EXAMPLES = """  toolyard tools                                  where each runs, who may use it, whether it asks first
+EXAMPLES = """  toolyard tools                                  list where each tool runs and who may use it
   toolyard tools --tools ./my_tools.py
   toolyard tools call add_to_groceries '{"item": "milk"}'
   toolyard tools call delete_order '{"number": 7}' --role admin --yes
 
-A call is checked and judged as a model's call is, and nothing of it is kept. Exit code 1 if it failed.
+The call passes the same checks and rules as a call of a model. Nothing is stored. The exit code is 1 if it failed.
 """
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "tools", run_list, "list the tools, or call one", EXAMPLES)
-    add_config_flags(made, "tools")
-    actions = made.add_subparsers(metavar="ACTION")
+    parser = add_command(commands, "tools", run_list, "list the tools, or call one", EXAMPLES)
+    add_config_flags(parser, "tools")
+    actions = parser.add_subparsers(metavar="ACTION")
     call = add_command(actions, "call", run_call, "call one tool and print its result", EXAMPLES)
-    call.add_argument("name")
-    call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
-    call.add_argument("--user", default="local", help="as whom")
-    call.add_argument("--role", action="append", default=[], dest="roles", help="may be repeated; default: admin")
-    call.add_argument("--division", default="")
-    call.add_argument("--yes", action="store_true", help="approve without asking")
+    call.add_argument("name", help="the tool's name")
+    call.add_argument("arguments", nargs="?", default="{}", help="the arguments as a JSON object; default: {}")
+    call.add_argument("--user", default="local", help="the user that the call belongs to; default: local")
+    call.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        dest="roles",
+        help="a role of the user; may be repeated; default: admin",
+    )
+    call.add_argument("--division", default="", help="the division of the user; default: none")
+    call.add_argument("--yes", action="store_true", help="approve the call without a question")
     add_config_flags(call, "tools", default=argparse.SUPPRESS)
 
 
@@ -51,31 +57,34 @@ def run_list(options: argparse.Namespace) -> None:
     print(
         format_table(
             ("name", "venue", "effect", "roles", "approval", "timeout", "what it does"),
-            [_build_row(one, _list_known_roles(setup.config, tools)) for one in tools],
+            [_build_row(tool, _list_known_roles(setup.config, tools)) for tool in tools],
         )
     )
 
 
 def _list_known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorTool]) -> set[str]:
-    """Return every role that is named anywhere: whom a tool's own check admits can only be found out by trying."""
+    """Return every role that the configuration or a tool names.
+
+    Whether a tool's own check admits a role can only be found out by calling it, so each of these roles is tried.
+    """
     keys = (role for key in config.keys for role in key.roles)
-    return {"admin", "operator", "approver", *keys, *(role for one in tools for role in one.definition.roles)}
+    return {"admin", "operator", "approver", *keys, *(role for tool in tools for role in tool.definition.roles)}
 
 
 def _describe_callers(tool_source: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> str:
     tool = tool_source.definition
     if not tool.own_check:
         return " ".join(sorted(tool.roles)) or "everybody"
-    gate = tool_source.hooks().authorize
-    admitted = [role for role in sorted(known_roles) if not find_denial(gate, Caller(roles=frozenset({role})))]
+    authorize = tool_source.hooks().authorize
+    admitted = [role for role in sorted(known_roles) if not find_denial(authorize, Caller(roles=frozenset({role})))]
     return " ".join([*(role for role in admitted if not tool.roles or role in tool.roles), "(its own check)"])
 
 
 def _build_row(tool_source: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> tuple[str, ...]:
     tool, roles = tool_source.definition, _describe_callers(tool_source, known_roles)
-    first = tool.description.strip().partition("\n")[0]
+    summary = tool.description.strip().partition("\n")[0]
     name = tool.name if tool.enabled else f"{tool.name} (disabled)"
-    return (name, tool.venue, _describe_effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", first)
+    return (name, tool.venue, _describe_effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", summary)
 
 
 def _describe_effect(tool: Tool) -> str:
@@ -93,9 +102,9 @@ def run_call(options: argparse.Namespace) -> int:
 
 async def _call_tool(options: argparse.Namespace, arguments: dict[str, object]) -> int:
     setup, terminal = load_setup(options), Terminal()
-    wired = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
+    wiring = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
     caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
-    async with Yard.from_wiring(wired) as yard:
+    async with Yard.from_wiring(wiring) as yard:
         run, code = yard.call(options.name, arguments, caller=caller), 1
         async for event in run:
             match event:

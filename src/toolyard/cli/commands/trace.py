@@ -1,4 +1,4 @@
-"""`toolyard trace`: a run drawn over time. From the server that has the store, if one runs; else from the store."""
+"""`toolyard trace`: draw runs over time, as the server that has the store open or the store itself records them."""
 
 import argparse
 import asyncio
@@ -15,7 +15,7 @@ from toolyard.core.errors import Misconfigured, NotFound, install_command
 from toolyard.core.store import Store
 from toolyard.observability.trace import Trace, build_trace
 
-EXAMPLES = """  toolyard trace trace_0f3a…                      the id that every answer has in X-Correlation-ID
+EXAMPLES = """  toolyard trace trace_0f3a…                      the id is in the header X-Correlation-ID of a response
   toolyard trace my-request-17 --server http://127.0.0.1:8080 --key KEY
 """
 
@@ -25,10 +25,10 @@ class _TracedRuns(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    made = add_command(commands, "trace", run, "draw what happened under a correlation id", EXAMPLES)
-    made.add_argument("id", help="the correlation id")
-    add_server_flags(made)
-    add_config_flags(made, "store")
+    parser = add_command(commands, "trace", run, "draw the runs of a correlation id over time", EXAMPLES)
+    parser.add_argument("id", help="the correlation id of a request")
+    add_server_flags(parser)
+    add_config_flags(parser, "store")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -44,15 +44,15 @@ def run(options: argparse.Namespace) -> None:
 
 async def _load_traces(options: argparse.Namespace) -> list[Trace]:
     store = load_setup(options).config.store
-    async with open_server_or_store(store, options.url, options.key) as place:
-        if isinstance(place, ServerClient):
-            return (await place.request("GET", f"/traces/{quote(options.id, safe='')}", _TracedRuns)).runs
-        return await _read_stored_traces(place, options.id)
+    async with open_server_or_store(store, options.url, options.key) as target:
+        if isinstance(target, ServerClient):
+            return (await target.request("GET", f"/traces/{quote(options.id, safe='')}", _TracedRuns)).runs
+        return await _read_stored_traces(target, options.id)
 
 
 async def _read_stored_traces(store: Store, correlation_id: str) -> list[Trace]:
     runs = await store.find_runs(correlation_id)
-    found = [build_trace(await store.read(conversation), run_id) for conversation, run_id in runs]
-    if not (traces := [trace for trace in found if trace is not None]):
+    built = [build_trace(await store.read(conversation), run_id) for conversation, run_id in runs]
+    if not (traces := [trace for trace in built if trace is not None]):
         raise NotFound(f"there is no trace {correlation_id[:128]!r} in this store")
     return traces

@@ -1,6 +1,6 @@
-"""The configuration: what there is to set, and how the file, the environment and the flags become one `Config`.
+"""The configuration: its settings, and `load`, which reads the file, the environment and the flags into a `Config`.
 
-It opens nothing that it names: stores, models, servers and keys are made elsewhere from what stands here.
+Nothing that a configuration names is opened here: `toolyard.server.wiring` builds tools, models and servers from it.
 """
 
 import functools
@@ -89,7 +89,7 @@ _BUDGET, _SPEC = Budget(), ServerSpec()
 
 
 class FindingConfig(Struct, frozen=True, kw_only=True):
-    """How many tools a model is shown unasked, and how many bytes of their schemas; the others it can find."""
+    """How many tools a model is offered directly, and how many bytes of their schemas; it has to search for others."""
 
     tools: Count = _BUDGET.tools
     schema_bytes: Count = _BUDGET.schema_bytes
@@ -100,7 +100,7 @@ class FindingConfig(Struct, frozen=True, kw_only=True):
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """As whom a token for a server with a url is asked for."""
+    """The OAuth client that requests tokens for a server with a url."""
 
     issuer: Url
     client_id: Name
@@ -114,7 +114,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """An MCP server: a child process (command) or one that is reached over HTTP (url)."""
+    """An MCP server: a child process (command) or a server that is reached over HTTP (url)."""
 
     display_name: str = ""
     command: Name = ""
@@ -153,7 +153,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):
-    """Rules for one tool, whatever its venue; those that are None stay as the tool has them."""
+    """Rules for one tool of any venue; where a rule is None, the tool's own value stays."""
 
     enabled: bool | None = None
     roles: frozenset[Name] | None = None
@@ -203,12 +203,12 @@ class JwtConfig(Struct, frozen=True, kw_only=True):
     division_claim: Name = "division"
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
-        given = [name for name in ("secret", "jwks_file", "jwks_url") if getattr(self, name)]
-        if self.algorithm == "HS256" and given != ["secret"]:
+        key_sources = [name for name in ("secret", "jwks_file", "jwks_url") if getattr(self, name)]
+        if self.algorithm == "HS256" and key_sources != ["secret"]:
             yield "algorithm", "HS256 needs a secret, and neither jwks_file nor jwks_url"
         elif self.algorithm == "HS256" and len(self.secret.encode()) < MIN_SECRET_BYTES:
             yield "secret", f"must be at least {MIN_SECRET_BYTES} bytes long, or it can be guessed"
-        if self.algorithm == "RS256" and given not in (["jwks_file"], ["jwks_url"]):
+        if self.algorithm == "RS256" and key_sources not in (["jwks_file"], ["jwks_url"]):
             yield "algorithm", "RS256 needs a jwks_file or a jwks_url, one of them, and no secret"
         url = urlsplit(self.jwks_url)
         if url.scheme == "http" and url.hostname not in LOOPBACK:
@@ -221,15 +221,15 @@ class TelemetryConfig(Struct, frozen=True, kw_only=True):
 
 
 class LogConfig(Struct, frozen=True, kw_only=True):
-    """The lines on standard error."""
+    """The log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] | None = None
-    """Info for the server where nothing is set, error for commands that a person reads the answer of."""
+    """If None, `toolyard serve` logs from info on, and the other commands from error on."""
     format: Literal["text", "json"] = "text"
 
 
 class TextsConfig(Struct, frozen=True, kw_only=True):
-    """Sentences in one language; see `Texts`."""
+    """Texts for users in one language; see `Texts`."""
 
     limit: Name | None = None
     max_tool_turns: Name | None = None
@@ -243,38 +243,38 @@ class TextsConfig(Struct, frozen=True, kw_only=True):
 
 class Config(Struct, frozen=True, kw_only=True):
     model: Name | tuple[Name, ...] = ""
-    """The first is used, the others are fallbacks; empty if none is configured. See `model_names`."""
+    """The first model is used, the others are fallbacks; empty if none is configured. See `model_names`."""
     models: tuple[Name, ...] = ()
-    """Others that a request may name, or patterns for their names such as `openai:gpt-4o*`."""
+    """Other models that a request may name, or patterns for their names such as `openai:gpt-4o*`."""
     tools: tuple[ToolSource, ...] = ()
-    """Modules and files; the files with their whole path."""
+    """Modules and files; after `load`, files have absolute paths."""
     store: StoreUrl = "memory:"
-    """As `open_store` takes it: the path is whole, and `synchronous` is in it."""
+    """After `load`, as `open_store` takes it: with an absolute path, and with `synchronous` as a parameter."""
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     host: Name = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     system_prompt: str = ""
     language: Language = ""
-    """Of the sentences that no model says; empty means the caller's own."""
+    """The language of texts that do not come from a model; empty means the caller's language."""
     texts: dict[Language, TextsConfig] = {}
-    """Sentences in place of the built-in ones, by language."""
+    """Texts that replace the built-in ones, by language."""
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
     keep_requests: bool = False
-    """Whether the exact request and answer of each model turn is kept, for operators to look at."""
+    """Whether the exact request and answer of each model turn are stored, so that operators can inspect them."""
     limits: LimitsConfig = LimitsConfig()
     finding: FindingConfig = FindingConfig()
     web_search: WebSearchConfig | None = None
-    """Without it nobody searches natively who does not ask for it."""
+    """Without this table, native searches run only where a request asks for them."""
     provider_tools: ProviderToolsConfig = ProviderToolsConfig()
     providers: dict[Name, ProviderConfig] = {}
     model_options: dict[Name, ModelOptions] = {}
-    """By the model's name, as it is configured."""
+    """By the model's configured name."""
     prices: dict[Name, Price] = {}
-    """By the model's name, as it is configured or as its provider tells it."""
+    """By the model's configured name, or by the name that its provider reports."""
     servers: dict[ServerName, ServerConfig] = {}
     mcp_json: FilePath = ""
-    """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
+    """A file with more servers in the common format, `{"mcpServers": {…}}`."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, DivisionConfig] = {}
     tenants: dict[Name, TenantConfig] = {}
@@ -302,52 +302,56 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def _find_languages_without_texts(self) -> Iterator[tuple[str, str]]:
         tenants = self.tenants.items()
-        named = {
+        language_by_setting = {
             "language": self.language,
-            **{f"divisions.{name}.language": one.language for name, one in self.divisions.items()},
-            **{f"tenants.{name}.language": one.language for name, one in tenants},
+            **{f"divisions.{name}.language": division.language for name, division in self.divisions.items()},
+            **{f"tenants.{name}.language": tenant.language for name, tenant in tenants},
             **{
-                f"tenants.{tenant}.divisions.{name}.language": one.language
-                for tenant, its in tenants
-                for name, one in its.divisions.items()
+                f"tenants.{tenant_name}.divisions.{name}.language": division.language
+                for tenant_name, tenant in tenants
+                for name, division in tenant.divisions.items()
             },
         }
-        for place, language in named.items():
+        for setting, language in language_by_setting.items():
             if language and not has_texts(language, {name: Texts() for name in self.texts}):
                 languages = ", ".join(sorted(BUILT_IN_TEXTS))
-                ways = f"add [texts.{language}] with limit and failed, or choose one of {languages}"
-                yield place.partition(".")[0], f"names {language!r} ({place}), in which there are no texts: {ways}"
+                advice = f"add [texts.{language}] with limit and failed, or choose one of {languages}"
+                problem = f"names {language!r} ({setting}), in which there are no texts: {advice}"
+                yield setting.partition(".")[0], problem
 
 
 def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:
-    """The file, then `TOOLYARD_…` variables, then flags; the later wins. Raises Misconfigured with all that is wrong.
+    """Return the configuration of the file, the `TOOLYARD_…` variables and the flags; later layers override earlier.
 
-    A flag is named as in the file (`port`, `limits.run_seconds`); one that is None was not given.
+    A flag has its setting's name (`port`, `limits.run_seconds`); None means that the flag was not given. Raise
+    Misconfigured with everything that is wrong.
     """
     root = _get_config_type()
     layers = Layers(root, find_config_file(path), environment, flags)
-    places = ValueExpander(layers.get_base, layers.is_from_file, environment)
-    tree = ConfigChecker(layers.locate, places.expand, root).check(layers.tree)
+    expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
+    tree = ConfigChecker(layers.locate, expander.expand, root).check(layers.tree)
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(find_data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    given = msgspec.convert(layers.tree, LimitOverrides)
-    divisions, tenants = complete_limits(config.limits, config.divisions, config.tenants, given)
+    overrides = msgspec.convert(layers.tree, LimitOverrides)
+    divisions, tenants = complete_limits(config.limits, config.divisions, config.tenants, overrides)
     return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config))
 
 
 def find_config_file(path: Path | None) -> Path | None:
-    """The configuration file: the one given, else toolyard.toml of the working directory, if it is there."""
+    """Return `path` if it is given, else toolyard.toml of the working directory if it exists, else None."""
     if path is not None:
         return path.absolute()
-    here = Path("toolyard.toml").absolute()
-    return here if here.exists() else None
+    default = Path("toolyard.toml").absolute()
+    return default if default.exists() else None
 
 
 def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
-    """The tool with the rules that are given in place of its own."""
+    """Return the tool with the rules that are set in place of its own."""
     changes = {name: value for name, value in asdict(rules).items() if value is not None}
-    if rules.read_only:  # of an untrusted server's tool everything is assumed, until somebody says better
+    # A tool of an untrusted server is assumed to be destructive. A rule that sets one of the two flags clears the
+    # other, so that the tool does not end up with both.
+    if rules.read_only:
         changes["destructive"] = False
     elif rules.destructive:
         changes["read_only"] = False
@@ -355,7 +359,7 @@ def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
 
 
 def show(config: Config) -> str:
-    """The configuration as TOML, with every secret masked."""
+    """Return the configuration as TOML with every secret masked."""
     return render_config(config, _get_config_type())
 
 
@@ -367,5 +371,5 @@ def _get_config_type() -> inspect.StructType:
 
 
 def _add_synchronous(config: Config) -> str:
-    wanted = config.synchronous == "FULL" and config.store.startswith("sqlite:") and "?" not in config.store
-    return f"{config.store}?synchronous=FULL" if wanted else config.store
+    is_missing = config.synchronous == "FULL" and config.store.startswith("sqlite:") and "?" not in config.store
+    return f"{config.store}?synchronous=FULL" if is_missing else config.store

@@ -1,7 +1,7 @@
-"""Checks a tree of plain values against a type, and says everything that is wrong with it at once.
+"""Check a tree of plain values against a type, and report everything that is wrong with it at once.
 
-It knows where each value came from, so that each complaint names its place, and never repeats a text: it may be a
-secret. What the settings mean is for the caller to say.
+Each complaint names where its value came from. No complaint repeats a text value, because it may be a secret.
+Rules that concern several settings come from the checked types themselves (`HasProblems`).
 """
 
 import difflib
@@ -33,7 +33,8 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 KeyPath = tuple[str | int, ...]
 Tree = dict[str, object]
 Transform = Callable[[str, KeyPath, str], str]
-"""Given a text's mark, its path and the text, what it stands for. Raises ValueError with what is wrong with it."""
+"""A function of a text's mark, its path and the text that returns its final form. It raises ValueError with the reason
+if the text is wrong."""
 
 
 @runtime_checkable
@@ -41,13 +42,13 @@ class HasProblems(Protocol):
     """A table with rules that concern several of its settings."""
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
-        """For each rule that is broken, the setting and what is wrong with it."""
+        """Yield the setting and what is wrong with it, for each rule that is broken."""
         ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceLocation:
-    """Where a value came from: a line of the file, or the variable or flag."""
+    """The origin of a value: a line of the file, an environment variable or a flag. Lines of the file sort first."""
 
     line: int
     name: str
@@ -55,7 +56,7 @@ class SourceLocation:
 
 @dataclass(slots=True)
 class ConfigChecker:
-    """One pass over a tree of values."""
+    """One pass over a tree of values, which collects complaints."""
 
     locate: Callable[[KeyPath], SourceLocation]
     transform: Transform
@@ -65,7 +66,7 @@ class ConfigChecker:
     )
 
     def check(self, tree: Tree) -> Tree:
-        """The tree with its texts changed as their marks say. Raises Misconfigured if anything is wrong."""
+        """Return the tree with its texts transformed as their marks say. Raise Misconfigured if anything is wrong."""
         checked = self._check_table(tree, self.root, ())
         if self._complaints:
             raise Misconfigured(self._format_complaints())
@@ -73,12 +74,13 @@ class ConfigChecker:
 
     def _format_complaints(self) -> str:
         first = sorted(self._complaints, key=lambda complaint: complaint[0])[:MAX_COMPLAINTS]
-        lines = [f"{place.name}: {said()}" for place, said in first]
+        lines = [f"{location.name}: {build_message()}" for location, build_message in first]
         if more := len(self._complaints) - len(first):
             lines.append(f"… and {more} more")
         return "\n".join(lines)
 
     def _complain(self, path: KeyPath, build_message: Callable[[], str]) -> None:
+        # Messages are built late: only MAX_COMPLAINTS of them are shown, and suggestions are slow to compute.
         self._complaints.append((self.locate(path), build_message))
 
     def _check_value(self, value: object, kind: Kind, path: KeyPath) -> object:
@@ -94,43 +96,46 @@ class ConfigChecker:
                 return self._check_plain(value, kind, path, str(marks.get("is", "")))
 
     def _check_table(self, table: Tree, kind: inspect.StructType, path: KeyPath) -> Tree:
-        before = len(self._complaints)
-        fields = {one.name: one for one in kind.fields}
+        complaints_before = len(self._complaints)
+        fields = {setting.name: setting for setting in kind.fields}
         checked: Tree = {}
         for key, value in table.items():
             if key in fields:
                 checked[key] = self._check_value(value, fields[key].type, (*path, key))
             else:
                 self._complain((*path, key), lambda key=key: self._describe_unknown(key, list(fields), path))
-        for name, one in fields.items():
-            if one.required and name not in table:
+        for name, setting in fields.items():
+            if setting.required and name not in table:
                 self._complain(path, lambda name=name: f"{format_path(path)} needs {format_path((name,))}")
-        if len(self._complaints) == before:
+        if len(self._complaints) == complaints_before:  # only a table of valid values can become its struct
             self._check_rules(checked, kind, path)
         return checked
 
     def _check_rules(self, checked: Tree, kind: inspect.StructType, path: KeyPath) -> None:
-        made = msgspec.convert(checked, kind.cls)
-        if isinstance(made, HasProblems):
-            for name, said in made.iter_problems():
-                self._complain((*path, name), lambda name=name, said=said: f"{format_path((*path, name))} {said}")
+        struct = msgspec.convert(checked, kind.cls)
+        if isinstance(struct, HasProblems):
+            for name, problem in struct.iter_problems():
+                self._complain(
+                    (*path, name), lambda name=name, problem=problem: f"{format_path((*path, name))} {problem}"
+                )
 
     def _check_names(self, table: Tree, kind: inspect.DictType, path: KeyPath) -> Tree:
         checked: Tree = {}
         for key, value in table.items():
             if not fits(key, kind.key_type):
-                says = describe_type(kind.key_type)
+                expected = describe_type(kind.key_type)
                 self._complain(
-                    (*path, key), lambda key=key, says=says: f"{format_path((*path, key))}: the name must be {says}"
+                    (*path, key),
+                    lambda key=key, expected=expected: f"{format_path((*path, key))}: the name must be {expected}",
                 )
             checked[key] = self._check_value(value, kind.value_type, (*path, key))
         return checked
 
     def _check_list(self, items: list[object], chosen: Kind, path: KeyPath, kind: Kind) -> object:
-        item = get_item_type(chosen)
-        if item is None or (find_struct(item) is None and not fits(items, chosen)):
+        item_type = get_item_type(chosen)
+        if item_type is None or (find_struct(item_type) is None and not fits(items, chosen)):
             return self._check_plain(items, kind, path, "")
-        return [self._check_value(one, item, (*path, number)) for number, one in enumerate(items)]
+        return [self._check_value(item, item_type, (*path, number)) for number, item in enumerate(items)]
 
     def _check_plain(self, value: object, kind: Kind, path: KeyPath, mark: str) -> object:
         if not fits(value, kind):
@@ -141,38 +146,40 @@ class ConfigChecker:
             try:
                 return self.transform(mark, path, value)
             except ValueError as error:
-                said = f"{format_path(path)} {error}"
-                self._complain(path, lambda: said)
+                message = f"{format_path(path)} {error}"
+                self._complain(path, lambda: message)
         return value
 
     def _describe_unknown(self, key: str, settings: Sequence[str], path: KeyPath) -> str:
-        told = f"{format_path((*path, key))} is not a setting"
+        message = f"{format_path((*path, key))} is not a setting"
         if near := difflib.get_close_matches(key[:MAX_LABEL_CHARS].lower(), settings, n=1):
-            return f"{told}; did you mean {near[0]}?"
+            return f"{message}; did you mean {near[0]}?"
         if elsewhere := next((other for other in self._iter_settings() if other[-1] == key), None):
-            return f"{told}; did you mean {format_path(elsewhere)}{' (above the first table)' * (len(elsewhere) == 1)}?"
-        return f"{told}; the settings here are {', '.join(settings)}"
+            return (
+                f"{message}; did you mean {format_path(elsewhere)}{' (above the first table)' * (len(elsewhere) == 1)}?"
+            )
+        return f"{message}; the settings here are {', '.join(settings)}"
 
     def _iter_settings(self) -> Iterator[tuple[str, ...]]:
-        """The settings at the top and in the tables that have one name."""
-        for one in self.root.fields:
-            yield (one.name,)
-        for one in self.root.fields:
-            table = find_struct(one.type)
-            yield from ((one.name, inner.name) for inner in (table.fields if table else ()))
+        """Yield the paths of the settings at the top, then of those in tables with a fixed name."""
+        for setting in self.root.fields:
+            yield (setting.name,)
+        for setting in self.root.fields:
+            table = find_struct(setting.type)
+            yield from ((setting.name, inner.name) for inner in (table.fields if table else ()))
 
 
 def format_path(path: KeyPath) -> str:
-    """A path as the file would write it, cut where it is absurdly long."""
-    told = ".".join(
+    """Return a path as a TOML file writes it, cut after MAX_LABEL_CHARS characters."""
+    text = ".".join(
         key if _PLAIN_KEY.fullmatch(key) else json.dumps(key[:MAX_LABEL_CHARS]) for key in path if isinstance(key, str)
     )
-    return told if len(told) <= MAX_LABEL_CHARS else f"{told[:MAX_LABEL_CHARS]}…"
+    return text if len(text) <= MAX_LABEL_CHARS else f"{text[:MAX_LABEL_CHARS]}…"
 
 
 def _choose_alternative(value: object, kind: Kind) -> Kind:
-    """The alternative that a value of this shape is meant for."""
+    """Return the alternative of a union that the value fits, or the whole union if it fits none."""
     choices = list(iter_alternatives(kind))
     if len(choices) == 1:
         return choices[0]
-    return next((one for one in choices if fits(value, one)), kind)
+    return next((choice for choice in choices if fits(value, choice)), kind)

@@ -1,6 +1,6 @@
-"""What one setting may be: whether a value fits, what to say of one that does not, and how a text becomes one.
+"""The types that a setting may have: whether a value fits, how to describe both in words, and how to parse a text.
 
-It works on msgspec's descriptions of types and knows no setting by name.
+All functions work on msgspec's descriptions of types, so that they need no names of settings.
 """
 
 import datetime
@@ -18,34 +18,34 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def strip_marks(kind: Kind) -> tuple[Kind, Mapping[str, object]]:
-    """A kind without its marks, and the marks (what `Meta(extra=…)` says of it)."""
+    """Return a type without its marks, and the marks: the `extra` of its `Meta`."""
     if isinstance(kind, inspect.Metadata):
         return kind.type, cast(Mapping[str, object], kind.extra or {})
     return kind, {}
 
 
 def iter_alternatives(kind: Kind) -> Iterator[Kind]:
-    """The kinds that a setting may be one of, without "not given"."""
+    """Yield the types of a union without None, or the type itself if it is no union."""
     inner, _ = strip_marks(kind)
     if isinstance(inner, inspect.UnionType):
-        yield from (one for one in inner.types if not isinstance(one, inspect.NoneType))
+        yield from (choice for choice in inner.types if not isinstance(choice, inspect.NoneType))
     else:
         yield kind
 
 
 def find_struct(kind: Kind) -> inspect.StructType | None:
-    """The table among the alternatives, if there is one."""
-    return next((one for one in iter_alternatives(kind) if isinstance(one, inspect.StructType)), None)
+    """Return the struct among the alternatives, or None."""
+    return next((choice for choice in iter_alternatives(kind) if isinstance(choice, inspect.StructType)), None)
 
 
 def get_item_type(kind: Kind) -> Kind | None:
-    """The kind of a list's items."""
+    """Return the type of a list's items, or None if the type is no list."""
     inner, _ = strip_marks(kind)
     return inner.item_type if isinstance(inner, inspect.VarTupleType | inspect.FrozenSetType) else None
 
 
 def fits(value: object, kind: Kind) -> bool:
-    """Whether a plain value is a text, number, choice or list of the kind. Tables are not judged here."""
+    """Return whether a plain value is a text, number, choice or list of this type. A table never fits."""
     inner, _ = strip_marks(kind)
     match inner:
         case inspect.StrType():
@@ -57,16 +57,16 @@ def fits(value: object, kind: Kind) -> bool:
         case inspect.LiteralType():
             return isinstance(value, str) and value in inner.values
         case inspect.UnionType():
-            return any(fits(value, one) for one in inner.types)
+            return any(fits(value, choice) for choice in inner.types)
         case _:
-            item = get_item_type(inner)
-            if item is None or not isinstance(value, list):
+            item_type = get_item_type(inner)
+            if item_type is None or not isinstance(value, list):
                 return False
-            return all(fits(one, item) for one in cast(list[object], value))
+            return all(fits(item, item_type) for item in cast(list[object], value))
 
 
 def describe_type(kind: Kind) -> str:
-    """In words, what fits."""
+    """Return in words what fits the type."""
     inner, marks = strip_marks(kind)
     if says := marks.get("says"):
         return str(says)
@@ -84,14 +84,14 @@ def describe_type(kind: Kind) -> str:
             choices = [f'"{value}"' for value in inner.values]
             return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
         case inspect.UnionType():
-            return " or ".join(describe_type(one) for one in iter_alternatives(inner))
+            return " or ".join(describe_type(choice) for choice in iter_alternatives(inner))
         case _:
-            item = get_item_type(inner)
-            return "a table" if item is None else f"a list{_describe_items(item)}"
+            item_type = get_item_type(inner)
+            return "a table" if item_type is None else f"a list{_describe_items(item_type)}"
 
 
 def describe_value(value: object) -> str:
-    """What a value is, without telling a text: it may be a secret."""
+    """Return in words what a value is, without quoting a text: it may be a secret."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -110,21 +110,23 @@ def describe_value(value: object) -> str:
 
 
 def parse_text(text: str, kind: Kind) -> object:
-    """The value that a variable or a flag stands for; the text itself if it does not stand for one of the kind."""
+    """Return the value that the text of a variable or a flag stands for; the text itself if no alternative fits it."""
     choices = list(iter_alternatives(kind))
+    # Where a setting may be a text or a list ("all", or names of tools), a text that looks like a list becomes one.
     if any(
-        isinstance(strip_marks(one)[0], inspect.LiteralType | inspect.StrType) and fits(text, one) for one in choices
+        isinstance(strip_marks(choice)[0], inspect.LiteralType | inspect.StrType) and fits(text, choice)
+        for choice in choices
     ) and (len(choices) == 1 or not _is_list(text)):
         return text
-    for one in choices:
-        if (value := _parse_alternative(text, one)) is not None:
+    for choice in choices:
+        if (value := _parse_alternative(text, choice)) is not None:
             return value
     return text
 
 
 def _parse_alternative(text: str, kind: Kind) -> object:
     inner, _ = strip_marks(kind)
-    item = get_item_type(inner)
+    item_type = get_item_type(inner)
     match inner:
         case inspect.BoolType():
             return _YES_NO.get(text.lower())
@@ -134,15 +136,16 @@ def _parse_alternative(text: str, kind: Kind) -> object:
             return _parse_decimal(text)
         case inspect.StructType() | inspect.DictType():
             return _parse_json(text)
-        case _ if item is not None and not text.lstrip().startswith("[") and find_struct(item) is None:
+        case _ if item_type is not None and not text.lstrip().startswith("[") and find_struct(item_type) is None:
             return [part.strip() for part in text.split(",") if part.strip()]
-        case _ if item is not None:
+        case _ if item_type is not None:
             return _parse_json(text)
         case _:
             return None
 
 
 def _is_text(value: str, kind: inspect.StrType) -> bool:
+    # Neither a NUL nor a lone surrogate can be passed on to the operating system or be encoded as UTF-8.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         return False
     return len(value) >= (kind.min_length or 0) and (kind.pattern is None or bool(re.search(kind.pattern, value)))
@@ -150,10 +153,10 @@ def _is_text(value: str, kind: inspect.StrType) -> bool:
 
 def _is_number(value: object, kind: inspect.IntType | inspect.FloatType) -> bool:
     allowed = int if isinstance(kind, inspect.IntType) else int | float
-    if isinstance(value, bool) or not isinstance(value, allowed) or value != value:
+    if isinstance(value, bool) or not isinstance(value, allowed) or value != value:  # NaN differs from itself
         return False
-    low = (kind.ge is None or value >= kind.ge) and (kind.gt is None or value > kind.gt)
-    return low and (kind.le is None or value <= kind.le)
+    above_minimum = (kind.ge is None or value >= kind.ge) and (kind.gt is None or value > kind.gt)
+    return above_minimum and (kind.le is None or value <= kind.le)
 
 
 def _is_list(text: str) -> bool:
@@ -174,12 +177,18 @@ def _parse_json(text: str) -> object:
         return None
 
 
-def _describe_items(item: Kind) -> str:
-    if "says" in strip_marks(item)[1]:
-        return f", each {describe_type(item)}"
-    return " of tables" if find_struct(item) else " of texts that are not empty" if _is_name(item) else " of texts"
+def _describe_items(item_type: Kind) -> str:
+    if "says" in strip_marks(item_type)[1]:
+        return f", each {describe_type(item_type)}"
+    return (
+        " of tables"
+        if find_struct(item_type)
+        else " of texts that are not empty"
+        if _is_name(item_type)
+        else " of texts"
+    )
 
 
-def _is_name(item: Kind) -> bool:
-    inner, _ = strip_marks(item)
+def _is_name(item_type: Kind) -> bool:
+    inner, _ = strip_marks(item_type)
     return isinstance(inner, inspect.StrType) and bool(inner.min_length)

@@ -1,6 +1,6 @@
-"""Puts the file, the variables and the flags on top of each other, and remembers where each value came from.
+"""Merge the file, the environment variables and the flags into one tree, and remember where each value came from.
 
-It reads the file and turns texts into values where the type asks for it; whether they are right is for others to say.
+The module reads the file and parses texts as the type of their setting asks. `check.py` validates the values.
 """
 
 import re
@@ -19,11 +19,14 @@ from toolyard.server.config.toml_lines import TomlLines
 PREFIX = "TOOLYARD_"
 MAX_FILE_BYTES = 1 << 20
 _AFTER_THE_FILE = 1 << 31
+"""The line of values that are not in the file: complaints are sorted by line, and these come last."""
 _KUBERNETES_VARIABLE = re.compile(r"TOOLYARD_(?:SERVICE_(?:HOST|PORT)|PORT_[0-9]+_)")
-"""What Kubernetes sets in every pod beside a service named toolyard; it sets TOOLYARD_PORT=tcp://… as well."""
+"""Variables that Kubernetes sets in pods for a service named toolyard; it also sets TOOLYARD_PORT=tcp://…."""
 
 
 class Layers:
+    """The merged tree of the file, the variables and the flags, in that order: later layers replace earlier ones."""
+
     def __init__(
         self, root: inspect.StructType, file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
     ) -> None:
@@ -44,7 +47,7 @@ class Layers:
                 self._put(f"--{flag.replace('_', '-')}", flag.split("."), value, root)
 
     def locate(self, path: KeyPath) -> SourceLocation:
-        """Where the value at this path comes from."""
+        """Return the origin of the value at this path."""
         if origin := self._find_origin(path) or self._find_origin_below(path):
             return SourceLocation(_AFTER_THE_FILE, origin)
         if self._file is None:
@@ -56,18 +59,18 @@ class Layers:
         return not self._find_origin(path)
 
     def get_base(self, path: KeyPath) -> Path:
-        """What a relative path there is relative to."""
+        """Return the folder that a relative file path in this setting is relative to."""
         return Path.cwd() if self._file is None or self._find_origin(path) else self._file.parent
 
     def _find_origin(self, path: KeyPath) -> str:
         return next((self._origins[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._origins), "")
 
     def _find_origin_below(self, path: KeyPath) -> str:
-        """For a table that is not in the file, who made it."""
+        """Return the variable or flag that created the table at this path, or "" if the file contains the table."""
         for length in range(len(path), 0, -1):
             if self._lines.contains(path[:length]):
                 break
-            if below := [self._origins[one] for one in self._origins if one[:length] == path[:length]]:
+            if below := [origin for key, origin in self._origins.items() if key[:length] == path[:length]]:
                 return below[0]
         return ""
 
@@ -80,7 +83,7 @@ class Layers:
         self._set(self.tree, path, 0, value, origin)
 
     def _set(self, table: Tree, path: tuple[str, ...], depth: int, value: object, origin: str) -> None:
-        """Set a value, or each value of a table; a table takes the place of what is none."""
+        """Set a value, or merge each value of a table. A table replaces a value that is no table."""
         key = path[depth]
         last = depth + 1 == len(path)
         if last and not isinstance(value, dict):
@@ -92,28 +95,31 @@ class Layers:
             self._origins[path[: depth + 1]] = origin
         within = cast(Tree, table[key])
         if last:
-            for name, one in cast(Tree, value).items():
-                self._set(within, (*path, name), depth + 1, one, origin)
+            for name, inner in cast(Tree, value).items():
+                self._set(within, (*path, name), depth + 1, inner, origin)
         else:
             self._set(within, path, depth + 1, cast(object, value), origin)
 
 
 def _is_ignored(variable: str, value: str) -> bool:
-    """Empty is unset."""
+    """Return whether a variable sets nothing: it is empty, or Kubernetes made it."""
     if not value or _KUBERNETES_VARIABLE.match(variable):
         return True
     return variable == "TOOLYARD_PORT" and "://" in value
 
 
 def _resolve_path(words: list[str], root: Kind, tree: object) -> tuple[tuple[str, ...], Kind | None]:
-    """The path that the words of a variable name, and the kind of the value there, None if there is no such setting."""
+    """Return the path that the words of a variable name, and the type of the setting there.
+
+    The type is None if there is no such setting. `tree` is the file's content, for the spelling of names in it.
+    """
     path: list[str] = []
     kind: Kind | None = root
     while words and kind is not None:
         table, names = find_struct(kind), _get_value_type(kind)
         if table is not None:
             length, key = 1, words[0]
-            kind = next((one.type for one in table.fields if one.name == key), None)
+            kind = next((field.type for field in table.fields if field.name == key), None)
         elif names is not None:
             length = _count_name_words(words, names)
             key = _match_file_spelling("__".join(words[:length]), tree)
@@ -127,21 +133,21 @@ def _resolve_path(words: list[str], root: Kind, tree: object) -> tuple[tuple[str
 
 
 def _get_value_type(kind: Kind) -> Kind | None:
-    """The kind of the values of a table with free names."""
-    return next((one.value_type for one in iter_alternatives(kind) if isinstance(one, inspect.DictType)), None)
+    """Return the type of the values in a table with free names, or None if the type is no such table."""
+    return next((choice.value_type for choice in iter_alternatives(kind) if isinstance(choice, inspect.DictType)), None)
 
 
 def _count_name_words(words: list[str], kind: Kind) -> int:
-    """A name may hold a double underscore: it ends before the first word that is a setting."""
+    """Return how many words belong to a free name, which may contain "__": it ends before the first setting."""
     table = find_struct(kind)
     if table is None:
         return len(words)
-    settings = {one.name for one in table.fields}
+    settings = {field.name for field in table.fields}
     return next((number for number in range(1, len(words)) if words[number] in settings), 1)
 
 
 def _match_file_spelling(name: str, table: object) -> str:
-    """Variables are in capitals and have no hyphens: the file says how the name is really written."""
+    """Return the name as the file spells it: a variable's name has no lower case and no hyphens."""
     written = cast(Tree, table) if isinstance(table, dict) else {}
     return next((key for key in written if key.lower().replace("-", "_") == name.replace("-", "_").lower()), name)
 
@@ -167,11 +173,12 @@ def _parse_toml(text: str, file: Path) -> Tree:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = re.fullmatch(r"(.*) \(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)", str(error), re.DOTALL)
-        if said is None:
+        # tomllib puts the position at the end of its message; ours stands in front, as in all other complaints.
+        parts = re.fullmatch(r"(.*) \(at (?:line ([0-9]+), column ([0-9]+)|end of document)\)", str(error), re.DOTALL)
+        if parts is None:
             raise Misconfigured(f"{file}: {error}") from None
-        line = said[2] or str(text.rstrip("\n").count("\n") + 1)
-        raise Misconfigured(f"{file} line {line}: {said[1]}{f' (column {said[3]})' * bool(said[3])}") from None
+        line = parts[2] or str(text.rstrip("\n").count("\n") + 1)
+        raise Misconfigured(f"{file} line {line}: {parts[1]}{f' (column {parts[3]})' * bool(parts[3])}") from None
     except RecursionError:
         raise Misconfigured(f"{file} is nested too deeply") from None
     except ValueError:  # an integer with more digits than Python reads

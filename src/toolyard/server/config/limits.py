@@ -1,4 +1,4 @@
-"""Limits, and what holds for a division or a tenant in place of what holds for everybody."""
+"""Limits, and the settings with which a division or a tenant replaces those that hold for everybody."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -18,7 +18,7 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
     turns_per_request: Count = _CORE.turns_per_request
     turns_per_conversation: Count = _CORE.turns_per_conversation
     requests_per_minute: Count = 30
-    """New requests of one caller; tool results and decisions do not count."""
+    """New requests of each caller; tool results and decisions do not count."""
     run_seconds: Seconds = _CORE.run_seconds
     run_tokens: CountOrNone = _CORE.run_tokens
     calls_per_turn: Count = _CORE.calls_per_turn
@@ -27,7 +27,7 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def run_limits(self) -> Limits:
-        """The limits that the loop knows; requests per minute are counted before it."""
+        """The limits that the run loop enforces; requests per minute are counted before a run starts."""
         return msgspec.convert(self, Limits, from_attributes=True)
 
 
@@ -36,12 +36,12 @@ class DivisionConfig(Struct, frozen=True, kw_only=True):
     language: Language = ""
     tools: ToolChoice = "all"
     limits: LimitsConfig = LimitsConfig()
-    """Complete: what a division does not set is as in `[limits]`."""
+    """After `load`, complete: a limit that the division does not set is the one of `[limits]`."""
 
 
 class TenantConfig(DivisionConfig, frozen=True, kw_only=True):
     divisions: dict[Name, DivisionConfig] = {}
-    """Complete: every division there is. One that stands here is in place of that of everybody."""
+    """After `load`, complete: every division of the configuration. One that is set here replaces the shared one."""
 
 
 class DivisionOverrides(Struct):
@@ -53,7 +53,10 @@ class TenantOverrides(DivisionOverrides):
 
 
 class LimitOverrides(Struct):
-    """The part of the tree that says which limits each division and each tenant sets itself."""
+    """The limits that each division and each tenant sets itself, read from the tree of plain values.
+
+    A `LimitsConfig` cannot tell a limit that was set from a default, so the names are taken from the tree.
+    """
 
     divisions: dict[str, DivisionOverrides] = {}
     tenants: dict[str, TenantOverrides] = {}
@@ -65,26 +68,29 @@ def complete_limits(
     tenants: Mapping[str, TenantConfig],
     overrides: LimitOverrides,
 ) -> tuple[dict[str, DivisionConfig], dict[str, TenantConfig]]:
-    """With the limits of everybody where a division sets none, and with every division in each tenant."""
-    whole = {
-        name: replace(one, limits=_override_limits(limits, one.limits, overrides.divisions[name]))
-        for name, one in divisions.items()
+    """Return the divisions and tenants with every limit filled in, and with every division in each tenant."""
+    shared = {
+        name: replace(division, limits=_override_limits(limits, division.limits, overrides.divisions[name]))
+        for name, division in divisions.items()
     }
-    found: dict[str, TenantConfig] = {}
-    for name, tenant in tenants.items():
-        said = overrides.tenants[name]
-        own: dict[str, DivisionConfig] = {}
-        for division in {**whole, **tenant.divisions}:
-            one = tenant.divisions.get(division) or whole[division]
-            general = whole[division].limits if division in whole else limits
-            least = _override_limits(general, tenant.limits, said)
-            own[division] = replace(one, limits=_override_limits(least, one.limits, said.divisions.get(division)))
-        found[name] = replace(tenant, limits=_override_limits(limits, tenant.limits, said), divisions=own)
-    return whole, found
+    complete_tenants: dict[str, TenantConfig] = {}
+    for tenant_name, tenant in tenants.items():
+        from_tenant = overrides.tenants[tenant_name]
+        complete_divisions: dict[str, DivisionConfig] = {}
+        for name in {**shared, **tenant.divisions}:
+            # From general to specific: [limits], the shared division, the tenant, the tenant's own division.
+            division = tenant.divisions.get(name) or shared[name]
+            general = shared[name].limits if name in shared else limits
+            default = _override_limits(general, tenant.limits, from_tenant)
+            own_limits = _override_limits(default, division.limits, from_tenant.divisions.get(name))
+            complete_divisions[name] = replace(division, limits=own_limits)
+        own_limits = _override_limits(limits, tenant.limits, from_tenant)
+        complete_tenants[tenant_name] = replace(tenant, limits=own_limits, divisions=complete_divisions)
+    return shared, complete_tenants
 
 
 def _override_limits(
     limits: LimitsConfig, own_limits: LimitsConfig, overrides: DivisionOverrides | None
 ) -> LimitsConfig:
-    """The limits with those that were given in place of them."""
+    """Return `limits` with the values of `own_limits` for the names that the overrides set."""
     return replace(limits, **{name: getattr(own_limits, name) for name in overrides.limits}) if overrides else limits

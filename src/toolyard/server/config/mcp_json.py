@@ -1,4 +1,4 @@
-"""A file of MCP servers in the form that many programs share: `{"mcpServers": {"files": {"command": …}}}`."""
+"""Read a file of MCP servers in the format that many programs share: `{"mcpServers": {"files": {"command": …}}}`."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class _ServerEntry(Struct):
-    """What such a file says of a server; what other programs keep there besides is left alone."""
+    """The settings of a server in such a file; settings that only other programs use are ignored."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -27,11 +27,11 @@ class _ServerEntry(Struct):
 
 
 class _McpJson(Struct):
-    mcpServers: dict[str, _ServerEntry]  # noqa: N815 - the form's own name
+    mcpServers: dict[str, _ServerEntry]  # noqa: N815 - the format's name
 
 
 def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
-    """The servers of a file. Raises Misconfigured with the place that is wrong."""
+    """Return the servers of a file by name. Raise Misconfigured with the server that is wrong."""
     try:
         entries = msgspec.json.decode(path.read_bytes(), type=_McpJson).mcpServers
     except OSError as error:
@@ -50,11 +50,12 @@ def _build_spec(where: str, entry: _ServerEntry, base: Path, environment: Mappin
         raise Misconfigured(f"{where} must have a command or a url, one of them")
 
     def fill_variables(text: str) -> str:
-        def look_up(found: re.Match[str]) -> str:
-            known = environment[found[1]] if found[1] in environment else cast(str | None, found[2])
-            if known is None:
-                raise Misconfigured(f"{where} needs the environment variable {found[1]}, which is not set")
-            return known
+        def look_up(variable: re.Match[str]) -> str:
+            name, default = variable[1], cast(str | None, variable[2])
+            value = environment.get(name, default)
+            if value is None:
+                raise Misconfigured(f"{where} needs the environment variable {name}, which is not set")
+            return value
 
         return _VARIABLE.sub(look_up, text)
 

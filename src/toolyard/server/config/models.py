@@ -1,4 +1,4 @@
-"""What the configuration says of models, their providers, and searches."""
+"""The settings of models, their providers, and web searches."""
 
 from typing import Annotated, Literal
 
@@ -20,13 +20,13 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 class WebSearchConfig(Struct, frozen=True, kw_only=True):
-    """Where searches run where neither a request nor its conversation says so, and what native ones are held to."""
+    """Where searches run if neither a request nor its conversation decides it, and the limits of native searches."""
 
     prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
     custom_control: bool = False
     full_logging: bool = False
     tools: frozenset[Name] = frozenset()
-    """Other names of tools that search."""
+    """The names of further tools that search the web."""
     max_uses: CountOrNone = 0
     allowed_domains: tuple[Domain, ...] = ()
     blocked_domains: tuple[Domain, ...] = ()
@@ -51,11 +51,11 @@ class WebSearchConfig(Struct, frozen=True, kw_only=True):
 
 
 class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
-    """What the model's provider may run itself besides a search."""
+    """The tools that the model's provider may run itself, besides web search."""
 
     code_execution: bool = False
     file_search: tuple[Name, ...] = ()
-    """The stores, at the provider, to look in."""
+    """The stores of files to search, by their ids at the provider."""
 
 
 class ProviderConfig(Struct, frozen=True, kw_only=True):
@@ -63,16 +63,16 @@ class ProviderConfig(Struct, frozen=True, kw_only=True):
     base_url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}
     wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
-    """What the provider speaks, if it is not what is known of it."""
+    """The wire format that the provider speaks; empty means that of its preset."""
 
 
 class ModelOptions(Struct, frozen=True, kw_only=True):
-    """How one model is used."""
+    """The options of one model."""
 
     window: CountOrNone = 0
-    """How many tokens it takes, if that is not what is known of it."""
+    """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
     max_tokens: CountOrNone = 0
-    """What an answer may have; 0 leaves it to the provider."""
+    """The maximum number of tokens in an answer; 0 leaves it to the provider."""
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
-    """How much it may think before it answers: an effort, or tokens."""
+    """How much the model may think before it answers: an effort, or a number of tokens."""

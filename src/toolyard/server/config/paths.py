@@ -1,6 +1,6 @@
-"""What the texts of a configuration stand for: paths from where they were written, variables, stores.
+"""Expand the texts of a configuration: paths relative to where they were written, variables and stores.
 
-It looks at no file system: everything comes from the mapping of the environment and the place of the text.
+Nothing here touches the file system: results depend on the environment's mapping and the text's origin only.
 """
 
 import re
@@ -18,12 +18,14 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class ValueExpander:
+    """The transformation of texts by their mark, with the origins and the environment that it needs."""
+
     get_base: Callable[[KeyPath], Path]
     is_from_file: Callable[[KeyPath], bool]
     environment: Mapping[str, str]
 
     def expand(self, mark: str, path: KeyPath, text: str) -> str:
-        """The text in its final form. Raises ValueError with what is wrong with it."""
+        """Return the text in its final form. Raise ValueError with what is wrong with it."""
         match mark:
             case "secret":
                 return self._expand_secret(path, text, "\0")
@@ -39,16 +41,17 @@ class ValueExpander:
                 return text
 
     def _expand_secret(self, path: KeyPath, text: str, forbidden: str) -> str:
+        # A secret that comes from a variable or a flag is used as it is: it may contain "${" by chance.
         secret = self._expand_variables(text) if self.is_from_file(path) else text
         if any(letter in secret for letter in forbidden):
             raise ValueError("must be one line")
         return secret
 
     def _expand_variables(self, text: str) -> str:
-        def look_up(found: re.Match[str]) -> str:
-            escaped, name = found.groups()
+        def look_up(variable: re.Match[str]) -> str:
+            escaped, name = variable.groups()
             if escaped:
-                return found[0][1:]
+                return variable[0][1:]
             if not _VARIABLE_NAME.fullmatch(name):
                 raise ValueError("holds a ${…} that does not name a variable")
             if name not in self.environment:
@@ -75,17 +78,17 @@ class ValueExpander:
 
 
 def is_file(tools: str) -> bool:
-    """Whether this names a file, and not a module."""
+    """Return whether an entry of `tools` names a file, not a module."""
     return tools.endswith(".py") or tools.startswith((".", "~")) or "/" in tools or "\\" in tools
 
 
 def find_data_directory(environment: Mapping[str, str], platform: str) -> PurePath:
-    """Where this user's data belongs, by the customs of the platform (as `sys.platform` names it)."""
+    """Return the user's data directory by the conventions of the platform (a value of `sys.platform`)."""
     if platform == "win32" and (local := environment.get("LOCALAPPDATA")):
         return PureWindowsPath(local, "toolyard")
-    given = environment.get("XDG_DATA_HOME", "")
-    if platform not in ("win32", "darwin") and given.startswith("/"):  # XDG: a relative one is to be ignored
-        return PurePosixPath(given, "toolyard")
+    data_home = environment.get("XDG_DATA_HOME", "")
+    if platform not in ("win32", "darwin") and data_home.startswith("/"):  # XDG says to ignore a relative path
+        return PurePosixPath(data_home, "toolyard")
     home = _get_home(environment)
     if not home:
         raise Misconfigured("there is no home directory to keep data in: set HOME, or the store")

@@ -1,4 +1,4 @@
-"""A configuration as TOML that a person may read over another's shoulder: secrets are masked."""
+"""Render a configuration as TOML with masked secrets, so that it can be shown to others."""
 
 import json
 import re
@@ -18,29 +18,29 @@ def render_config(config: Struct, kind: inspect.StructType) -> str:
 
 
 def _render_table(table: Struct, kind: inspect.StructType, path: tuple[str, ...]) -> Iterator[str]:
-    """The plain settings of a table, then the tables within it."""
-    values = [(one.name, one.type, cast(object, getattr(table, one.name))) for one in kind.fields]
-    given = [(name, kind, value) for name, kind, value in values if value is not None and value != ""]
-    for name, kind_of_it, value in given:
-        if not _holds_tables(value, kind_of_it):
-            yield f"{name} = {_render_value(value, kind_of_it)}"
-    for name, kind_of_it, value in given:
-        if _holds_tables(value, kind_of_it):
-            yield from _render_tables(value, kind_of_it, (*path, name))
+    """Yield the lines of a table: its plain settings, then the tables within it, as TOML requires."""
+    fields = [(field.name, field.type, cast(object, getattr(table, field.name))) for field in kind.fields]
+    settings = [(name, kind, value) for name, kind, value in fields if value is not None and value != ""]
+    for name, setting_type, value in settings:
+        if not _holds_tables(value, setting_type):
+            yield f"{name} = {_render_value(value, setting_type)}"
+    for name, setting_type, value in settings:
+        if _holds_tables(value, setting_type):
+            yield from _render_tables(value, setting_type, (*path, name))
 
 
 def _render_tables(value: object, kind: Kind, path: tuple[str, ...]) -> Iterator[str]:
     chosen = next(iter_alternatives(kind))
-    item = get_item_type(chosen)
+    item_type = get_item_type(chosen)
     if isinstance(chosen, inspect.StructType):
         yield from ("", f"[{_join_key(path)}]")
         yield from _render_table(cast(Struct, value), chosen, path)
     elif isinstance(chosen, inspect.DictType):
         yield from _render_named_tables(cast(Mapping[str, object], value), chosen, path)
-    elif isinstance(item, inspect.StructType):
-        for one in cast(Sequence[Struct], value):
+    elif isinstance(item_type, inspect.StructType):
+        for element in cast(Sequence[Struct], value):
             yield from ("", f"[[{_join_key(path)}]]")
-            yield from _render_table(one, item, path)
+            yield from _render_table(element, item_type, path)
 
 
 def _render_named_tables(table: Mapping[str, object], kind: inspect.DictType, path: tuple[str, ...]) -> Iterator[str]:
@@ -48,15 +48,15 @@ def _render_named_tables(table: Mapping[str, object], kind: inspect.DictType, pa
         yield from ("", f"[{_join_key(path)}]")
         yield from (f"{_join_key((name,))} = {_render_value(value, kind.value_type)}" for name, value in table.items())
         return
-    for name, one in table.items():
-        yield from _render_tables(one, kind.value_type, (*path, name))
+    for name, value in table.items():
+        yield from _render_tables(value, kind.value_type, (*path, name))
 
 
 def _holds_tables(value: object, kind: Kind) -> bool:
     chosen = next(iter_alternatives(kind))
-    item = get_item_type(chosen)
+    item_type = get_item_type(chosen)
     return isinstance(chosen, inspect.StructType | inspect.DictType) or (
-        bool(value) and item is not None and find_struct(item) is not None
+        bool(value) and item_type is not None and find_struct(item_type) is not None
     )
 
 

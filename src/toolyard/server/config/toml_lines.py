@@ -1,4 +1,4 @@
-"""Finds the line on which a key of a TOML text stands. It reads texts that tomllib accepts, and no values."""
+"""Find the line of a key in a TOML text. The text must be one that tomllib accepts; its values are skipped."""
 
 import re
 import tomllib
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Path = Sequence[str | int]
-"""The way to a value, as in tomllib's answer: keys, and for an array of tables the index."""
+"""The path of a value in tomllib's result: keys, and an index for each array of tables."""
 
+# The quantifiers are possessive (`++`, `*+`), so that no text makes a pattern backtrack.
 _BETWEEN = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
 _SPACE = re.compile(r"[ \t]*+")
 _BARE = re.compile(r"[A-Za-z0-9_-]++")
@@ -29,7 +30,7 @@ class _Node:
     """The tables of an array of tables."""
 
     def get_or_add_child(self, key: str, line: int) -> "_Node":
-        """The node under a key: in an array of tables, that of its last table."""
+        """Return the node under a key; in an array of tables, the one in its last table."""
         table = self.elements[-1] if self.elements else self
         return table.children.setdefault(key, _Node(line))
 
@@ -40,7 +41,7 @@ class _Node:
 
 
 class TomlLines:
-    """Where the keys of a text are. What stands inside a value (an inline table, an array) is on its key's line."""
+    """The lines of the keys in a text. Keys inside a value (an inline table, an array) have the line of its key."""
 
     def __init__(self, text: str) -> None:
         self._text = text.replace("\r\n", "\n")
@@ -55,11 +56,11 @@ class TomlLines:
                 self._read_pair(table)
 
     def find_line(self, path: Path) -> int:
-        """The line of the last part of the path that the text names; 1 if it names none."""
+        """Return the line of the last part of the path that the text contains; 1 if it contains none."""
         return self._find_node(path)[0].line
 
     def contains(self, path: Path) -> bool:
-        """Whether the text names all of the path."""
+        """Return whether the text contains the whole path."""
         return self._find_node(path)[1] == len(path)
 
     def _find_node(self, path: Path) -> tuple[_Node, int]:
@@ -93,7 +94,7 @@ class TomlLines:
             self._advance(part.end())
 
     def _descend(self, node: _Node, line: int) -> _Node:
-        """Read a dotted key, up to what follows it, and go where it leads."""
+        """Read a dotted key, and return the node that it names below `node`."""
         while True:
             node = node.get_or_add_child(self._read_key(), line)
             self._skip(_SPACE)
@@ -112,9 +113,9 @@ class TomlLines:
         self._at = quoted.end()
         return str(tomllib.loads(f"key = {quoted[0]}")["key"])
 
-    def _skip(self, what: re.Pattern[str]) -> int:
-        found = what.match(self._text, self._at)
-        self._advance(found.end() if found else self._at)
+    def _skip(self, pattern: re.Pattern[str]) -> int:
+        match = pattern.match(self._text, self._at)
+        self._advance(match.end() if match else self._at)
         return self._at
 
     def _advance(self, to: int) -> None:

@@ -1,4 +1,7 @@
-"""What the values of the configuration may be, and what is said of one that is not."""
+"""The types of the configuration's values. `says` is how an error message describes a type, `is` marks special texts.
+
+`paths.ValueExpander` expands texts by their mark, and `show.py` masks those that are marked as secret.
+"""
 
 from typing import Annotated
 
