@@ -1,4 +1,4 @@
-"""Contestants in processes of their own, and their runs interleaved: A B C, A B C, … It knows no figures."""
+"""Run contestants in their own processes, with interleaved rounds: A B C, A B C, …"""
 
 import json
 import os
@@ -20,11 +20,13 @@ Order = Mapping[str, str | int | float]
 
 
 class ContestError(RuntimeError):
-    """A contestant could not do what it was asked to."""
+    """A contestant failed, or its process died."""
 
 
 @dataclass(frozen=True)
 class Contestant:
+    """A library or loop that is measured: the script that runs it, and the interpreter for it."""
+
     name: str
     python: str
     script: str
@@ -35,7 +37,7 @@ class Contestant:
         return self.name not in OURS
 
 
-def contestants(directory: str, peer_names: Sequence[str]) -> list[Contestant]:
+def list_contestants(directory: str, peer_names: Sequence[str]) -> list[Contestant]:
     sqlite = {"TOOLYARD_STORE": f"sqlite:///{directory}/bench.db"}
     ours = [
         Contestant(OURS[0], sys.executable, "toolyard_loop.py"),
@@ -47,31 +49,31 @@ def contestants(directory: str, peer_names: Sequence[str]) -> list[Contestant]:
 
 
 class Worker:
-    """A contestant's process: an order in, one line of JSON out."""
+    """The process of a contestant: it reads an order as a line of JSON, and answers with a line of JSON."""
 
     def __init__(self, contestant: Contestant) -> None:
         self.contestant = contestant
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [contestant.python, str(LOOPS / contestant.script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env={**os.environ, "PYTHONHASHSEED": "0", **contestant.environment},
             text=True,
         )
 
     def ask(self, order: Order) -> dict[str, float]:
         assert self._process.stdin and self._process.stdout
-        with suppress(BrokenPipeError):  # the empty answer tells
+        with suppress(BrokenPipeError):  # a process that died shows by its empty answer
             print(json.dumps(order), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise ContestError(f"{self.contestant.name} died: {self._last_words()}")
-        told = json.loads(line)
-        if "error" in told:
-            raise ContestError(f"{self.contestant.name} failed: {told['error']}")
-        return told
+            raise ContestError(f"{self.contestant.name} died: {self._read_stderr()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ContestError(f"{self.contestant.name} failed: {answer['error']}")
+        return answer
 
     def __enter__(self) -> Self:
         return self
@@ -80,15 +82,15 @@ class Worker:
         with self._process:
             if self._process.stdin:
                 self._process.stdin.close()
-        self._said.close()
+        self._stderr.close()
 
-    def _last_words(self) -> str:
-        self._said.seek(0)
-        return self._said.read().decode(errors="replace")[-2000:].strip()
+    def _read_stderr(self) -> str:
+        self._stderr.seek(0)
+        return self._stderr.read().decode(errors="replace")[-2000:].strip()
 
 
 class MockServer:
-    """The mock model, in a process of its own."""
+    """The mock model in its own process; the context manager returns its address."""
 
     def __enter__(self) -> str:
         command = [sys.executable, str(SERVER)]
@@ -104,14 +106,14 @@ class MockServer:
 
 @dataclass
 class Contest:
-    """All contestants, ready; each is started when it is first needed and stays for the next rounds."""
+    """The contestants of a bench. Each is started when it is first needed, and stays for the next rounds."""
 
     contestants: Sequence[Contestant]
     url: str
     least_s: float
-    tell: Callable[[str], None]
+    show_progress: Callable[[str], None]
     absent: dict[str, str] = field(default_factory=dict[str, str])
-    """Peers that failed, and why: the bench goes on without them."""
+    """The peers that failed, with the reason: the bench continues without them."""
     _workers: dict[str, Worker] = field(default_factory=dict[str, Worker])
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -121,24 +123,26 @@ class Contest:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def rounds(self, what: str, orders: Sequence[Order], rounds: int, peer_rounds: int) -> list[dict[str, list[float]]]:
-        """For each order, what each contestant answered round by round."""
-        found: list[dict[str, list[float]]] = [{} for _ in orders]
+    def run_rounds(
+        self, what: str, orders: Sequence[Order], rounds: int, peer_rounds: int
+    ) -> list[dict[str, list[float]]]:
+        """Return for each order the answers of each contestant, round by round."""
+        answers_by_order: list[dict[str, list[float]]] = [{} for _ in orders]
         for number in range(rounds):
             for contestant in self.contestants:
                 if contestant.is_peer and number >= peer_rounds:
                     continue
-                for order, answers in zip(orders, found, strict=True):
-                    self.tell(f"{what}: round {number + 1} of {rounds}, {contestant.name}")
+                for order, answers in zip(orders, answers_by_order, strict=True):
+                    self.show_progress(f"{what}: round {number + 1} of {rounds}, {contestant.name}")
                     self._ask(contestant, order, answers)
-        return found
+        return answers_by_order
 
-    def fresh(self, what: str, order: Order, rounds: int) -> dict[str, list[float]]:
-        """The same, each in a process that did nothing before."""
+    def run_fresh(self, what: str, order: Order, rounds: int) -> dict[str, list[float]]:
+        """Return the answers of each contestant, each from a new process."""
         answers: dict[str, list[float]] = {}
         for number in range(rounds):
             for contestant in self.contestants:
-                self.tell(f"{what}: round {number + 1} of {rounds}, {contestant.name}")
+                self.show_progress(f"{what}: round {number + 1} of {rounds}, {contestant.name}")
                 with Worker(contestant) as worker:
                     self._ask(contestant, order, answers, worker)
         return answers
@@ -149,24 +153,24 @@ class Contest:
         if contestant.name in self.absent:
             return
         try:
-            told = (worker or self._worker(contestant)).ask({**order, "url": self.url, "least_s": self.least_s})
+            answer = (worker or self._get_worker(contestant)).ask({**order, "url": self.url, "least_s": self.least_s})
         except ContestError as error:
             if not contestant.is_peer:
                 raise
             self.absent[contestant.name] = str(error)
             return
-        answers.setdefault(contestant.name, []).append(*told.values())
+        answers.setdefault(contestant.name, []).append(*answer.values())
 
-    def _worker(self, contestant: Contestant) -> Worker:
+    def _get_worker(self, contestant: Contestant) -> Worker:
         if contestant.name not in self._workers:
             self._workers[contestant.name] = self._stack.enter_context(Worker(contestant))
         return self._workers[contestant.name]
 
 
-def cpu_ms(python: str, code: str) -> float:
-    """CPU of running some code in a new interpreter, the interpreter's own start left out."""
-    timed = f"import time as _t; _b = _t.process_time()\n{code}\nprint('\\n', (_t.process_time() - _b) * 1000)"
-    done = subprocess.run([python, "-W", "ignore", "-c", timed], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ContestError(done.stderr[-500:])
-    return float(done.stdout.split()[-1])
+def measure_cpu_ms(python: str, code: str) -> float:
+    """Return the CPU time of some code in a new interpreter, without the start of the interpreter."""
+    timed_code = f"import time as _t; _b = _t.process_time()\n{code}\nprint('\\n', (_t.process_time() - _b) * 1000)"
+    process = subprocess.run([python, "-W", "ignore", "-c", timed_code], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise ContestError(process.stderr[-500:])
+    return float(process.stdout.split()[-1])

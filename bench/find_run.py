@@ -1,4 +1,4 @@
-"""Measures finding tools among five thousand: how quickly, how well, and how many bytes a request takes. No peers."""
+"""Measure the search among five thousand tools: its time, its recall, and the bytes of tools in a request. No peers."""
 
 import argparse
 import asyncio
@@ -11,17 +11,17 @@ from time import perf_counter
 
 import report
 from cases import Figure
-from finding.catalogue import catalogue, queries
+from finding.catalogue import build_catalogue, read_queries
 from toolyard import Context, Scripted, Yard, call, say
 from toolyard.core.items import Call
 from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
-from toolyard.engine.tool_selection.offers import MOST_GUESSED
+from toolyard.engine.tool_selection.offers import MAX_GUESSED
 from toolyard.models.chat import to_wire
 from toolyard.models.scripted import Turn
-from toolyard.tool_index import Index
-from toolyard.tool_index.find_tools_result import MOST_FOUND
+from toolyard.tool_index import ToolIndex
+from toolyard.tool_index.find_tools_result import MAX_FOUND
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# Finding tools"
@@ -39,8 +39,8 @@ index was tuned with `tuning*.tsv`. Times are wall time, each the best of three.
 Chat Completions request: the largest first request of 210, each in a conversation of its own, and the largest after
 ten searches, with a budget of 40 tools and 8,192 bytes. `python bench/find_run.py` repeats the measurement; `--misses`
 lists what was not found of the tuning queries."""
-MOST_MS, LEAST_RECALL, MOST_FIRST, MOST_LATER = 5.0, 0.95, 8 * 1024, 32 * 1024
-TIGHT = Budget(tools=40, schema_bytes=MOST_FIRST)
+MAX_MS, MIN_RECALL, MAX_FIRST_BYTES, MAX_LATER_BYTES = 5.0, 0.95, 8 * 1024, 32 * 1024
+TIGHT = Budget(tools=40, schema_bytes=MAX_FIRST_BYTES)
 UNTOUCHED = {"fresh.tsv": "queries drawn by service", "asked.tsv": "queries that a language model wrote"}
 OFFERED = {"queries.tsv": "requests in people's words", "spoken.tsv": "later requests in people's words"}
 TUNED = {
@@ -48,12 +48,12 @@ TUNED = {
     "tuning_asked.tsv": "queries that a language model wrote",
     "tuning.tsv": "requests in people's words",
 }
-ASKED = "queries.tsv"
+REQUESTS_FILE = "queries.tsv"
 FINDS, CONVERSATIONS, TRIES = 10, 20, 3
 
 
 class Executor:
-    """One of the tools, as a yard takes it."""
+    """A tool of the catalogue as an executor, which a yard accepts."""
 
     def __init__(self, tool: Tool) -> None:
         self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
@@ -71,127 +71,139 @@ class Executor:
         return "done"
 
 
-def took_s(work: Callable[[], object]) -> float:
-    began = perf_counter()
+def measure_s(work: Callable[[], object]) -> float:
+    started = perf_counter()
     work()
-    return perf_counter() - began
+    return perf_counter() - started
 
 
-def index_of(tools: Sequence[Tool]) -> Index:
-    index = Index()
+def build_index(tools: Sequence[Tool]) -> ToolIndex:
+    index = ToolIndex()
     for tool in tools:
         index.put(tool)
     return index
 
 
-def misses(index: Index, file: str, most: int = MOST_FOUND) -> list[tuple[str, list[str]]]:
-    found = [(asked, wanted, [one.tool.name for one in index.search(asked, most)]) for asked, wanted in queries(file)]
-    return [(asked, names) for asked, wanted, names in found if not wanted & set(names)]
+def find_misses(index: ToolIndex, file: str, limit: int = MAX_FOUND) -> list[tuple[str, list[str]]]:
+    """Return the queries of a file whose first results contain no suitable tool, with these results."""
+    results = [
+        (query, suitable, [match.tool.name for match in index.search(query, limit)])
+        for query, suitable in read_queries(file)
+    ]
+    return [(query, names) for query, suitable, names in results if not suitable & set(names)]
 
 
-def speed(tools: Sequence[Tool], index: Index) -> list[Figure]:
-    times = sorted(min(took_s(partial(index.search, asked)) for _ in range(TRIES)) for asked, _ in queries(ASKED))
+def measure_speed(tools: Sequence[Tool], index: ToolIndex) -> list[Figure]:
+    times = sorted(
+        min(measure_s(partial(index.search, query)) for _ in range(TRIES)) for query, _ in read_queries(REQUESTS_FILE)
+    )
     p95 = times[int(len(times) * 0.95)] * 1e3
-    whole, last = took_s(lambda: index_of(tools)) * 1e3, tools[2500]
-    again: list[float] = []
+    all_ms, tool = measure_s(lambda: build_index(tools)) * 1e3, tools[2500]
+    put_times_ms: list[float] = []
     for _ in range(50):
-        index.drop(last.name)
-        again.append(took_s(lambda: index.put(last)) * 1e3)
-    one = sorted(again)[25]
+        index.drop(tool.name)
+        put_times_ms.append(measure_s(lambda: index.put(tool)) * 1e3)
+    one_ms = sorted(put_times_ms)[25]
     return [
         Figure("a search, median, ms", must="", reached=f"{times[len(times) // 2] * 1e3:.2f}"),
-        Figure("a search, p95, ms", must=f"< {MOST_MS:g}", reached=f"{p95:.2f}", passed=p95 < MOST_MS),
-        Figure("one more tool, ms", must="< 1/100 of all", reached=f"{one:.3f}", passed=one < whole / 100),
-        Figure("all 5,000 tools, ms", must="", reached=f"{whole:,.0f}"),
+        Figure("a search, p95, ms", must=f"< {MAX_MS:g}", reached=f"{p95:.2f}", passed=p95 < MAX_MS),
+        Figure("one more tool, ms", must="< 1/100 of all", reached=f"{one_ms:.3f}", passed=one_ms < all_ms / 100),
+        Figure("all 5,000 tools, ms", must="", reached=f"{all_ms:,.0f}"),
     ]
 
 
-def quality(index: Index) -> list[Figure]:
-    missed = sum(len(misses(index, file)) for file in UNTOUCHED)
-    asked = sum(len(queries(file)) for file in UNTOUCHED)
+def measure_quality(index: ToolIndex) -> list[Figure]:
+    missed = sum(len(find_misses(index, file)) for file in UNTOUCHED)
+    total = sum(len(read_queries(file)) for file in UNTOUCHED)
     return [
-        _recall(f"recall@5 of {asked}, all untouched queries", missed, asked, LEAST_RECALL),
-        *(_found(index, file, MOST_FOUND, f"untouched {said}") for file, said in UNTOUCHED.items()),
-        *(_found(index, file, MOST_GUESSED, f"untouched {said}") for file, said in OFFERED.items()),
-        *(_found(index, file, MOST_FOUND, f"tuned with {said}") for file, said in TUNED.items()),
+        _build_recall_figure(f"recall@5 of {total}, all untouched queries", missed, total, MIN_RECALL),
+        *(_measure_recall(index, file, MAX_FOUND, f"untouched {label}") for file, label in UNTOUCHED.items()),
+        *(_measure_recall(index, file, MAX_GUESSED, f"untouched {label}") for file, label in OFFERED.items()),
+        *(_measure_recall(index, file, MAX_FOUND, f"tuned with {label}") for file, label in TUNED.items()),
     ]
 
 
-def _found(index: Index, file: str, most: int, said: str) -> Figure:
-    asked = len(queries(file))
-    return _recall(f"recall@{most} of {asked}, {said}", len(misses(index, file, most)), asked)
+def _measure_recall(index: ToolIndex, file: str, limit: int, label: str) -> Figure:
+    total = len(read_queries(file))
+    return _build_recall_figure(f"recall@{limit} of {total}, {label}", len(find_misses(index, file, limit)), total)
 
 
-def _recall(said: str, missed: int, asked: int, least: float | None = None) -> Figure:
-    found = 1 - missed / asked
+def _build_recall_figure(label: str, missed: int, total: int, least: float | None = None) -> Figure:
+    recall = 1 - missed / total
     return Figure(
-        said,
+        label,
         must=f"≥ {least}" if least else "",
-        reached=f"{found:.3f}",
-        passed=found >= least if least else None,
+        reached=f"{recall:.3f}",
+        passed=recall >= least if least else None,
     )
 
 
-async def sent(tools: Sequence[Tool]) -> tuple[int, int]:
-    """The most bytes of tools in a first request, and in one after ten finds."""
-    asked = [text for text, _ in queries(ASKED)]
+async def measure_sent_bytes(tools: Sequence[Tool]) -> tuple[int, int]:
+    """Return the most bytes of tools in a first request, and in a request after ten searches."""
+    texts = [text for text, _ in read_queries(REQUESTS_FILE)]
     first: list[int] = []
     later: list[int] = []
 
     def script(request: ModelRequest) -> Turn:
         body = json.loads(to_wire(request))
-        size = len(json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":")).encode())
+        tools_bytes = len(json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":")).encode())
         if request.turn == 1:
-            first.append(size)
+            first.append(tools_bytes)
         if len(first) > CONVERSATIONS:
             return say("ok")
         if request.turn > FINDS:
-            later.append(size)
+            later.append(tools_bytes)
             return say("ok")
-        return call("find_tools", query=asked[(len(first) * FINDS + request.turn) % len(asked)])
+        return call("find_tools", query=texts[(len(first) * FINDS + request.turn) % len(texts)])
 
     async with Yard(tools=[Executor(tool) for tool in tools], model=Scripted(script), budget=TIGHT) as yard:
-        for text in asked:
+        for text in texts:
             await yard.ask(text)
     return max(first), max(later)
 
 
-def size(tools: Sequence[Tool]) -> list[Figure]:
-    first, later = asyncio.run(sent(tools))
+def measure_size(tools: Sequence[Tool]) -> list[Figure]:
+    first, later = asyncio.run(measure_sent_bytes(tools))
     return [
         Figure(
-            "schema bytes, first request", must=f"≤ {MOST_FIRST:,}", reached=f"{first:,}", passed=first <= MOST_FIRST
+            "schema bytes, first request",
+            must=f"≤ {MAX_FIRST_BYTES:,}",
+            reached=f"{first:,}",
+            passed=first <= MAX_FIRST_BYTES,
         ),
         Figure(
-            "schema bytes after ten finds", must=f"≤ {MOST_LATER:,}", reached=f"{later:,}", passed=later <= MOST_LATER
+            "schema bytes after ten finds",
+            must=f"≤ {MAX_LATER_BYTES:,}",
+            reached=f"{later:,}",
+            passed=later <= MAX_LATER_BYTES,
         ),
     ]
 
 
-def section(to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
-    tell("finding tools among 5,000")
-    tools = catalogue()
-    index = index_of(tools)
-    figures = [*speed(tools, index), *quality(index), *size(tools)]
-    table = report.rows(figures, [])
-    tell("done\n")
-    print(report.plain(table))
+def run_section(to_write: bool, show_progress: Callable[[str], None]) -> list[Figure]:
+    show_progress("finding tools among 5,000")
+    tools = build_catalogue()
+    index = build_index(tools)
+    figures = [*measure_speed(tools, index), *measure_quality(index), *measure_size(tools)]
+    table = report.build_rows(figures, [])
+    show_progress("done\n")
+    print(report.format_plain(table))
     if to_write:
-        report.put_section(DOCUMENT, TITLE, METHOD, table)
+        report.write_section(DOCUMENT, TITLE, METHOD, table)
     return figures
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write its section of {DOCUMENT.name} as well")
-    parser.add_argument("--misses", action="store_true", help="print what was not found of what it is tuned with")
-    given = parser.parse_args()
-    if given.misses:
+    parser.add_argument("--misses", action="store_true", help="print the tuning queries that find no suitable tool")
+    options = parser.parse_args()
+    if options.misses:
         for file in TUNED:
-            for asked, names in misses(index_of(catalogue()), file):
-                print(f"{file}: {asked} → {', '.join(names)}")
+            for query, names in find_misses(build_index(build_catalogue()), file):
+                print(f"{file}: {query} → {', '.join(names)}")
         return 0
-    figures = section(given.write, lambda said: print(f"… {said}", file=sys.stderr))
+    figures = run_section(options.write, lambda text: print(f"… {text}", file=sys.stderr))
     return 1 if any(figure.passed is False for figure in figures) else 0
 
 

@@ -1,7 +1,7 @@
-"""What a call of an MCP tool costs through our venue, beside the SDK's own session; and what many tools cost a turn.
+"""Measure a call of an MCP tool through our venue against the SDK's own session, and a turn with many tools.
 
-CPU of this process only, both sides against the same real child or server, each the lowest of several rounds: whatever
-else a shared machine does makes a round dearer, never cheaper. Exit code 1 if a figure is missed.
+Figures are the CPU time of this process, with both sides against the same real server, each the lowest of several
+rounds: other work on a shared machine can only make a round more expensive. The exit code is 1 if a figure is missed.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from venues.mcp.modern import over_http
 from venues.mcp.plain import Plain
 
 ROUNDS, CALLS, TURNS = 7, 200, 100
-MOST_TIMES = 1.5
-MOST_TURN_TIMES = 1.2
+MAX_CALL_RATIO = 1.5
+MAX_TURN_RATIO = 1.2
 CONTEXT = Context(
     caller=Caller(),
     conversation="c",
@@ -42,64 +42,65 @@ CONTEXT = Context(
 )
 
 
-async def lowest_ms(once: Callable[[], Awaitable[object]]) -> float:
-    """CPU of one call: the best of several rounds."""
-    best = float("inf")
+async def measure_lowest_ms(once: Callable[[], Awaitable[object]]) -> float:
+    """Return the CPU time of one call: the lowest of several rounds."""
+    lowest = float("inf")
     for _ in range(ROUNDS):
-        began = process_time()
+        started = process_time()
         for _ in range(CALLS):
             await once()
-        best = min(best, (process_time() - began) / CALLS * 1000)
-    return best
+        lowest = min(lowest, (process_time() - started) / CALLS * 1000)
+    return lowest
 
 
-async def with_sdk(spec: ServerSpec, tool: str, arguments: dict[str, object]) -> float:
-    where = spec.url or StdioServerParameters(command=spec.command, args=list(spec.args))
-    async with Client(where) as client:
+async def measure_sdk_ms(spec: ServerSpec, tool: str, arguments: dict[str, object]) -> float:
+    target = spec.url or StdioServerParameters(command=spec.command, args=list(spec.args))
+    async with Client(target) as client:
         await client.list_tools()
-        return await lowest_ms(lambda: client.call_tool(tool, arguments))
+        return await measure_lowest_ms(lambda: client.call_tool(tool, arguments))
 
 
-async def with_ours(spec: ServerSpec, tool: str, arguments: dict[str, object]) -> float:
+async def measure_venue_ms(spec: ServerSpec, tool: str, arguments: dict[str, object]) -> float:
     async with Yard(model=Scripted([]), servers={"s": spec}) as yard:
         venue = McpVenue(yard.servers)
-        (known,) = [one for one in yard.service.tools(Caller()) if one.remote == tool]
-        asked = Call(id="call", at=0.0, tool=known.name, arguments=arguments)
+        (definition,) = [listed for listed in yard.service.list_tools(Caller()) if listed.remote == tool]
+        call = Call(id="call", at=0.0, tool=definition.name, arguments=arguments)
 
         async def once() -> None:
-            answer = await venue.run(asked, known, CONTEXT)
+            answer = await venue.run(call, definition, CONTEXT)
             assert isinstance(answer, Value), answer
 
-        return await lowest_ms(once)
+        return await measure_lowest_ms(once)
 
 
-class Asking:
-    """Writes each request as the wire does, and asks for the same tool again and again."""
+class CallingModel:
+    """A model that encodes each request as the wire does, and calls the same tool in each turn."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         to_wire(request)
-        mint = request.mint
+        clock = request.clock
         if request.turn <= TURNS:
-            yield TurnEnded(items=(Call(id=mint.id("call"), at=mint.now(), tool="look", arguments={}),), finish="calls")
+            call = Call(id=clock.new_id("call"), at=clock.now(), tool="look", arguments={})
+            yield TurnEnded(items=(call,), finish="calls")
         else:
-            yield TurnEnded(items=(ModelText(id=mint.id("item"), at=mint.now(), text="done"),), finish="stop")
+            yield TurnEnded(items=(ModelText(id=clock.new_id("item"), at=clock.now(), text="done"),), finish="stop")
 
     async def close(self) -> None:
         pass
 
 
-async def turn_ms(spec: ServerSpec) -> float:
-    """CPU of one turn in a run of many, with whatever tools there are."""
-    best = float("inf")
+async def measure_turn_ms(spec: ServerSpec) -> float:
+    """Return the CPU time of one turn in a run of many, with the tools of the server."""
+    lowest = float("inf")
     for _ in range(ROUNDS):
-        async with Yard(model=Asking(), servers={"s": spec}) as yard:
-            turns, began = 0, 0.0
+        async with Yard(model=CallingModel(), servers={"s": spec}) as yard:
+            turns, started = 0, 0.0
             async for event in yard.run("go"):
                 if type(event).__name__ == "TurnStarted":
                     turns += 1
-                    began = began or (process_time() if turns == 3 else 0.0)
-            best = min(best, (process_time() - began) / (turns - 2) * 1000)
-    return best
+                    started = started or (process_time() if turns == 3 else 0.0)  # the first two turns warm up
+            lowest = min(lowest, (process_time() - started) / (turns - 2) * 1000)
+    return lowest
 
 
 async def main() -> int:
@@ -107,12 +108,12 @@ async def main() -> int:
         few, many = Plain(Path(folder), trust=True), Plain(Path(folder), "many", trust=True)
         async with over_http() as web:
             figures = {
-                "stdio_sdk_ms": await with_sdk(few.spec, "look", {}),
-                "stdio_ours_ms": await with_ours(few.spec, "look", {}),
-                "http_sdk_ms": await with_sdk(web.spec(), "whoami", {}),
-                "http_ours_ms": await with_ours(web.spec(), "whoami", {}),
-                "turn_9_tools_ms": await turn_ms(few.spec),
-                "turn_1009_tools_ms": await turn_ms(many.spec),
+                "stdio_sdk_ms": await measure_sdk_ms(few.spec, "look", {}),
+                "stdio_ours_ms": await measure_venue_ms(few.spec, "look", {}),
+                "http_sdk_ms": await measure_sdk_ms(web.spec(), "whoami", {}),
+                "http_ours_ms": await measure_venue_ms(web.spec(), "whoami", {}),
+                "turn_9_tools_ms": await measure_turn_ms(few.spec),
+                "turn_1009_tools_ms": await measure_turn_ms(many.spec),
             }
     times = {
         "stdio_times": figures["stdio_ours_ms"] / figures["stdio_sdk_ms"],
@@ -120,8 +121,8 @@ async def main() -> int:
         "turn_times": figures["turn_1009_tools_ms"] / figures["turn_9_tools_ms"],
     }
     print(json.dumps({name: round(value, 3) for name, value in {**figures, **times}.items()}))
-    well = max(times["stdio_times"], times["http_times"]) <= MOST_TIMES and times["turn_times"] <= MOST_TURN_TIMES
-    return 0 if well else 1
+    calls_pass = max(times["stdio_times"], times["http_times"]) <= MAX_CALL_RATIO
+    return 0 if calls_pass and times["turn_times"] <= MAX_TURN_RATIO else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The peers' own virtual environment: made on first use, with all of them. A peer that is missing is an error."""
+"""The virtual environment of the peers, which is created on first use. A peer that is missing is an error."""
 
 import shlex
 import subprocess
@@ -22,14 +22,16 @@ for name in sys.argv[1:]:
 
 @dataclass(frozen=True)
 class Peer:
+    """A library that Toolyard is compared with."""
+
     name: str
     package: str
-    """The distribution whose version is told."""
+    """The distribution whose version the report shows."""
     pins: tuple[str, ...]
     imports: str
-    """What importing it means."""
+    """Code that imports the peer."""
     ready: str
-    """Imports, one tool and one agent: ready for a first request."""
+    """Code with imports, one tool and one agent: all that a first request needs."""
 
 
 ADD = "async def add(a: int, b: int) -> int: return a + b"
@@ -88,22 +90,22 @@ class PeerError(Exception):
     """A peer cannot be used; the message says what to install."""
 
 
-def installed(wanted: Iterable[Peer], tell: Callable[[str], None]) -> dict[str, str]:
-    """Return the version of each wanted peer, after installing those that are not there. Raises PeerError."""
-    peers = list(wanted)
+def install_peers(chosen: Iterable[Peer], show_progress: Callable[[str], None]) -> dict[str, str]:
+    """Install the peers that are missing, and return the version of each. Raise PeerError."""
+    peers = list(chosen)
     if not PYTHON.exists():
-        tell(f"making {HOME.name}")
+        show_progress(f"making {HOME.name}")
         subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True, capture_output=True)
     for peer in peers:
         if find_fault(peer, PYTHON):
-            tell(f"installing {peer.name}")
+            show_progress(f"installing {peer.name}")
             _install(peer)
     require(peers, PYTHON)
-    return _versions(peers)
+    return _read_versions(peers)
 
 
 def require(peers: Iterable[Peer], python: Path) -> None:
-    """Raise PeerError that names every peer which cannot be imported, and how to install it."""
+    """Raise PeerError with every peer that cannot be imported, and how to install it."""
     faults = [
         f"{peer.name} cannot be used ({fault}): {python} -m pip install {' '.join(map(shlex.quote, peer.pins))}"
         for peer in peers
@@ -114,20 +116,22 @@ def require(peers: Iterable[Peer], python: Path) -> None:
 
 
 def find_fault(peer: Peer, python: Path) -> str:
-    """Return the last line of what importing a peer raises, or an empty text."""
+    """Return the last line of the error that importing a peer raises, or an empty text."""
     command = [str(python), "-W", "ignore", "-c", peer.ready or peer.imports]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_S, check=False)
-    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
+    process = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_S, check=False)
+    return (
+        (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1] if process.returncode else ""
+    )
 
 
 def _install(peer: Peer) -> None:
     command = [str(PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.pins]
-    with suppress(subprocess.TimeoutExpired):  # it is then missing, which is told
+    with suppress(subprocess.TimeoutExpired):  # `require` then reports the peer as missing
         subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
 
 
-def _versions(peers: list[Peer]) -> dict[str, str]:
+def _read_versions(peers: list[Peer]) -> dict[str, str]:
     packages = {peer.package: peer.name for peer in peers}
-    found = subprocess.run([str(PYTHON), "-c", VERSIONS, *packages], capture_output=True, text=True, check=True)
-    pairs = (line.split() for line in found.stdout.splitlines())
+    process = subprocess.run([str(PYTHON), "-c", VERSIONS, *packages], capture_output=True, text=True, check=True)
+    pairs = (line.split() for line in process.stdout.splitlines())
     return {packages[package]: version for package, version in pairs}

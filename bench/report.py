@@ -1,4 +1,4 @@
-"""Figures as one table: for a terminal, and as Markdown for docs/reference/bench.md."""
+"""Format figures as one table: for a terminal, and as Markdown for docs/reference/bench.md."""
 
 import os
 import platform
@@ -23,18 +23,18 @@ A request with 1,000 prior messages or tools is a turn in the middle of a run, w
 hand-written loop is aiohttp and msgspec without any feature of Toolyard, and keeps its history encoded."""
 
 
-def rows(figures: Sequence[Figure], names: Sequence[str]) -> list[list[str]]:
+def build_rows(figures: Sequence[Figure], names: Sequence[str]) -> list[list[str]]:
     table = [[*HEAD, *names]]
     for figure in figures:
         mark = "" if figure.passed is None else ("✓" if figure.passed else "✗" if figure.required else "(✗)")
-        cells = [_cell(figure, name) for name in names]
+        cells = [_format_cell(figure, name) for name in names]
         table.append([figure.what, figure.must, figure.reached, mark, *cells])
     return table
 
 
 def find_misses(figures: Sequence[Figure], absent: Mapping[str, str], *, with_peers: bool) -> list[str]:
-    """Return why the bench failed: figures missed, figures not measured for want of a peer, and peers that left."""
-    misses = [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
+    """Return why the bench failed: figures missed, figures not measured without a peer, and peers that failed."""
+    misses = [f"{name} left the contest: {reason.splitlines()[0]}" for name, reason in absent.items()]
     for figure in figures:
         if figure.passed is False and figure.required:
             misses.append(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")
@@ -43,50 +43,52 @@ def find_misses(figures: Sequence[Figure], absent: Mapping[str, str], *, with_pe
     return misses
 
 
-def _cell(figure: Figure, name: str) -> str:
+def _format_cell(figure: Figure, name: str) -> str:
     if name not in figure.cells:
         return ""
     text = f"{figure.cells[name]:,.{figure.digits}f}"
     return f"{text} ({figure.growth[name]:.1f}×)" if name in figure.growth else text
 
 
-def plain(table: Sequence[Sequence[str]]) -> str:
-    widths = [max(_width(row[at]) for row in table) for at in range(len(table[0]))]
+def format_plain(table: Sequence[Sequence[str]]) -> str:
+    widths = [max(_compute_width(row[column]) for row in table) for column in range(len(table[0]))]
     lines = [
-        "  ".join(text + " " * (width - _width(text)) for text, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(text + " " * (width - _compute_width(text)) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
     return "\n".join([lines[0], "─" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
 
 
-def _width(text: str) -> int:
+def _compute_width(text: str) -> int:
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def markdown(table: Sequence[Sequence[str]], ground: str, notes: Sequence[str]) -> str:
+def format_markdown(table: Sequence[Sequence[str]], environment: str, notes: Sequence[str]) -> str:
     head, *body = (f"| {' | '.join(row)} |" for row in table)
     ruler = "|---|---|---|---|" + "---:|" * (len(table[0]) - len(HEAD))
-    said = [f"- {note}" for note in notes]
-    lines = ["# Measured side by side", "", METHOD, "", ground, "", head, ruler, *body, "", *said]
+    items = [f"- {note}" for note in notes]
+    lines = ["# Measured side by side", "", METHOD, "", environment, "", head, ruler, *body, "", *items]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def put_section(document: Path, title: str, said: str, table: Sequence[Sequence[str]]) -> None:
-    """Write a section of its own, in place of the one of that title or at the end; the others stay."""
+def write_section(document: Path, title: str, method: str, table: Sequence[Sequence[str]]) -> None:
+    """Write a section with a table, in place of the section with that title, or at the end of the document."""
     head, *body = (f"| {' | '.join(row)} |" for row in table)
     ruler = "|---|---|---|---|" + "---:|" * (len(table[0]) - len(HEAD))
     date = f"{datetime.now(UTC).date().isoformat()}, Python {platform.python_version()}, {os.cpu_count()} cores."
-    put_text(document, title, "\n".join([title, "", said, "", date, "", head, ruler, *body]))
+    replace_section(document, title, "\n".join([title, "", method, "", date, "", head, ruler, *body]))
 
 
-def put_text(document: Path, title: str, text: str) -> None:
-    before, _, rest = (document.read_text() if document.exists() else "").partition(title)
-    _, after, others = rest.partition("\n# ")
-    parts = (before, text, f"# {others}" if after else "")
+def replace_section(document: Path, title: str, text: str) -> None:
+    """Put a text in place of the section with that title; the other sections stay."""
+    before, _, old_section_and_after = (document.read_text() if document.exists() else "").partition(title)
+    _, next_title, after = old_section_and_after.partition("\n# ")
+    parts = (before, text, f"# {after}" if next_title else "")
     document.write_text("\n\n".join(part.strip() for part in parts if part.strip()) + "\n")
 
 
-def ground(rounds: int, peers: Mapping[str, str]) -> str:
+def describe_environment(rounds: int, peers: Mapping[str, str]) -> str:
+    """Return the date, the machine and the versions that the figures belong to."""
     ours = ", ".join(f"{name} {version(name)}" for name in ("httptools", "msgspec", "pydantic"))
     theirs = ", ".join(f"{name} {number}" for name, number in peers.items()) or "none"
     date = datetime.now(UTC).date().isoformat()

@@ -1,4 +1,4 @@
-"""Measures Toolyard beside a hand-written loop and its peers: one table, and a failing exit if a figure is missed."""
+"""Measure Toolyard beside a hand-written loop and its peers, in one table. Exit with 1 if a figure is missed."""
 
 import argparse
 import sys
@@ -11,22 +11,22 @@ import peers
 import report
 import server_run
 from cases import CASES, Effort, Figure
-from contest import Contest, ContestError, MockServer, contestants
+from contest import Contest, ContestError, MockServer, list_contestants
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 FULL = Effort(rounds=5, growth_peer_rounds=2)
 QUICK = Effort(rounds=3, growth_peer_rounds=1, together=10)
 
 
-def tell(said: str) -> None:
-    """What goes on right now, on one line that is written over if there is a terminal."""
+def show_progress(text: str) -> None:
+    """Print what is measured now; on a terminal, the line replaces the one before."""
     if sys.stderr.isatty():
-        print(f"\r\033[K… {said}", end="", file=sys.stderr, flush=True)
+        print(f"\r\033[K… {text}", end="", file=sys.stderr, flush=True)
     else:
-        print(f"… {said}", file=sys.stderr, flush=True)
+        print(f"… {text}", file=sys.stderr, flush=True)
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, epilog=f"Cases: {', '.join(CASES)}.")
     parser.add_argument("--quick", action="store_true", help="three rounds, with pydantic-ai as the only peer")
     parser.add_argument(
@@ -37,42 +37,44 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def wanted_peers(given: argparse.Namespace) -> tuple[peers.Peer, ...]:
-    if given.no_peers:
+def choose_peers(options: argparse.Namespace) -> tuple[peers.Peer, ...]:
+    if options.no_peers:
         return ()
-    return peers.PEERS[:1] if given.quick else peers.PEERS
+    return peers.PEERS[:1] if options.quick else peers.PEERS
 
 
-def measured(given: argparse.Namespace, versions: dict[str, str]) -> tuple[list[Figure], dict[str, str]]:
-    effort, figures = QUICK if given.quick else FULL, list[Figure]()
+def measure(options: argparse.Namespace, versions: dict[str, str]) -> tuple[list[Figure], dict[str, str]]:
+    """Return the figures, and the peers that failed on the way, with the reason."""
+    effort, figures = QUICK if options.quick else FULL, list[Figure]()
     with TemporaryDirectory() as directory, MockServer() as url:
-        field = contestants(directory, list(versions))
-        with Contest(field, url, least_s=0.15 if given.quick else 0.3, tell=tell) as contest:
-            for name in given.only or CASES:
+        contestants = list_contestants(directory, list(versions))
+        least_s = 0.15 if options.quick else 0.3
+        with Contest(contestants, url, least_s=least_s, show_progress=show_progress) as contest:
+            for name in options.only or CASES:
                 figures += CASES[name](contest, effort)
             return figures, contest.absent
 
 
 def main() -> int:
-    given = arguments()
-    wanted = wanted_peers(given)
-    versions = peers.installed(wanted, tell) if wanted else {}
-    figures, absent = measured(given, versions)
-    notes = [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
-    names = [one.name for one in contestants("", list(versions)) if one.name not in absent]
-    table = report.rows(figures, names)
-    ground = report.ground((QUICK if given.quick else FULL).rounds, versions)
-    tell("done\n")
-    print(ground, report.plain(table), *notes, sep="\n")
-    if given.write:
-        DOCUMENT.write_text(report.markdown(table, ground, notes))
-    if not (given.only or given.no_peers):
-        more, absent_servers = server_run.section(given.quick, (), given.write, tell)
-        figures, absent = [*figures, *more], {**absent, **absent_servers}
-    if not given.only:
-        figures += find_run.section(given.write, tell)
-        figures += offline_run.section(given.write, tell)
-    misses = report.find_misses(figures, absent, with_peers=not given.no_peers)
+    options = parse_arguments()
+    chosen = choose_peers(options)
+    versions = peers.install_peers(chosen, show_progress) if chosen else {}
+    figures, absent = measure(options, versions)
+    notes = [f"{name} left the contest: {reason.splitlines()[0]}" for name, reason in absent.items()]
+    contestants = list_contestants("", list(versions))
+    table = report.build_rows(figures, [contestant.name for contestant in contestants if contestant.name not in absent])
+    environment = report.describe_environment((QUICK if options.quick else FULL).rounds, versions)
+    show_progress("done\n")
+    print(environment, report.format_plain(table), *notes, sep="\n")
+    if options.write:
+        DOCUMENT.write_text(report.format_markdown(table, environment, notes))
+    if not (options.only or options.no_peers):
+        server_figures, absent_servers = server_run.run_section(options.quick, (), options.write, show_progress)
+        figures, absent = [*figures, *server_figures], {**absent, **absent_servers}
+    if not options.only:
+        figures += find_run.run_section(options.write, show_progress)
+        figures += offline_run.run_section(options.write, show_progress)
+    misses = report.find_misses(figures, absent, with_peers=not options.no_peers)
     print(*misses, sep="\n")
     return 1 if misses else 0
 

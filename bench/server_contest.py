@@ -1,4 +1,4 @@
-"""Servers in processes of their own, the mock model behind them and the load before them. It knows no figures."""
+"""Run servers in their own processes, with the mock model behind them and the load generator in front of them."""
 
 import subprocess
 import sys
@@ -23,11 +23,11 @@ PEERS = (
 )
 SCRIPTS = {YARD: "toolyard_server.py", BARE: "bare_server.py", PEER: "fastapi_pydantic_ai_server.py"}
 LOAD = Contestant("the load", sys.executable, "../server_load.py")
-Told = dict[str, Any]
+Answer = dict[str, Any]
 
 
 class PacedModel(MockServer):
-    """The mock model that a prompt tells how to answer."""
+    """The mock model of `server_model.py`, whose answers the prompt selects."""
 
     def __enter__(self) -> str:
         command = [sys.executable, str(Path(__file__).parent / "server_model.py")]
@@ -38,16 +38,16 @@ class PacedModel(MockServer):
 
 @dataclass
 class Servers:
-    """Each server is started when it is first needed, warmed up, and stays for the next rounds."""
+    """The servers of a bench. Each is started and warmed up when it is first needed, and stays for the next rounds."""
 
     names: list[str]
     model_url: str
     environment: Mapping[str, str]
-    """Of our server: where its store is."""
-    tell: Callable[[str], None]
+    """Variables for the processes, such as the store of our server."""
+    show_progress: Callable[[str], None]
     absent: dict[str, str] = field(default_factory=dict[str, str])
-    """Peers that failed, and why: the bench goes on without them."""
-    _running: dict[str, tuple[Worker, Told]] = field(default_factory=dict[str, tuple[Worker, Told]])
+    """The peers that failed, with the reason: the bench continues without them."""
+    _running: dict[str, tuple[Worker, Answer]] = field(default_factory=dict[str, tuple[Worker, Answer]])
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -57,44 +57,47 @@ class Servers:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def ask(self, name: str, scenario: str, **order: str | int) -> Told | None:
-        """What the load tells of one server; None if that peer has left."""
+    def ask(self, name: str, scenario: str, **order: str | int) -> Answer | None:
+        """Run a scenario against a server, and return the answer of the load generator; None if the peer failed."""
         if name not in self.names or name in self.absent:
             return None
         try:
-            return self._load.ask({"scenario": scenario, **self._where(name), **order})
+            return self._load.ask({"scenario": scenario, **self._get_address(name), **order})
         except ContestError as error:
             if name in (YARD, MODEL):
                 raise ContestError(f"{name} in {scenario}: {error}") from None
             self.absent[name] = str(error)
             return None
 
-    def rounds(self, what: str, rounds: Mapping[str, int], scenario: str, **order: str | int) -> dict[str, list[Told]]:
-        """By server, what was told in each of its rounds; the servers take turns."""
-        found: dict[str, list[Told]] = {}
+    def run_rounds(
+        self, what: str, rounds: Mapping[str, int], scenario: str, **order: str | int
+    ) -> dict[str, list[Answer]]:
+        """Return the answers of each server in its rounds; the servers take turns."""
+        answers: dict[str, list[Answer]] = {}
         for number in range(max(rounds.values())):
-            for name, most in rounds.items():
-                if number < most:
-                    self.tell(f"{what}: round {number + 1}, {name}")
-                    told = self.ask(name, scenario, **order)
-                    found.setdefault(name, []).extend([told] if told else [])
-        return {name: told for name, told in found.items() if told}
+            for name, server_rounds in rounds.items():
+                if number < server_rounds:
+                    self.show_progress(f"{what}: round {number + 1}, {name}")
+                    answer = self.ask(name, scenario, **order)
+                    answers.setdefault(name, []).extend([answer] if answer else [])
+        return {name: of_server for name, of_server in answers.items() if of_server}
 
     def restart(self, name: str) -> None:
-        """End it; it starts anew when it is next asked for. Ours finds its store as it was."""
+        """End a server; it starts again when it is next needed. Our server finds its store as it was."""
         if name in self._running:
             worker, _ = self._running.pop(name)
             worker.__exit__()
 
-    def _where(self, name: str) -> Told:
+    def _get_address(self, name: str) -> Answer:
+        """Return the port and the process id of a server, which is started if it is not running."""
         if name == MODEL:
             return {"port": int(self.model_url.rpartition(":")[2]), "direct": 1, "pid": 0}
         if name not in self._running:
             python = sys.executable if name == YARD else str(peers.PYTHON)
             worker = Worker(Contestant(name, python, f"../servers/{SCRIPTS[name]}", self.environment))
             self._stack.push(lambda *_: self._end(worker))
-            self._running[name] = worker, (where := worker.ask({"model": self.model_url}))
-            self._load.ask({"scenario": "loops", **where, "together": 10, "loops": 20, "turns": 2, "chunks": 5})
+            self._running[name] = worker, (address := worker.ask({"model": self.model_url}))
+            self._load.ask({"scenario": "loops", **address, "together": 10, "loops": 20, "turns": 2, "chunks": 5})
         return self._running[name][1]
 
     def _end(self, worker: Worker) -> None:

@@ -1,7 +1,7 @@
-"""The load of the server bench, in a process of its own: raw connections, and the server's CPU and memory from outside.
+"""The load generator of the server bench, in its own process. It reads the server's CPU and memory from outside.
 
-A line on standard input names a scenario, one line of JSON on standard output tells what came of it, as the contestants
-of the library bench do. A server that leaves out a chunk or a tool call fails: it would win otherwise.
+A line on standard input names a scenario, and one line of JSON on standard output is its result, as with the
+contestants of the library bench. A server that leaves out a chunk or a tool call fails: it would be faster otherwise.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ import uvloop
 
 WORD = re.compile(rb" word(\d+)")
 ENDED = b"\r\n0\r\n\r\n"
-MOST_S = 120.0
+MAX_S = 120.0
 
 
 class Connection(asyncio.Protocol):
-    """One connection that is kept: a request, then the stream that answers it."""
+    """One kept-alive connection: a request, then the stream that answers it."""
 
     def __init__(self) -> None:
         self.body = bytearray()
         self.first_at = 0.0
         self.words = 0
         self.mark = b""
-        """Ends a stream that has no end of its own."""
+        """The bytes after which a stream without an end counts as complete."""
         self._over: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport
 
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         return self._over
 
     async def ask(self, request: bytes) -> bytes:
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_S):
             await self.send(request)
         if not self.body.endswith(ENDED):
             raise AssertionError(f"the answer is {bytes(self.body[:400])!r}")
@@ -68,109 +68,113 @@ class Connection(asyncio.Protocol):
 
 
 class Order(dict[str, int]):
-    """What to do, to which server."""
+    """A scenario's parameters, and the server to load."""
 
-    def prompt(self) -> str:
+    def build_prompt(self) -> str:
         return f"bench {self.get('turns', 0)} {self['chunks']} {self.get('pace_ms', 0)}"
 
-    def request(self) -> bytes:
+    def build_request(self) -> bytes:
         if self.get("direct"):
-            body: object = {"messages": [{"role": "user", "content": self.prompt()}]}
+            body: object = {"messages": [{"role": "user", "content": self.build_prompt()}]}
         else:
-            body = {"prompt": self.prompt()}
-        return post("/v1/chat/completions" if self.get("direct") else "/ai/respond", body)
+            body = {"prompt": self.build_prompt()}
+        return encode_post("/v1/chat/completions" if self.get("direct") else "/ai/respond", body)
 
-    def stream_s(self) -> float:
+    def compute_stream_s(self) -> float:
         return self["chunks"] * self["pace_ms"] / 1000
 
-    def complete(self, body: bytes) -> bool:
-        """Every chunk once and in order, and every call."""
-        words = [int(found) for found in WORD.findall(body)]
+    def is_complete(self, body: bytes) -> bool:
+        """Return whether a body has every chunk once and in order, and every call."""
+        words = [int(number) for number in WORD.findall(body)]
         return words == list(range(self["chunks"])) and body.count(b'"finished"') == self.get("turns", 0)
 
     def check(self, body: bytes) -> None:
-        if not self.complete(body):
-            raise AssertionError(f"{self.prompt()!r} got an incomplete answer that ends with {body[-600:]!r}")
+        if not self.is_complete(body):
+            raise AssertionError(f"{self.build_prompt()!r} got an incomplete answer that ends with {body[-600:]!r}")
 
     async def connect(self) -> Connection:
-        _, made = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", self["port"])
-        return made
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", self["port"])
+        return connection
 
-    def cpu_s(self) -> float:
-        """CPU that the server's process has spent, all threads, to the nanosecond."""
+    def read_cpu_s(self) -> float:
+        """Return the CPU time that all threads of the server's process have used, to the nanosecond."""
+        # Linux: the id of a process's CPU clock, as clock_getcpuclockid(3) computes it.
         return clock_gettime((~self["pid"] << 3) | 2)
 
-    def resident_kib(self) -> int:
+    def read_resident_kib(self) -> int:
         with open(f"/proc/{self['pid']}/statm") as statm:
             return int(statm.read().split()[1]) * 4
 
 
-def post(path: str, body: object) -> bytes:
+def encode_post(path: str, body: object) -> bytes:
     text = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(text), text)
 
 
-async def loops(order: Order) -> dict[str, float]:
-    """CPU of a whole loop, so many of them at a time."""
-    left, request = order["loops"], order.request()
+async def measure_loops(order: Order) -> dict[str, float]:
+    """Measure the CPU of a whole loop, with several at a time."""
+    remaining, request = order["loops"], order.build_request()
     connections = [await order.connect() for _ in range(order["together"])]
 
     async def work(connection: Connection) -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
+        nonlocal remaining
+        while remaining > 0:
+            remaining -= 1
             order.check(await connection.ask(request))
 
-    began, before = perf_counter(), order.cpu_s()
+    started, cpu_before_s = perf_counter(), order.read_cpu_s()
     async with asyncio.TaskGroup() as group:
         for connection in connections:
             group.create_task(work(connection))
-    cpu_s, wall_s = order.cpu_s() - before, perf_counter() - began
+    cpu_s, wall_s = order.read_cpu_s() - cpu_before_s, perf_counter() - started
     for connection in connections:
         connection.close()
     return {"us": cpu_s / order["loops"] * 1e6, "loops_per_s": order["loops"] / wall_s}
 
 
-async def streams(order: Order) -> dict[str, float]:
-    """CPU of a chunk while all streams are open, the memory of a stream, and how many streams missed something."""
-    request, count = order.request(), order["streams"]
+async def measure_streams(order: Order) -> dict[str, float]:
+    """Measure the CPU of a chunk while all streams are open, the memory of a stream, and the incomplete streams."""
+    request, count = order.build_request(), order["streams"]
     connections = [await order.connect() for _ in range(count)]
-    resident, overs = order.resident_kib(), list[asyncio.Future[None]]()
+    resident_before_kib, ends = order.read_resident_kib(), list[asyncio.Future[None]]()
     for number, connection in enumerate(connections, 1):
-        overs.append(connection.send(request))
+        ends.append(connection.send(request))
         if number % 10 == 0:
             await asyncio.sleep(order["ramp_ms"] / 1000 / count * 10)
     with suppress(TimeoutError):
-        async with asyncio.timeout(order.stream_s() / 2):
+        async with asyncio.timeout(order.compute_stream_s() / 2):
             while not all(connection.words for connection in connections):  # noqa: ASYNC110 - cheaper than signals
                 await asyncio.sleep(0.05)
-    began, words, before = perf_counter(), sum(connection.words for connection in connections), order.cpu_s()
-    await asyncio.wait(overs, return_when=asyncio.FIRST_COMPLETED)
-    chunks = sum(connection.words for connection in connections) - words
-    wall_s, cpu_s, resident = perf_counter() - began, order.cpu_s() - before, order.resident_kib() - resident
-    await asyncio.wait(overs, timeout=order.stream_s() + 10)
-    lost = sum(not order.complete(bytes(connection.body)) for connection in connections)
+    # From here until the first stream ends, all streams are open.
+    words_before = sum(connection.words for connection in connections)
+    started, cpu_before_s = perf_counter(), order.read_cpu_s()
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    chunks = sum(connection.words for connection in connections) - words_before
+    wall_s, cpu_s = perf_counter() - started, order.read_cpu_s() - cpu_before_s
+    grown_kib = order.read_resident_kib() - resident_before_kib
+    await asyncio.wait(ends, timeout=order.compute_stream_s() + 10)
+    lost = sum(not order.is_complete(bytes(connection.body)) for connection in connections)
     for connection in connections:
         connection.close()
     if not chunks:
         raise AssertionError("the first streams ended before the last ones began")
-    return {"us": cpu_s / chunks * 1e6, "kib": resident / count, "chunks_per_s": chunks / wall_s, "lost": lost}
+    return {"us": cpu_s / chunks * 1e6, "kib": grown_kib / count, "chunks_per_s": chunks / wall_s, "lost": lost}
 
 
-async def first(order: Order) -> dict[str, list[float]]:
-    """Milliseconds to the first token, in so many streams at a time that begin at different moments."""
+async def measure_first_tokens(order: Order) -> dict[str, list[float]]:
+    """Measure the milliseconds to the first token, in several streams that begin at different moments."""
     took: list[float] = []
-    request, together = order.request(), order["together"]
+    request, together = order.build_request(), order["together"]
 
     async def work(number: int) -> None:
         connection = await order.connect()
-        await asyncio.sleep(order.stream_s() * number / together)
+        await asyncio.sleep(order.compute_stream_s() * number / together)
         for turn in range(order["each"] + 1):
-            began = perf_counter()
+            started = perf_counter()
             await connection.ask(request)
-            if turn:  # the first opens the connections
-                took.append((connection.first_at - began) * 1000)
+            if turn:  # in the first turn, the server opens its connections to the model
+                took.append((connection.first_at - started) * 1000)
         connection.close()
 
     async with asyncio.TaskGroup() as group:
@@ -180,9 +184,9 @@ async def first(order: Order) -> dict[str, list[float]]:
 
 
 async def converse(order: Order) -> dict[str, object]:
-    """A conversation of that many turns; where it ends."""
+    """Run a conversation, and return its id and the number of its entries."""
     connection = await order.connect()
-    body = await connection.ask(order.request())
+    body = await connection.ask(order.build_request())
     order.check(body)
     connection.close()
     last = re.findall(rb"id: (\d+)\n", body)[-1]
@@ -190,24 +194,30 @@ async def converse(order: Order) -> dict[str, object]:
     return {"conversation": conversation.decode(), "entries": int(last)}
 
 
-async def replay(order: Order) -> dict[str, list[float]]:
-    """Milliseconds until a reader that comes back has all that it missed."""
+async def measure_replay(order: Order) -> dict[str, list[float]]:
+    """Measure the milliseconds until a reader that reconnects has received all that it missed."""
     took: list[float] = []
     path = f"/conversations/{order['conversation']}/events"
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nLast-Event-ID: {order['after']}\r\n\r\n".encode()
-    before = order.cpu_s()
+    cpu_before_s = order.read_cpu_s()
     for _ in range(order["times"]):
         connection = await order.connect()
         connection.mark = b"id: %d\n" % order["entries"]
-        began = perf_counter()
-        async with asyncio.timeout(MOST_S):
+        started = perf_counter()
+        async with asyncio.timeout(MAX_S):
             await connection.send(request)
-        took.append((perf_counter() - began) * 1000)
+        took.append((perf_counter() - started) * 1000)
         connection.close()
-    return {"ms": took, "cpu_ms": [(order.cpu_s() - before) / order["times"] * 1000]}
+    return {"ms": took, "cpu_ms": [(order.read_cpu_s() - cpu_before_s) / order["times"] * 1000]}
 
 
-SCENARIOS = {"loops": loops, "streams": streams, "first": first, "converse": converse, "replay": replay}
+SCENARIOS = {
+    "loops": measure_loops,
+    "streams": measure_streams,
+    "first": measure_first_tokens,
+    "converse": converse,
+    "replay": measure_replay,
+}
 
 
 def main() -> None:
@@ -215,10 +225,10 @@ def main() -> None:
         for line in sys.stdin:
             order = Order(json.loads(line))
             try:
-                told: object = runner.run(SCENARIOS[str(order["scenario"])](order))
+                result: object = runner.run(SCENARIOS[str(order["scenario"])](order))
             except Exception as error:
-                told = {"error": f"{type(error).__name__}: {getattr(error, 'exceptions', [error])[0]}"}
-            print(json.dumps(told), flush=True)
+                result = {"error": f"{type(error).__name__}: {getattr(error, 'exceptions', [error])[0]}"}
+            print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

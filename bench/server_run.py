@@ -1,4 +1,4 @@
-"""Measures Toolyard's server beside a bare one and FastAPI with pydantic-ai: one table. Part of `bench/run.py`."""
+"""Measure Toolyard's server beside a bare one and FastAPI with pydantic-ai, in one table. Part of `bench/run.py`."""
 
 import argparse
 import os
@@ -32,24 +32,26 @@ streams of 20 chunks that start at different moments. A reader that reconnects s
 measurement."""
 
 
-def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> tuple[list[Figure], dict[str, str]]:
+def measure(
+    quick: bool, only: Sequence[str], show_progress: Callable[[str], None]
+) -> tuple[list[Figure], dict[str, str]]:
     """Return the figures, and the peers that failed on the way, with the reason."""
-    versions = peers.installed(PEERS, tell)
+    versions = peers.install_peers(PEERS, show_progress)
     figures: list[Figure] = []
     with TemporaryDirectory() as directory, PacedModel() as url:
         environment = {"TOOLYARD_STORE": f"sqlite:///{directory}/bench.db"}
-        with Servers([YARD, MODEL, *versions], url, environment, tell) as servers:
+        with Servers([YARD, MODEL, *versions], url, environment, show_progress) as servers:
             for name in only or SERVER_CASES:
                 figures += SERVER_CASES[name](servers, QUICK if quick else FULL)
     return figures, servers.absent
 
 
-def table_of(figures: Sequence[Figure]) -> list[list[str]]:
-    return report.rows(figures, [YARD, BARE, PEER, MODEL])
+def build_table(figures: Sequence[Figure]) -> list[list[str]]:
+    return report.build_rows(figures, [YARD, BARE, PEER, MODEL])
 
 
-def markdown(figures: Sequence[Figure], notes: Sequence[str]) -> str:
-    table = table_of(figures)
+def format_markdown(figures: Sequence[Figure], notes: Sequence[str]) -> str:
+    table = build_table(figures)
     head, *body = (f"| {' | '.join(row)} |" for row in table)
     ruler = "|---|---|---|---|" + "---:|" * (len(table[0]) - 4)
     date, pins = datetime.now(UTC).date().isoformat(), dict.fromkeys(pin for peer in PEERS for pin in peer.pins)
@@ -64,18 +66,18 @@ def markdown(figures: Sequence[Figure], notes: Sequence[str]) -> str:
 
 def write(figures: Sequence[Figure], notes: Sequence[str]) -> None:
     """Put the section into the document, in place of the one that is there."""
-    report.put_text(DOCUMENT, TITLE, markdown(figures, notes))
+    report.replace_section(DOCUMENT, TITLE, format_markdown(figures, notes))
 
 
-def section(
-    quick: bool, only: Sequence[str], to_write: bool, tell: Callable[[str], None]
+def run_section(
+    quick: bool, only: Sequence[str], to_write: bool, show_progress: Callable[[str], None]
 ) -> tuple[list[Figure], dict[str, str]]:
-    """Measure, print the table, write it if asked to; the figures and the peers that left are the caller's to judge."""
-    began = perf_counter()
-    figures, absent = measured(quick, only, tell)
-    notes = [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
-    tell("done\n")
-    print(report.plain(table_of(figures)), *notes, f"Took {perf_counter() - began:.0f} s.", sep="\n")
+    """Measure, print the table, and write it if `to_write`. Return the figures, and the peers that failed."""
+    started = perf_counter()
+    figures, absent = measure(quick, only, show_progress)
+    notes = [f"{name} left the contest: {reason.splitlines()[0]}" for name, reason in absent.items()]
+    show_progress("done\n")
+    print(report.format_plain(build_table(figures)), *notes, f"Took {perf_counter() - started:.0f} s.", sep="\n")
     if to_write:
         write(figures, notes)
     return figures, absent
@@ -86,9 +88,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one round of each, within 90 s")
     parser.add_argument("--only", action="append", choices=list(SERVER_CASES), help="one case; may be repeated")
     parser.add_argument("--write", action="store_true", help=f"write its section of {DOCUMENT.name} as well")
-    given = parser.parse_args()
-    figures, absent = section(
-        given.quick, given.only or (), given.write, lambda said: print(f"… {said}", file=sys.stderr)
+    options = parser.parse_args()
+    figures, absent = run_section(
+        options.quick, options.only or (), options.write, lambda text: print(f"… {text}", file=sys.stderr)
     )
     misses = report.find_misses(figures, absent, with_peers=True)
     print(*misses, sep="\n")

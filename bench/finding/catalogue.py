@@ -1,4 +1,7 @@
-"""Five thousand different tools, the same each time: 72 services in English, four in Chinese, MCP's own servers."""
+"""Build five thousand different tools, the same each time.
+
+They belong to 72 services in English, four in Chinese, and MCP's reference servers.
+"""
 
 import itertools
 import re
@@ -8,7 +11,7 @@ from pathlib import Path
 from toolyard.core.tools import Tool
 
 HERE = Path(__file__).parent
-WANTED = 5000
+TOOL_COUNT = 5000
 
 COMMON: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "create": (
@@ -61,104 +64,111 @@ GENERAL: dict[str, dict[str, object]] = {
 }
 
 
-def catalogue() -> list[Tool]:
-    tools = [*_reference(), *_services("domains.txt"), *_services("domains_zh.txt")]
-    further = _further()
-    tools += itertools.islice(further, WANTED - len(tools))
-    assert len({tool.name for tool in tools}) == WANTED, len(tools)
+def build_catalogue() -> list[Tool]:
+    tools = [*_read_reference_tools(), *_build_service_tools("domains.txt"), *_build_service_tools("domains_zh.txt")]
+    further = _build_further_tools()
+    tools += itertools.islice(further, TOOL_COUNT - len(tools))
+    assert len({tool.name for tool in tools}) == TOOL_COUNT, len(tools)
     return tools
 
 
-def _reference() -> Iterator[Tool]:
+def _read_reference_tools() -> Iterator[Tool]:
     for line in (HERE / "reference.txt").read_text("utf-8").splitlines():
         if line and line[0] not in "#[":
-            head, _, said = line.partition(": ")
+            head, _, description = line.partition(": ")
             name, *parameters = head.split()
             properties = {parameter: {"type": "string"} for parameter in parameters}
-            yield Tool(name=name, description=said, parameters={"type": "object", "properties": properties})
+            yield Tool(name=name, description=description, parameters={"type": "object", "properties": properties})
 
 
+# The name, the parameters by name, the objects (name, explanation), and the tools (name, description) that exist only
+# in this service.
 Service = tuple[str, dict[str, dict[str, object]], list[tuple[str, str]], list[tuple[str, str]]]
 
 
-def _read(file: str) -> Iterator[Service]:
+def _read_services(file: str) -> Iterator[Service]:
     text = (HERE / file).read_text("utf-8")
     for block in text.split("\n[")[1:]:
         head, *lines = [line for line in block.splitlines() if line]
         name, _, parameters = head.partition("] ")
         pairs = [line.removeprefix("= ").partition(": ")[::2] for line in lines]
-        own = [pair for line, pair in zip(lines, pairs, strict=True) if line.startswith("= ")]
+        special = [pair for line, pair in zip(lines, pairs, strict=True) if line.startswith("= ")]
         objects = [pair for line, pair in zip(lines, pairs, strict=True) if not line.startswith("= ")]
-        yield name, dict(_parameter(one) for one in parameters.split("; ")), objects, own
+        yield name, dict(_parse_parameter(parameter) for parameter in parameters.split("; ")), objects, special
 
 
-def _parameter(text: str) -> tuple[str, dict[str, object]]:
-    found = re.fullmatch(r"(\w+)(?:\((.+)\))?: (.+)", text)
-    assert found, text
-    name, choices, said = found.groups()
-    schema: dict[str, object] = {"type": "string", "description": said[0].upper() + said[1:]}
+def _parse_parameter(text: str) -> tuple[str, dict[str, object]]:
+    match = re.fullmatch(r"(\w+)(?:\((.+)\))?: (.+)", text)
+    assert match, text
+    name, choices, description = match.groups()
+    schema: dict[str, object] = {"type": "string", "description": description[0].upper() + description[1:]}
     return name, schema | ({"enum": choices.split("|")} if choices else {})
 
 
-def _services(file: str) -> Iterator[Tool]:
-    for number, (service, parameters, objects, own) in enumerate(_read(file)):
-        for name, said in own:
+def _build_service_tools(file: str) -> Iterator[Tool]:
+    for number, (service, parameters, objects, special) in enumerate(_read_services(file)):
+        for name, description in special:
             some = dict(list(parameters.items())[:3])
-            yield _tool(f"{service}_{name}", said, some, list(some)[:1])
-        for thing, is_what in objects:
+            yield _build_tool(f"{service}_{name}", description, some, list(some)[:1])
+        for object_name, explanation in objects:
             for verb, (styles, takes) in COMMON.items():
-                yield _on(service, verb, styles[number % len(styles)], takes, thing, is_what, parameters)
+                style = styles[number % len(styles)]
+                yield _build_object_tool(service, verb, style, takes, object_name, explanation, parameters)
 
 
-def _further() -> Iterator[Tool]:
-    """One more verb for each thing, another one from thing to thing."""
+def _build_further_tools() -> Iterator[Tool]:
+    """Yield one more tool for each object, with the verbs of FURTHER in turn."""
     verbs = itertools.cycle(FURTHER.items())
-    for service, parameters, objects, _ in _read("domains.txt"):
-        for thing, is_what in objects:
-            verb, (said, takes) = next(verbs)
-            yield _on(service, verb, said, takes, thing, is_what, parameters)
+    for service, parameters, objects, _ in _read_services("domains.txt"):
+        for object_name, explanation in objects:
+            verb, (style, takes) = next(verbs)
+            yield _build_object_tool(service, verb, style, takes, object_name, explanation, parameters)
 
 
-def _on(
+def _build_object_tool(
     service: str,
     verb: str,
     style: str,
     takes: tuple[str, ...],
-    thing: str,
-    is_what: str,
+    object_name: str,
+    explanation: str,
     parameters: dict[str, dict[str, object]],
 ) -> Tool:
-    thing, _, called = thing.partition("|")
-    one = thing.replace("_", " ")
-    many = (
-        one
-        if one.endswith("s")
-        else f"{one[:-1]}ies"
-        if re.search("[^aeiou]y$", one)
-        else f"{one}es"
-        if one.endswith("sh")
-        else f"{one}s"
+    """Return the tool that does something with an object, such as `crm_create_contact`."""
+    object_name, _, chinese = object_name.partition("|")
+    singular = object_name.replace("_", " ")
+    plural = (
+        singular
+        if singular.endswith("s")
+        else f"{singular[:-1]}ies"
+        if re.search("[^aeiou]y$", singular)
+        else f"{singular}es"
+        if singular.endswith("sh")
+        else f"{singular}s"
     )
     properties: dict[str, dict[str, object]] = {}
     for name in takes:
         if name == "*":
             properties |= parameters
         else:
-            properties[f"{thing}_id" if name == "id" else name] = GENERAL[name]
-    named = f"{verb}_{thing}" if verb in ("create", "get", "update", "delete") else f"{verb}_{many.replace(' ', '_')}"
-    if called:
-        return _tool(f"{service}_{named}", f"{CHINESE[verb].format(one=called)}。{called}：{is_what}。", properties, [])
-    said = f"{style.format(one=one, many=many, service=service)}. {one[0].upper()}{one[1:]}: {is_what}."
-    return _tool(f"{service}_{named}", said, properties, [] if "limit" in takes else list(properties)[:1])
+            properties[f"{object_name}_id" if name == "id" else name] = GENERAL[name]
+    takes_one = verb in ("create", "get", "update", "delete")
+    tool_name = f"{service}_{verb}_{object_name if takes_one else plural.replace(' ', '_')}"
+    if chinese:
+        description = f"{CHINESE[verb].format(one=chinese)}。{chinese}：{explanation}。"
+        return _build_tool(tool_name, description, properties, [])
+    action = style.format(one=singular, many=plural, service=service)
+    description = f"{action}. {singular[0].upper()}{singular[1:]}: {explanation}."
+    return _build_tool(tool_name, description, properties, [] if "limit" in takes else list(properties)[:1])
 
 
-def _tool(name: str, said: str, properties: dict[str, dict[str, object]], required: list[str]) -> Tool:
+def _build_tool(name: str, description: str, properties: dict[str, dict[str, object]], required: list[str]) -> Tool:
     schema: dict[str, object] = {"type": "object", "properties": properties, "additionalProperties": False}
-    return Tool(name=name, description=said, parameters=schema | ({"required": required} if required else {}))
+    return Tool(name=name, description=description, parameters=schema | ({"required": required} if required else {}))
 
 
-def queries(file: str) -> list[tuple[str, frozenset[str]]]:
-    """What people ask for, and the tools any of which would serve."""
+def read_queries(file: str) -> list[tuple[str, frozenset[str]]]:
+    """Return the queries or requests of a file, each with the tools that are suitable for it."""
     lines = (HERE / file).read_text("utf-8").splitlines()
     pairs = [line.split("\t") for line in lines if line and not line.startswith("#")]
-    return [(asked, frozenset(wanted.split(","))) for asked, wanted in pairs]
+    return [(query, frozenset(names.split(","))) for query, names in pairs]

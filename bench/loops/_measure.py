@@ -1,5 +1,7 @@
-"""What every contestant is put through, the same for all: a line on standard input names a scenario and how to run
-it, and one line of JSON on standard output tells what it cost. It knows no contestant and imports nothing of weight.
+"""The scenarios of the library bench, the same for every contestant.
+
+A line on standard input names a scenario and its parameters, and one line of JSON on standard output is the cost. The
+module imports only the standard library, so that it adds little to the memory that is measured.
 """
 
 import asyncio
@@ -23,15 +25,15 @@ ANSWER = " word0"
 
 @dataclass
 class Setting:
-    """How a contestant is to set itself up for one scenario."""
+    """How a contestant has to be set up for one scenario."""
 
     base_url: str
     tools: int = 1
-    """How many tools are registered: `add`, and others that are never asked for."""
+    """How many tools are registered: `add`, and others that are never called."""
     prior: int = 0
-    """How many messages, user and model by turns, came before the question."""
+    """How many messages, of the user and the model in turn, came before the question."""
     ticks: list[float] = field(default_factory=list[float])
-    """Process CPU at each call of `add`."""
+    """The CPU time of the process at each call of `add`."""
 
     async def add(self, a: int, b: int) -> int:
         """Add two numbers."""
@@ -43,132 +45,129 @@ class Setting:
         await asyncio.sleep(ms / 1000)
         return "rested"
 
-    def texts(self) -> list[tuple[str, str]]:
-        """The prior messages as (user's, model's) pairs."""
+    def build_prior_texts(self) -> list[tuple[str, str]]:
+        """Return the prior messages as pairs of the user's and the model's text."""
         return [(f"And what about number {i}?", f"Number {i} is fine, as it was.") for i in range(self.prior // 2)]
 
 
 Run = Callable[[], Awaitable[str]]
-"""Asks the question once, in a conversation of its own, and follows the events to the final text."""
+"""Asks the question once, in a new conversation, and follows the events to the final text."""
 Contestant = Callable[[Setting], AbstractAsyncContextManager[Run]]
-Measured = dict[str, float]
+Costs = dict[str, float]
 
 
-def resident_mb(field_name: str = "VmRSS") -> float:
-    """The resident memory of this process, now or (`VmHWM`) at its highest."""
+def read_resident_mb(field_name: str = "VmRSS") -> float:
+    """Return the resident memory of this process: now, or with `VmHWM` its maximum so far."""
     with open("/proc/self/status") as status:
         line = next(line for line in status if line.startswith(field_name))
     return int(line.split()[1]) / 1024
 
 
-async def cpu_of(run: Run, least_s: float) -> float:
-    """CPU seconds of one run: warm-up, then as many as it takes to spend `least_s`, at least two."""
+async def measure_cpu(run: Run, least_s: float) -> float:
+    """Return the CPU seconds of one run: after a warm-up, at least two runs and at least `least_s` of CPU time."""
     await run()
     gc.collect()
-    runs, begun = 0, process_time()
-    while runs < 2 or process_time() - begun < least_s:
+    runs, started = 0, process_time()
+    while runs < 2 or process_time() - started < least_s:
         await run()
         runs += 1
-    return (process_time() - begun) / runs
+    return (process_time() - started) / runs
 
 
-async def turns(contestant: Contestant, url: str, least_s: float) -> Measured:
+async def measure_turns(contestant: Contestant, url: str, least_s: float) -> Costs:
     setting = Setting(f"{url}/turns-{TURNS}/v1")
     async with contestant(setting) as run:
         await check(run, setting)
-        return {"us": await cpu_of(run, least_s) / TURNS * 1e6}
+        return {"us": await measure_cpu(run, least_s) / TURNS * 1e6}
 
 
 async def check(run: Run, setting: Setting) -> None:
-    """A loop that skips the work would win: it must call the tool each turn and come to the answer."""
+    """Raise AssertionError for a loop that skips work: it must call the tool in each turn and return the answer."""
     setting.ticks.clear()
-    said = await run()
-    if said != ANSWER or len(setting.ticks) != TURNS:
-        raise AssertionError(f"{len(setting.ticks)} calls and the answer {said!r} instead of {TURNS} and {ANSWER!r}")
+    answer = await run()
+    if answer != ANSWER or len(setting.ticks) != TURNS:
+        raise AssertionError(f"{len(setting.ticks)} calls and the answer {answer!r} instead of {TURNS} and {ANSWER!r}")
 
 
-async def chunks(contestant: Contestant, url: str, least_s: float, kind: str, streams: int) -> Measured:
-    """CPU of one chunk more: long texts less texts of one chunk, in so many streams at once."""
+async def measure_chunks(contestant: Contestant, url: str, least_s: float, kind: str, streams: int) -> Costs:
+    """Measure the CPU of one more chunk: of long texts less that of texts with one chunk, in several streams."""
     count = {"own": 40, "batched": 400}[kind]
 
-    async def each(size: int) -> float:
+    async def measure_text(size: int) -> float:
         async with contestant(Setting(f"{url}/{kind}-{size}/v1")) as run:
 
-            async def several() -> str:
-                said = await asyncio.gather(*(run() for _ in range(streams)))
-                if any(text.count(" word") != size for text in said):
+            async def run_streams() -> str:
+                texts = await asyncio.gather(*(run() for _ in range(streams)))
+                if any(text.count(" word") != size for text in texts):
                     raise AssertionError(f"not all of {size} chunks arrived")
-                return said[0]
+                return texts[0]
 
-            return await cpu_of(several, 0 if kind == "own" else least_s)
+            return await measure_cpu(run_streams, 0 if kind == "own" else least_s)
 
-    one = await each(1)
-    return {"us": (await each(count) - one) / (count - 1) / streams * 1e6}
+    one_chunk = await measure_text(1)
+    return {"us": (await measure_text(count) - one_chunk) / (count - 1) / streams * 1e6}
 
 
-async def steady(contestant: Contestant, url: str, least_s: float, prior: int, tools: int) -> Measured:
-    """CPU from one call of the tool to the next, once the first turns have set everything up."""
+async def measure_steady(contestant: Contestant, url: str, least_s: float, prior: int, tools: int) -> Costs:
+    """Measure the CPU from one call of the tool to the next, after the first turns, which set everything up."""
     setting = Setting(f"{url}/turns-{STEADY_FROM + TURNS}/v1", tools=tools, prior=prior)
-    each: list[float] = []
+    costs: list[float] = []
     async with contestant(setting) as run:
-        begun = process_time()
-        while not each or process_time() - begun < least_s:
+        started = process_time()
+        while not costs or process_time() - started < least_s:
             setting.ticks.clear()
             await run()
-            each.append((setting.ticks[-1] - setting.ticks[STEADY_FROM - 1]) / TURNS)
-    return {"us": statistics.median(each) * 1e6}
+            costs.append((setting.ticks[-1] - setting.ticks[STEADY_FROM - 1]) / TURNS)
+    return {"us": statistics.median(costs) * 1e6}
 
 
-async def together(contestant: Contestant, url: str, times: int) -> Measured:
-    """Wall time of a whole run in which one turn asks for eight naps: two model requests included."""
+async def measure_together(contestant: Contestant, url: str, times: int) -> Costs:
+    """Measure the wall time of a run in which one turn calls eight naps, with its two model requests."""
     took: list[float] = []
     async with contestant(Setting(f"{url}/calls-8/v1")) as run:
         for _ in range(times + 2):
-            begun = perf_counter()
+            started = perf_counter()
             await run()
-            took.append((perf_counter() - begun) * 1000)
+            took.append((perf_counter() - started) * 1000)
     return {"ms": statistics.median(took[2:])}
 
 
-async def memory(contestant: Contestant, url: str) -> Measured:
+async def measure_memory(contestant: Contestant, url: str) -> Costs:
     setting = Setting(f"{url}/turns-{TURNS}/v1")
     async with contestant(setting) as run:
         await run()
-        return {"mb": resident_mb()}
+        return {"mb": read_resident_mb()}
 
 
-def scenario(contestant: Contestant, order: dict[str, str], url: str, least_s: float) -> Awaitable[Measured]:
+async def run_scenario(contestant: Contestant, order: dict[str, str], url: str, least_s: float) -> Costs:
     match order["scenario"]:
         case "turns":
-            return turns(contestant, url, least_s)
+            return await measure_turns(contestant, url, least_s)
         case "own" | "batched" as kind:
-            return chunks(contestant, url, least_s, kind, int(order["streams"]))
+            return await measure_chunks(contestant, url, least_s, kind, int(order["streams"]))
         case "steady":
-            return steady(contestant, url, least_s, int(order["prior"]), int(order["tools"]))
+            return await measure_steady(contestant, url, least_s, int(order["prior"]), int(order["tools"]))
         case "together":
-            return together(contestant, url, int(order["times"]))
+            return await measure_together(contestant, url, int(order["times"]))
         case "memory":
-            return memory(contestant, url)
+            return await measure_memory(contestant, url)
         case other:
             raise ValueError(f"there is no scenario {other!r}")
 
 
 def main(contestant: Contestant) -> None:
-    """Serve scenarios until standard input ends. All in one event loop, since some clients are kept for good."""
+    """Run scenarios until standard input ends, all in one event loop: some libraries keep a client for good."""
     warnings.simplefilter("ignore")
     os.environ.setdefault("OPENAI_API_KEY", "bench")
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints does not mix with the answers
+    os.dup2(2, 1)  # what a library prints must not mix with the answers
     with asyncio.Runner() as runner:
         for line in sys.stdin:
             order = json.loads(line)
-            work = scenario(contestant, order, order["url"], float(order["least_s"]))
             try:
-                told: dict[str, object] = dict(runner.run(_awaited(work)))
+                answer: dict[str, object] = dict(
+                    runner.run(run_scenario(contestant, order, order["url"], float(order["least_s"])))
+                )
             except Exception as error:
-                told = {"error": f"{type(error).__name__}: {error}"}
-            print(json.dumps(told), file=answers, flush=True)
-
-
-async def _awaited(work: Awaitable[Measured]) -> Measured:
-    return await work
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), file=answers, flush=True)

@@ -1,4 +1,4 @@
-"""The loop as one would write it by hand on aiohttp and msgspec: none of our features, but nothing foolish either.
+"""A careful hand-written loop on aiohttp and msgspec, without any feature of Toolyard.
 
 It streams, keeps the history encoded, decodes straight into structs and runs the calls of a turn together.
 """
@@ -16,8 +16,12 @@ from msgspec import Struct
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
 
-ADDS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
-NAPS = {"type": "object", "properties": {"ms": {"type": "integer"}}, "required": ["ms"]}
+ADD_SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+}
+NAP_SCHEMA = {"type": "object", "properties": {"ms": {"type": "integer"}}, "required": ["ms"]}
 
 
 class FunctionDelta(Struct):
@@ -54,7 +58,7 @@ class NapArguments(Struct):
     ms: int
 
 
-class Asked(Struct):
+class ToolCall(Struct):
     id: str
     name: str
     arguments: str = ""
@@ -67,17 +71,17 @@ decode_nap = msgspec.json.Decoder(NapArguments).decode
 
 
 class Turn:
-    """What one reply comes to."""
+    """The text and the calls of one reply, read from its packets."""
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self.text: list[str] = []
-        self.calls: list[Asked] = []
+        self.calls: list[ToolCall] = []
         self.finish_reason: str | None = None
         self._on_text = on_text
-        self._rest = b""
+        self._unfinished = b""
 
     def feed(self, packet: bytes) -> None:
-        *events, self._rest = (self._rest + packet).split(b"\n\n")
+        *events, self._unfinished = (self._unfinished + packet).split(b"\n\n")
         for event in events:
             if event.startswith(b"data: ") and event != b"data: [DONE]":
                 for choice in decode_chunk(event[6:]).choices:
@@ -90,15 +94,15 @@ class Turn:
             self._on_text(delta.content)
         for call in delta.tool_calls or ():
             if call.index == len(self.calls):
-                self.calls.append(Asked(call.id or "", (call.function and call.function.name) or ""))
+                self.calls.append(ToolCall(call.id or "", (call.function and call.function.name) or ""))
             if call.function and call.function.arguments:
                 self.calls[call.index].arguments += call.function.arguments
         self.finish_reason = choice.finish_reason or self.finish_reason
 
-    def message(self) -> bytes:
+    def encode_message(self) -> bytes:
         calls = [
-            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
-            for one in self.calls
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in self.calls
         ]
         return encode({"role": "assistant", "content": None, "tool_calls": calls})
 
@@ -112,22 +116,22 @@ class Loop:
             "nap": lambda text: self._nap(setting, text),
         }
         self._head = b'{"model":"bench","stream":true,"stream_options":{"include_usage":true},"tools":'
-        self._head += encode(_schemas(setting)) + b',"messages":['
+        self._head += encode(_build_schemas(setting)) + b',"messages":['
         self._prior = [
             encode({"role": role, "content": text})
-            for pair in setting.texts()
+            for pair in setting.build_prior_texts()
             for role, text in zip(("user", "assistant"), pair, strict=True)
         ]
-        self.heard = 0
+        self.received_chars = 0
 
     async def run(self) -> str:
         history = [*self._prior, encode({"role": "user", "content": QUESTION})]
         while True:
-            turn = Turn(self._hear)
+            turn = Turn(self._count_text)
             await self._stream(turn, self._head + b",".join(history) + b"]}")
             if not turn.calls:
                 return "".join(turn.text)
-            history.append(turn.message())
+            history.append(turn.encode_message())
             results = await asyncio.gather(*(self._tools[call.name](call.arguments) for call in turn.calls))
             for call, result in zip(turn.calls, results, strict=True):
                 content = result if isinstance(result, str) else encode(result).decode()
@@ -139,34 +143,34 @@ class Loop:
             async for packet in response.content.iter_any():
                 turn.feed(packet)
 
-    def _hear(self, text: str) -> None:
-        self.heard += len(text)
+    def _count_text(self, text: str) -> None:
+        self.received_chars += len(text)
 
     @staticmethod
     async def _add(setting: Setting, text: str) -> int:
-        given = decode_add(text)
-        return await setting.add(given.a, given.b)
+        arguments = decode_add(text)
+        return await setting.add(arguments.a, arguments.b)
 
     @staticmethod
     async def _nap(setting: Setting, text: str) -> str:
         return await setting.nap(decode_nap(text).ms)
 
 
-def _schemas(setting: Setting) -> list[dict[str, object]]:
-    named = [("add", "Add two numbers.", ADDS), ("nap", "Rest for some milliseconds.", NAPS)]
-    named += [(f"add_{number}", "Add two numbers.", ADDS) for number in range(1, setting.tools)]
+def _build_schemas(setting: Setting) -> list[dict[str, object]]:
+    tools = [("add", "Add two numbers.", ADD_SCHEMA), ("nap", "Rest for some milliseconds.", NAP_SCHEMA)]
+    tools += [(f"add_{number}", "Add two numbers.", ADD_SCHEMA) for number in range(1, setting.tools)]
     return [
-        {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
-        for name, about, parameters in named
+        {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+        for name, description, parameters in tools
     ]
 
 
 @asynccontextmanager
-async def hand(setting: Setting) -> AsyncIterator[Run]:
+async def open_hand_loop(setting: Setting) -> AsyncIterator[Run]:
     headers = {"Content-Type": "application/json", "Authorization": "Bearer bench"}
     async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=60)) as session:
         yield Loop(session, setting).run
 
 
 if __name__ == "__main__":
-    main(hand)
+    main(open_hand_loop)

@@ -15,21 +15,21 @@ from _measure import QUESTION, Run, Setting, main
 
 
 @asynccontextmanager
-async def langgraph(setting: Setting) -> AsyncIterator[Run]:
+async def open_langgraph(setting: Setting) -> AsyncIterator[Run]:
     others = [
         StructuredTool.from_function(coroutine=setting.add, name=f"add_{number}") for number in range(1, setting.tools)
     ]
-    tools = [StructuredTool.from_function(coroutine=one) for one in (setting.add, setting.nap)]
+    tools = [StructuredTool.from_function(coroutine=function) for function in (setting.add, setting.nap)]
     model = ChatOpenAI(model="bench", base_url=setting.base_url, api_key="bench", streaming=True, stream_usage=True)
     agent = create_react_agent(model, [*tools, *others])
     prior: list[BaseMessage] = []
-    for asked, said in setting.texts():
-        prior += [HumanMessage(asked), AIMessage(said)]
+    for user_text, model_text in setting.build_prior_texts():
+        prior += [HumanMessage(user_text), AIMessage(model_text)]
 
     async def run() -> str:
         text: list[str] = []
-        given = {"messages": [*prior, HumanMessage(QUESTION)]}
-        async for message, _ in agent.astream(given, {"recursion_limit": 200}, stream_mode="messages"):
+        state = {"messages": [*prior, HumanMessage(QUESTION)]}
+        async for message, _ in agent.astream(state, {"recursion_limit": 200}, stream_mode="messages"):
             if isinstance(message, AIMessageChunk):
                 text.append(str(message.content))
         return "".join(text)
@@ -38,4 +38,4 @@ async def langgraph(setting: Setting) -> AsyncIterator[Run]:
 
 
 if __name__ == "__main__":
-    main(langgraph)
+    main(open_langgraph)

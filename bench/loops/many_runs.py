@@ -1,4 +1,4 @@
-"""Many runs at once in one process on SQLite, with a scripted model and a tool that waits until all have come to it.
+"""Measure many runs at once in one process on SQLite, with a scripted model and a tool that waits for all runs.
 
 `python bench/loops/many_runs.py RUNS TURNS` prints one line of JSON.
 """
@@ -19,11 +19,11 @@ from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _measure import resident_mb
+from _measure import read_resident_mb
 
 
 class Meeting:
-    """The tool. In the middle of the runs everybody waits for the last one, so that all are active at one moment."""
+    """The tool. In the middle of its run, each run waits for the last one, so that all are active at one moment."""
 
     def __init__(self, runs: int, middle: int, measure: Callable[[], float]) -> None:
         self._missing = runs
@@ -43,8 +43,8 @@ class Meeting:
         return a + b
 
 
-def script(turns: int) -> Scripted:
-    """As many calls as turns, then a text. What it was asked is not kept: it would count as memory of the runs."""
+def build_model(turns: int) -> Scripted:
+    """Return a model that makes a call in each turn, then a text. It drops its requests: they would count as memory."""
 
     def turn(request: ModelRequest) -> Turn:
         model.requests.clear()
@@ -63,20 +63,20 @@ async def follow(yard: Yard) -> str:
     return ending
 
 
-def settled_mb() -> float:
+def collect_and_read_mb() -> float:
     gc.collect()
-    return resident_mb()
+    return read_resident_mb()
 
 
 async def measure(runs: int, turns: int, directory: str) -> dict[str, float]:
-    meeting = Meeting(runs, turns // 2, settled_mb)
+    meeting = Meeting(runs, turns // 2, collect_and_read_mb)
     store = f"sqlite:///{directory}/bench.db"
-    async with Yard(tools=[meeting.add], model=script(turns), store=store) as yard:
-        before_mb = settled_mb()
+    async with Yard(tools=[meeting.add], model=build_model(turns), store=store) as yard:
+        before_mb = collect_and_read_mb()
         wall, cpu = perf_counter(), process_time()
         endings = await asyncio.gather(*(follow(yard) for _ in range(runs)))
         wall, cpu = perf_counter() - wall, process_time() - cpu
-        commits = yard._opened._store.commits  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        commits = yard._opened_app._store.commits  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     return {
         "errors": sum(ending != "done" for ending in endings),
         "kb_per_run": (meeting.active_mb - before_mb) * 1024 / runs,

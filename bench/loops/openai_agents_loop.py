@@ -13,20 +13,20 @@ from _measure import QUESTION, Run, Setting, main
 
 
 @asynccontextmanager
-async def openai_agents(setting: Setting) -> AsyncIterator[Run]:
+async def open_openai_agents(setting: Setting) -> AsyncIterator[Run]:
     set_tracing_disabled(True)
     others = [function_tool(setting.add, name_override=f"add_{number}") for number in range(1, setting.tools)]
     tools = [function_tool(setting.add), function_tool(setting.nap), *others]
     prior: list[dict[str, str]] = []
-    for asked, said in setting.texts():
-        prior += [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
+    for user_text, model_text in setting.build_prior_texts():
+        prior += [{"role": "user", "content": user_text}, {"role": "assistant", "content": model_text}]
     async with AsyncOpenAI(base_url=setting.base_url, api_key="bench") as client:
         model = OpenAIChatCompletionsModel(model="bench", openai_client=client)
         agent = Agent(name="bench", model=model, tools=tools)
 
         async def run() -> str:
-            asked = [*prior, {"role": "user", "content": QUESTION}]
-            result = Runner.run_streamed(agent, asked, max_turns=100)
+            messages = [*prior, {"role": "user", "content": QUESTION}]
+            result = Runner.run_streamed(agent, messages, max_turns=100)
             async for _ in result.stream_events():
                 pass
             return str(result.final_output)
@@ -35,4 +35,4 @@ async def openai_agents(setting: Setting) -> AsyncIterator[Run]:
 
 
 if __name__ == "__main__":
-    main(openai_agents)
+    main(open_openai_agents)

@@ -13,22 +13,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
 
 
-def parameters(*names: str) -> dict[str, object]:
+def build_parameters(*names: str) -> dict[str, object]:
     return {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": list(names)}
 
 
-def schemas(setting: Setting) -> list[dict[str, object]]:
-    named = [("add", ("a", "b")), ("nap", ("ms",)), *((f"add_{n}", ("a", "b")) for n in range(1, setting.tools))]
+def build_schemas(setting: Setting) -> list[dict[str, object]]:
+    tools = [("add", ("a", "b")), ("nap", ("ms",)), *((f"add_{n}", ("a", "b")) for n in range(1, setting.tools))]
     return [
         {
             "type": "function",
-            "function": {"name": name, "description": "Add two numbers.", "parameters": parameters(*of)},
+            "function": {"name": name, "description": "Add two numbers.", "parameters": build_parameters(*names)},
         }
-        for name, of in named
+        for name, names in tools
     ]
 
 
-async def streamed(client: AsyncOpenAI, messages: list[dict[str, object]], tools: list[dict[str, object]]):
+async def stream_reply(client: AsyncOpenAI, messages: list[dict[str, object]], tools: list[dict[str, object]]):
     text, calls = [], []
     stream = await client.chat.completions.create(
         model="bench", messages=messages, tools=tools, stream=True, stream_options={"include_usage": True}
@@ -45,30 +45,30 @@ async def streamed(client: AsyncOpenAI, messages: list[dict[str, object]], tools
 
 
 @asynccontextmanager
-async def openai_sdk(setting: Setting) -> AsyncIterator[Run]:
-    tools, functions = schemas(setting), {"add": setting.add, "nap": setting.nap}
+async def open_openai_sdk(setting: Setting) -> AsyncIterator[Run]:
+    tools, functions = build_schemas(setting), {"add": setting.add, "nap": setting.nap}
     prior: list[dict[str, object]] = []
-    for asked, said in setting.texts():
-        prior += [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
+    for user_text, model_text in setting.build_prior_texts():
+        prior += [{"role": "user", "content": user_text}, {"role": "assistant", "content": model_text}]
     async with AsyncOpenAI(base_url=setting.base_url, api_key="bench") as client:
 
         async def run() -> str:
             messages = [*prior, {"role": "user", "content": QUESTION}]
             while True:
-                text, calls = await streamed(client, messages, tools)
+                text, calls = await stream_reply(client, messages, tools)
                 if not calls:
                     return text
-                made = [
-                    {"id": one["id"], "type": "function", "function": {k: one[k] for k in ("name", "arguments")}}
-                    for one in calls
+                tool_calls = [
+                    {"id": call["id"], "type": "function", "function": {k: call[k] for k in ("name", "arguments")}}
+                    for call in calls
                 ]
-                messages.append({"role": "assistant", "content": None, "tool_calls": made})
+                messages.append({"role": "assistant", "content": None, "tool_calls": tool_calls})
                 results = await asyncio.gather(*(functions[c["name"]](**json.loads(c["arguments"])) for c in calls))
-                for one, result in zip(calls, results, strict=True):
-                    messages.append({"role": "tool", "tool_call_id": one["id"], "content": json.dumps(result)})
+                for call, result in zip(calls, results, strict=True):
+                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result)})
 
         yield run
 
 
 if __name__ == "__main__":
-    main(openai_sdk)
+    main(open_openai_sdk)

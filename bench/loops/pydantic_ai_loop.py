@@ -14,30 +14,30 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
 
 
-def history(setting: Setting) -> list[ModelMessage]:
+def build_history(setting: Setting) -> list[ModelMessage]:
     messages: list[ModelMessage] = []
-    for asked, said in setting.texts():
-        messages += [ModelRequest(parts=[UserPromptPart(asked)]), ModelResponse(parts=[TextPart(said)])]
+    for user_text, model_text in setting.build_prior_texts():
+        messages += [ModelRequest(parts=[UserPromptPart(user_text)]), ModelResponse(parts=[TextPart(model_text)])]
     return messages
 
 
 @asynccontextmanager
-async def pydantic_ai(setting: Setting) -> AsyncIterator[Run]:
+async def open_pydantic_ai(setting: Setting) -> AsyncIterator[Run]:
     model = OpenAIChatModel("bench", provider=OpenAIProvider(base_url=setting.base_url, api_key="bench"))
     others = [Tool(setting.add, name=f"add_{number}") for number in range(1, setting.tools)]
     agent = Agent(model, tools=[Tool(setting.add), Tool(setting.nap), *others])
-    prior, limits = history(setting), UsageLimits(request_limit=None)
+    prior, limits = build_history(setting), UsageLimits(request_limit=None)
 
     async def run() -> str:
-        said = ""
+        answer = ""
         async with agent.run_stream_events(QUESTION, message_history=prior, usage_limits=limits) as events:
             async for event in events:
                 if isinstance(event, AgentRunResultEvent):
-                    said = event.result.output
-        return said
+                    answer = event.result.output
+        return answer
 
     yield run
 
 
 if __name__ == "__main__":
-    main(pydantic_ai)
+    main(open_pydantic_ai)

@@ -1,4 +1,4 @@
-"""Ours, as a user writes it: a yard, a tool, and `async for event in yard.run(…)`.
+"""Toolyard's loop, as a user writes it: a yard, a tool, and `async for event in yard.run(…)`.
 
 `TOOLYARD_STORE` names the store, `TOOLYARD_WIRE` a wire other than Chat Completions.
 """
@@ -10,51 +10,51 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from toolyard import Limits, UserMessage, Yard, tool
-from toolyard.app import wired
+from toolyard.app import make_wired_model
 from toolyard.core.events import TextAppended, TurnStarted
 from toolyard.core.items import Item, ModelText, TextPart
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Model
-from toolyard.models.providers import Provider
+from toolyard.models.providers import ProviderPreset
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
 
 EVERYTHING = Budget(tools=10_000, schema_bytes=10_000_000)
-"""The others show every tool, too."""
+"""No limit, because the other libraries show every tool as well."""
 
 
-def tools_of(setting: Setting) -> list[object]:
+def build_tools(setting: Setting) -> list[object]:
     others = [tool(name=f"add_{number}")(setting.add) for number in range(1, setting.tools)]
     return [setting.add, setting.nap, *others]
 
 
-def question(setting: Setting) -> str | Sequence[Item]:
+def build_question(setting: Setting) -> str | Sequence[Item]:
     if not setting.prior:
         return QUESTION
     items: list[Item] = []
-    for number, (asked, said) in enumerate(setting.texts()):
-        items.append(UserMessage(id=f"asked_{number}", at=0.0, parts=(TextPart(text=asked),)))
-        items.append(ModelText(id=f"said_{number}", at=0.0, text=said))
+    for number, (user_text, model_text) in enumerate(setting.build_prior_texts()):
+        items.append(UserMessage(id=f"asked_{number}", at=0.0, parts=(TextPart(text=user_text),)))
+        items.append(ModelText(id=f"said_{number}", at=0.0, text=model_text))
     return [*items, UserMessage(id="question", at=0.0, parts=(TextPart(text=QUESTION),))]
 
 
-def model_of(setting: Setting) -> str | Model:
+def choose_model(setting: Setting) -> str | Model:
     wire = os.environ.get("TOOLYARD_WIRE", "")
     if not wire:
         return f"{setting.base_url}#bench"
-    return wired(Provider(wire=wire), base_url=setting.base_url, model="bench", api_key="bench")
+    return make_wired_model(ProviderPreset(wire=wire), base_url=setting.base_url, model="bench", api_key="bench")
 
 
 @asynccontextmanager
-async def toolyard(setting: Setting) -> AsyncIterator[Run]:
+async def open_toolyard(setting: Setting) -> AsyncIterator[Run]:
     store = os.environ.get("TOOLYARD_STORE", "memory:")
-    tools, asked = tools_of(setting), question(setting)
-    async with Yard(tools=tools, model=model_of(setting), store=store, limits=Limits(), budget=EVERYTHING) as yard:
+    tools, question = build_tools(setting), build_question(setting)
+    async with Yard(tools=tools, model=choose_model(setting), store=store, limits=Limits(), budget=EVERYTHING) as yard:
 
         async def run() -> str:
             text: list[str] = []
-            async for event in yard.run(asked):
+            async for event in yard.run(question):
                 if isinstance(event, TextAppended):
                     text.append(event.text)
                 elif isinstance(event, TurnStarted):
@@ -65,4 +65,4 @@ async def toolyard(setting: Setting) -> AsyncIterator[Run]:
 
 
 if __name__ == "__main__":
-    main(toolyard)
+    main(open_toolyard)

@@ -1,5 +1,6 @@
-"""What every server of the bench does alike: it is told of its model on standard input, tells where it listens, and
-ends when its standard input does. It knows no framework but uvicorn, by which all of them are served.
+"""Shared code of the bench's servers: read the model's address from standard input, print the port, serve with uvicorn.
+
+A server ends when its standard input ends.
 """
 
 import json
@@ -11,18 +12,18 @@ import threading
 from collections.abc import Callable
 
 
-def told() -> str:
-    """The model's address."""
+def read_model_url() -> str:
+    """Return the model's address from the first line of standard input."""
     return json.loads(sys.stdin.readline())["model"]
 
 
-def tell(port: int) -> None:
-    """Say where it listens; from now on the end of standard input stops the process."""
+def announce_port(port: int) -> None:
+    """Print the port; from now on the end of standard input stops the process."""
     print(json.dumps({"port": port, "pid": os.getpid()}), flush=True)
-    threading.Thread(target=_stop_when_alone, daemon=True).start()
+    threading.Thread(target=_stop_at_end_of_input, daemon=True).start()
 
 
-def _stop_when_alone() -> None:
+def _stop_at_end_of_input() -> None:
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -39,5 +40,5 @@ def serve(app: Callable[..., object]) -> None:
         config = uvicorn.Config(
             app, loop="uvloop", http="httptools", ws="none", log_config=None, access_log=False, proxy_headers=False
         )
-        tell(listening.getsockname()[1])
+        announce_port(listening.getsockname()[1])
         uvicorn.Server(config).run([listening])

@@ -1,4 +1,4 @@
-"""The server as one would write it by hand: Starlette, aiohttp and msgspec, with no journal and no feature of ours."""
+"""A hand-written server on Starlette, aiohttp and msgspec, with no journal and no feature of Toolyard."""
 
 import asyncio
 import sys
@@ -16,55 +16,55 @@ from starlette.routing import Route
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "loops"))
-from _serve import add, serve, told
-from hand_loop import ADDS, Asked, Turn, decode_add, encode
+from _serve import add, read_model_url, serve
+from hand_loop import ADD_SCHEMA, ToolCall, Turn, decode_add, encode
 
-TOOLS = [{"type": "function", "function": {"name": "add", "description": "Add two numbers.", "parameters": ADDS}}]
+TOOLS = [{"type": "function", "function": {"name": "add", "description": "Add two numbers.", "parameters": ADD_SCHEMA}}]
 HEAD = b'{"model":"bench","stream":true,"stream_options":{"include_usage":true},"tools":%b,"messages":[' % encode(TOOLS)
 HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer bench"}
-URL = f"{told()}/v1/chat/completions"
+URL = f"{read_model_url()}/v1/chat/completions"
 
 
-class Body(Struct):
+class BareBody(Struct):
     prompt: str
 
 
-decode_body = Decoder(Body).decode
+decode_body = Decoder(BareBody).decode
 
 
-def event(**told: object) -> bytes:
-    return b"data: %b\n\n" % encode(told)
+def encode_event(**fields: object) -> bytes:
+    return b"data: %b\n\n" % encode(fields)
 
 
-def status(state: str, call: Asked, **more: object) -> bytes:
-    return event(type="tool.status", state=state, name=call.name, call_id=call.id, **more)
+def encode_status(state: str, call: ToolCall, **more: object) -> bytes:
+    return encode_event(type="tool.status", state=state, name=call.name, call_id=call.id, **more)
 
 
-async def answer(call: Asked) -> tuple[Asked, int]:
-    given = decode_add(call.arguments)
-    return call, await add(given.a, given.b)
+async def run_call(call: ToolCall) -> tuple[ToolCall, int]:
+    arguments = decode_add(call.arguments)
+    return call, await add(arguments.a, arguments.b)
 
 
 async def run(session: aiohttp.ClientSession, prompt: str) -> AsyncIterator[bytes]:
     history = [encode({"role": "user", "content": prompt})]
     while True:
-        said: list[str] = []
-        turn = Turn(said.append)
+        texts: list[str] = []
+        turn = Turn(texts.append)
         async with session.post(URL, data=HEAD + b",".join(history) + b"]}") as response:
             response.raise_for_status()
             async for packet in response.content.iter_any():
                 turn.feed(packet)
-                if said:
-                    yield b"".join([event(type="text.delta", content=text) for text in said])
-                    said.clear()
+                if texts:
+                    yield b"".join([encode_event(type="text.delta", content=text) for text in texts])
+                    texts.clear()
         if not turn.calls:
-            yield event(type="done", ending="done")
+            yield encode_event(type="done", ending="done")
             return
-        history.append(turn.message())
-        yield b"".join([status("started", call, arguments=call.arguments) for call in turn.calls])
-        for call, result in await asyncio.gather(*map(answer, turn.calls)):
+        history.append(turn.encode_message())
+        yield b"".join([encode_status("started", call, arguments=call.arguments) for call in turn.calls])
+        for call, result in await asyncio.gather(*map(run_call, turn.calls)):
             history.append(encode({"role": "tool", "tool_call_id": call.id, "content": str(result)}))
-            yield status("finished", call, ok=True)
+            yield encode_status("finished", call, ok=True)
 
 
 async def respond(request: Request) -> StreamingResponse:

@@ -23,13 +23,13 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _serve import add, serve, told
+from _serve import add, read_model_url, serve
 
-UNBOUND = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+UNLIMITED = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 """By default only 100 requests to the model may be open at a time."""
 app = FastAPI()
-client = httpx2.AsyncClient(limits=UNBOUND, timeout=120)
-provider = OpenAIProvider(base_url=f"{told()}/v1", api_key="bench", http_client=client)
+client = httpx2.AsyncClient(limits=UNLIMITED, timeout=120)
+provider = OpenAIProvider(base_url=f"{read_model_url()}/v1", api_key="bench", http_client=client)
 agent = Agent(OpenAIChatModel("bench", provider=provider), tools=[Tool(add)])
 limits = UsageLimits(request_limit=None)
 
@@ -38,25 +38,27 @@ class Body(BaseModel):
     prompt: str
 
 
-def event(**told: object) -> str:
-    return f"data: {json.dumps(told)}\n\n"
+def encode_event(**fields: object) -> str:
+    return f"data: {json.dumps(fields)}\n\n"
 
 
 async def run(prompt: str) -> AsyncIterator[str]:
     async with agent.run_stream_events(prompt, usage_limits=limits) as events:
-        async for one in events:
-            match one:
+        async for event in events:
+            match event:
                 case PartStartEvent(part=TextPart(content=text)) if text:
-                    yield event(type="text.delta", content=text)
+                    yield encode_event(type="text.delta", content=text)
                 case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-                    yield event(type="text.delta", content=text)
+                    yield encode_event(type="text.delta", content=text)
                 case FunctionToolCallEvent(part=part):
-                    about = {"name": part.tool_name, "call_id": part.tool_call_id}
-                    yield event(type="tool.status", state="started", arguments=part.args_as_dict(), **about)
+                    call_fields = {"name": part.tool_name, "call_id": part.tool_call_id}
+                    yield encode_event(
+                        type="tool.status", state="started", arguments=part.args_as_dict(), **call_fields
+                    )
                 case FunctionToolResultEvent():
-                    yield event(type="tool.status", state="finished", call_id=one.tool_call_id, ok=True)
+                    yield encode_event(type="tool.status", state="finished", call_id=event.tool_call_id, ok=True)
                 case AgentRunResultEvent():
-                    yield event(type="done", ending="done")
+                    yield encode_event(type="done", ending="done")
                 case _:
                     pass
 

@@ -1,4 +1,4 @@
-"""Ours, as `toolyard serve` serves it, with the store that `TOOLYARD_STORE` names.
+"""Toolyard's server, as `toolyard serve` starts it, with the store that `TOOLYARD_STORE` names.
 
 `TOOLYARD_PROFILE` names a file for a profile of it: `TOOLYARD_PROFILE=/tmp/x.prof python bench/server_run.py …`.
 """
@@ -15,23 +15,25 @@ from toolyard.app import Wiring
 from toolyard.server.serving import serve
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _serve import add, tell, told
+from _serve import add, announce_port, read_model_url
 
 MANY = 1_000_000
 
 
 def announce(url: str, yard: Yard) -> None:
-    tell(urlsplit(url).port or 0)
+    announce_port(urlsplit(url).port or 0)
 
 
 def main() -> None:
     limits = Limits(turns_per_request=MANY, turns_per_conversation=MANY)  # the long conversation is one run
-    wiring = Wiring(model=f"{told()}/v1#bench", tools=(add,), store=os.environ["TOOLYARD_STORE"], limits=limits)
-    to = os.environ.get("TOOLYARD_PROFILE")
-    with cProfile.Profile() if to else nullcontext() as profile:
+    wiring = Wiring(
+        model=f"{read_model_url()}/v1#bench", tools=(add,), store=os.environ["TOOLYARD_STORE"], limits=limits
+    )
+    profile_file = os.environ.get("TOOLYARD_PROFILE")
+    with cProfile.Profile() if profile_file else nullcontext() as profile:
         serve(wiring, "127.0.0.1", 0, announce)
-    if profile and to:
-        profile.dump_stats(to)
+    if profile and profile_file:
+        profile.dump_stats(profile_file)
 
 
 if __name__ == "__main__":

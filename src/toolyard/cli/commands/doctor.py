@@ -156,7 +156,7 @@ async def _check_model(name: str, config: Config) -> Finding:
     try:
         if name.startswith(LOCAL_PREFIX):
             make_local_model(name)
-            return Finding(True, "model", f"{name}: it is loaded with the first request")
+            return Finding(True, "model", f"{name}: it is loaded when it is first asked")
         endpoint = resolve_model_endpoint(name, config, os.environ)
     except Misconfigured as error:
         return Finding(False, "model", str(error))
@@ -198,7 +198,7 @@ async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] 
 def _check_port(config: Config, server: ServerAddress | None) -> Finding:
     address = f"{config.host} port {config.port}"
     if server is not None and server.url == build_url(config.host, config.port):
-        return Finding(True, "port", f"{address} is used by the running server, process {server.pid}")
+        return Finding(True, "port", f"{address} is the server's own, process {server.pid}")
     try:
         socket.create_server(
             (config.host, config.port), family=socket.AF_INET6 if ":" in config.host else socket.AF_INET
