@@ -19,6 +19,7 @@ from toolyard import Caller, Scripted, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant
+from toolyard.venues.mcp.auth.oauth import build_auth
 from venues.mcp.modern import GUARDED, SIGNED, OverHttp, over_http, settled
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
@@ -149,6 +150,22 @@ async def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_pers
         assert card(yard).status == "failed"
         assert await yard.servers.get_server("mail").build_grant_store(("", "")).load() is None
         assert (await signed_in(yard)).status == "running"
+
+
+async def test_two_sessions_with_one_grant_do_not_lose_the_token_that_the_other_renewed() -> None:
+    """A refresh token is void once another session has spent it; the stored grant has its successor."""
+    async with open_signed_yard() as (yard, server):
+        await signed_in(yard)
+        managed = yard.servers.get_server("mail")
+        grants = managed.build_grant_store(("", ""))
+        first, second = [await build_auth("mail", managed.spec, grants) for _ in range(2)]
+        await control(server, revoke="yes")
+        for auth in (first, second):
+            async with httpx2.AsyncClient(auth=auth) as client:
+                answer = await client.post(managed.spec.url, json={}, headers={"accept": "application/json"})
+            assert answer.status_code != 401 and not auth.signed_out, auth.refusal
+        assert await grants.load() is not None
+        assert await mailbox(yard) == "the mailbox of ann"
 
 
 async def test_an_authorization_server_that_is_down_does_not_cost_the_grant() -> None:

@@ -67,6 +67,10 @@ class _GrantTokenStorage(MemoryTokenStorage):
         self.tokens = OAuthToken.model_validate(grant.token)
         self.client = OAuthClientInformationFull.model_validate(grant.client)
 
+    @property
+    def expires_at(self) -> float | None:
+        return self._grant.expires_at
+
     async def set_tokens(self, tokens: OAuthToken) -> None:
         # A renewal without a new refresh token means that the old one stays valid (RFC 6749, section 6).
         if tokens.refresh_token is None and self.tokens is not None:
@@ -87,6 +91,17 @@ class _GrantTokenStorage(MemoryTokenStorage):
         stored = await self._grant_store.load()
         if stored is not None and stored.token == before.token and stored != grant:
             await self._grant_store.save(grant)
+
+    async def reload(self) -> bool:
+        """Take over the stored grant. Return whether it has another token: another session has renewed it."""
+        stored = await self._grant_store.load()
+        if stored is None or stored.token == self._grant.token:
+            return False
+        # A sign-in elsewhere is another grant: this session ends when its own token is refused.
+        if (stored.issuer, stored.client) != (self._grant.issuer, self._grant.client):
+            return False
+        self._grant, self.tokens = stored, OAuthToken.model_validate(stored.token)
+        return True
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Ignore a new registration: it would be with another authorization server than the person signed in to."""
@@ -120,10 +135,20 @@ class _RenewingProvider(OAuthClientProvider):
         """Remember a scope that the token lacks: only a person can grant it, at the next sign-in."""
         await self._token_storage.remember_scope(scope)
 
+    async def adopt_stored_token(self) -> None:
+        """Use the token that another session of the same grant has renewed, instead of renewing it once more."""
+        # An issuer that rotates refresh tokens refuses the one of this session once another session has spent it, so
+        # the stored grant is read before every renewal.
+        if await self._token_storage.reload() and self._token_storage.tokens is not None:
+            self.context.current_tokens = self._token_storage.tokens
+            self.context.token_expiry_time = self._token_storage.expires_at
+
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         """Read a renewed token. Delete the grant if the authorization server rejects it; keep it for other errors."""
         status = response.status_code
         if httpx2.codes.is_client_error(status) and status != TOO_MANY:
+            if await self._token_storage.reload():  # renewed elsewhere while this renewal was under way
+                raise OAuthFlowError("another session has just renewed the token; try again")
             await self._grant_store.forget()
             raise SignInRequired("the token cannot be renewed any more")
         await super()._handle_token_response(response)
@@ -154,8 +179,10 @@ class RequestAuth(httpx2.Auth):
             if isinstance(self._provider, _RenewingProvider) and response.status_code == FORBIDDEN:
                 await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
                 return
-            self._expire_token(token)
         assert self._provider is not None
+        if isinstance(self._provider, _RenewingProvider):
+            await self._provider.adopt_stored_token()
+        self._expire_token(token)
         flow = self._provider.async_auth_flow(request)
         response = httpx2.Response(UNAUTHORIZED)
         try:
