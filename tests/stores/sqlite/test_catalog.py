@@ -3,14 +3,13 @@
 import asyncio
 import sys
 import unicodedata
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stores.sqlite.opening import open_store
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import ConversationOpened, Entry, MessageAdded, RunQueued
@@ -39,15 +38,6 @@ async def talk(store: Store, conversation: str, said: str, title: str = "", at: 
 
 async def found(store: Store, text: str, most: int = 50) -> list[str]:
     return [card.id for card in await store.cards(CatalogQuery(tenant="acme", text=text, limit=most))]
-
-
-@asynccontextmanager
-async def open_store(path: Path) -> AsyncGenerator[SqliteStore, None]:
-    store = await SqliteStore.open(path)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_forgotten(tmp_path: Path) -> None:

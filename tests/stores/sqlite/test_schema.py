@@ -1,12 +1,12 @@
 """A file of an earlier schema opens, gets the tables of today and fills them from its entries; or is left as it is."""
 
 import sqlite3
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from stores.sqlite.opening import open_store
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import Entry, StopRequested
 from toolyard.core.store import CatalogQuery, ConversationCard, Key
@@ -70,15 +70,6 @@ def old_file(path: Path, *more: tuple[str, int, bytes]) -> Path:
         connection.executemany("INSERT INTO batches VALUES (?, ?, ?)", batches)
         connection.execute("INSERT INTO blobs VALUES ('c', 'blob_1', x'00ff')")
     return path
-
-
-@asynccontextmanager
-async def open_store(path: Path) -> AsyncGenerator[SqliteStore, None]:
-    store = await SqliteStore.open(path)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 def version_and_tables(path: Path) -> tuple[int, list[tuple[str, ...]]]:

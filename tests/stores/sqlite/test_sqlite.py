@@ -11,12 +11,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from stores.appender import BATCH, CONVERSATION
+from stores.sqlite.opening import open_store
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry, StopRequested
 from toolyard.stores.sqlite import SqliteStore
@@ -42,15 +43,6 @@ async def complaints() -> AsyncGenerator[list[dict[str, object]], None]:
     await asyncio.sleep(0)  # callbacks that are due have their turn
     gc.collect()  # an error that nobody asked for complains when it is collected
     assert complaints == []
-
-
-@asynccontextmanager
-async def open_store(path: Path) -> AsyncGenerator[SqliteStore, None]:
-    store = await SqliteStore.open(path)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def start(store: SqliteStore) -> None:
