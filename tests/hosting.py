@@ -1,4 +1,4 @@
-"""What the tests of searches share: models whose provider has tools of its own, and a search of ours."""
+"""Helpers of the tests of web searches: models whose provider has native tools, and a search tool of a user."""
 
 from collections.abc import AsyncGenerator
 
@@ -15,16 +15,16 @@ ALL = NativeTools(
 )
 
 
-class Hosting(Scripted):
-    """A scripted model whose provider has tools of its own."""
+class NativeScripted(Scripted):
+    """A scripted model whose provider has native tools."""
 
     def __init__(self, script: Script, native: NativeTools = ALL) -> None:
         super().__init__(script)
         self.native = native
 
 
-class Searched:
-    """A provider that searches once and cites what it found."""
+class SearchingModel:
+    """A model whose provider searches once and cites the result."""
 
     native = ALL
 
@@ -33,8 +33,8 @@ class Searched:
         self._text = text
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        mint, at = request.clock, request.clock.now()
-        call_id = mint.new_id("call")
+        clock, at = request.clock, request.clock.now()
+        call_id = clock.new_id("call")
         yield TextAppended(turn=request.turn, offset=0, text=self._text)
         call = Call(id=call_id, at=at, tool="web_search", arguments={"query": "news"}, ran_at="anthropic")
         result = Result(
@@ -46,9 +46,9 @@ class Searched:
             content=f'[{{"url":"{self._url}"}}]',
             ran_at="anthropic",
         )
-        cited = Citation(start=0, end=4, url=self._url, title="News")
-        said = ModelText(id=mint.new_id("text"), at=at, text=self._text, citations=(cited,))
-        yield TurnEnded(items=(call, result, said), finish="stop")
+        citation = Citation(start=0, end=4, url=self._url, title="News")
+        answer = ModelText(id=clock.new_id("text"), at=at, text=self._text, citations=(citation,))
+        yield TurnEnded(items=(call, result, answer), finish="stop")
 
     async def close(self) -> None:
         pass
@@ -61,10 +61,11 @@ def add(a: int, b: int) -> int:
 
 
 @tool(name="web_search")
-def own_search(query: str) -> str:
+def local_web_search(query: str) -> str:
     """Search the web here."""
     return f"all about {query}"
 
 
-def shown(request: ModelRequest) -> list[tuple[str, str]]:
-    return [(one.name, one.venue) for one in request.offer.tools]
+def list_offered_tools(request: ModelRequest) -> list[tuple[str, str]]:
+    """Return the name and the venue of each tool that a request offers to the model."""
+    return [(tool.name, tool.venue) for tool in request.offer.tools]

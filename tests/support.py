@@ -1,4 +1,4 @@
-"""What flow tests share: open a yard, drive a run to its end, look at what happened."""
+"""Helpers of the flow tests: open a yard, drive a run to its end, and read its events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -12,80 +12,83 @@ from toolyard.core.items import Result
 from toolyard.models.scripted import Script
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}))
-PATIENCE_S = 60.0
+TEST_TIMEOUT_S = 60.0
 E = TypeVar("E")
 
 
 @asynccontextmanager
 async def open_yard(script: Script, tools: Sequence[object] = (), **options: object) -> AsyncGenerator[Yard, None]:
-    """Open a yard with a scripted model, within a bound of time."""
+    """Open a yard with a scripted model. The block fails after TEST_TIMEOUT_S."""
     async with (
-        asyncio.timeout(PATIENCE_S),
+        asyncio.timeout(TEST_TIMEOUT_S),
         Yard(tools=tools, model=Scripted(script), **options) as yard,  # pyright: ignore[reportArgumentType]
     ):
         yield yard
 
 
-async def events_of(run: Run) -> list[Event]:
+async def collect_events(run: Run) -> list[Event]:
     return [event async for event in run]
 
 
-async def until(run: Run, kind: type[E]) -> tuple[E, Run]:
-    """Iterate until such an event comes; the run goes on."""
+async def wait_for_event(run: Run, kind: type[E]) -> tuple[E, Run]:
+    """Return the first event of this type, and the run, which goes on. Raise AssertionError if none comes."""
     async for event in run:
         if isinstance(event, kind):
             return event, run
     raise AssertionError(f"no {kind.__name__} came")
 
 
-async def condition(holds: Callable[[], bool]) -> None:
-    """Wait until something that nobody tells of is so."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - there is nothing to wait on
+async def wait_until(predicate: Callable[[], bool]) -> None:
+    """Wait until the predicate is true, by polling: for a state of which no event tells."""
+    async with asyncio.timeout(TEST_TIMEOUT_S):
+        while not predicate():  # noqa: ASYNC110 - there is nothing to wait on
             await asyncio.sleep(0.01)
 
 
-def results(events: Sequence[Event]) -> list[Result]:
+def get_results(events: Sequence[Event]) -> list[Result]:
     return [event.result for event in events if isinstance(event, CallEnded)]
 
 
-def result(events: Sequence[Event]) -> Result:
-    (only,) = results(events)
+def get_result(events: Sequence[Event]) -> Result:
+    """Return the result of the only call."""
+    (only,) = get_results(events)
     return only
 
 
-def ending(events: Sequence[Event]) -> RunEnded:
+def get_ending(events: Sequence[Event]) -> RunEnded:
     last = events[-1]
     assert isinstance(last, RunEnded), last
     return last
 
 
-def text(events: Sequence[Event]) -> str:
+def join_text(events: Sequence[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextAppended))
 
 
-def asked(events: Sequence[Event]) -> list[str]:
+def list_asked_calls(events: Sequence[Event]) -> list[str]:
+    """Return the ids of the calls that need approval."""
     return [event.call_id for event in events if isinstance(event, CallJudged) and event.verdict == "ask"]
 
 
-async def sound(yard: Yard, conversation: str) -> list[str]:
-    """What a strict provider would say against the history; empty is good."""
+async def find_history_faults(yard: Yard, conversation: str) -> list[str]:
+    """Return what a strict provider would reject in the history; a valid history gives an empty list."""
     return find_faults(await yard.history(conversation))
 
 
-def problem(found: Result) -> tuple[str, str]:
-    assert found.error is not None, found
-    return found.outcome, found.error.error_type
+def get_problem(result: Result) -> tuple[str, str]:
+    """Return the outcome and the error type of a result that is an error."""
+    assert result.error is not None, result
+    return result.outcome, result.error.error_type
 
 
-async def entries(yard: Yard, conversation: str, until_ended: int = 1) -> list[Entry]:
-    """The log from its beginning to the end of the nth run."""
+async def read_entries(yard: Yard, conversation: str, ended_runs: int = 1) -> list[Entry]:
+    """Return the log from its beginning until so many runs have ended."""
     reader = await yard.follow(conversation)
-    found: list[Entry] = []
+    entries: list[Entry] = []
     async for item in reader:
         if isinstance(item, Entry):
-            found.append(item)
-            if sum(isinstance(entry.event, RunEnded) for entry in found) == until_ended:
+            entries.append(item)
+            if sum(isinstance(entry.event, RunEnded) for entry in entries) == ended_runs:
                 break
     reader.detach()
-    return found
+    return entries

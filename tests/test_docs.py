@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from client.drivers import build_package, node
-from surfaces.served import client, served
+from surfaces.served import connect_client, serve_yard
 from toolyard import Scripted, Yard, call, say
 from wire.messages_streams import cited, search, searched
 from wire.strict import Reply
@@ -75,7 +75,7 @@ async def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval() ->
     exec(code, module)
 
     tools = [module["get_stock"], module["order_material"]]
-    async with Yard(tools=tools, model="toolyard:offline") as yard, client(yard) as http:
+    async with Yard(tools=tools, model="toolyard:offline") as yard, connect_client(yard) as http:
         question, order = {"prompt": "how much sugar is there"}, {"prompt": "order 5 kg of sugar"}
         events = [event async for _, event in http.stream("POST", "/ai/respond", question)]
         assert [event["name"] for event in events if event["type"] == "tool.status"] == ["get_stock", "get_stock"]
@@ -123,7 +123,7 @@ SHOWN = "[search_products]\n[add_to_cart]\nAdded milk.\n"
 
 async def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
     model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
-    async with Yard(model=model) as yard, served(yard) as url:
+    async with Yard(model=model) as yard, serve_yard(yard) as url:
         code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
         assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
 
@@ -139,7 +139,7 @@ async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_a
 
     compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
     assert await run_command(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
-    async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
+    async with Yard(model=Scripted(ADDED)) as yard, serve_yard(yard) as url:
         run = run_command(
             node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
         )

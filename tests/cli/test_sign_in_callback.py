@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support import PATIENCE_S
+from support import TEST_TIMEOUT_S
 from toolyard.cli import sign_in_callback as _loopback
 from toolyard.cli.sign_in_callback import CallbackListener, listen_for_callback
 
@@ -22,7 +22,7 @@ async def visit(page: CallbackListener, query: str) -> bytes:
 async def test_a_visitor_who_comes_too_early_does_not_spoil_it_for_the_right_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with asyncio.timeout(PATIENCE_S), listen_for_callback(0) as page:
+    async with asyncio.timeout(TEST_TIMEOUT_S), listen_for_callback(0) as page:
         with monkeypatch.context() as hasty:
             hasty.setattr(_loopback, "READ_S", 0.1)
             assert await visit(page, "state=right&code=early") == b""

@@ -9,9 +9,9 @@ import pytest
 
 from client.drivers import DRIVERS, Case, Seen, build_package
 from client.faults import Fault, Faults
-from support import until
-from surfaces.served import served
-from surfaces.talk import key, wired
+from support import wait_for_event
+from surfaces.served import serve_yard
+from surfaces.talk import build_key, build_yard
 from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
@@ -94,8 +94,8 @@ def driven(
     async def run() -> Seen:
         async with (
             asyncio.timeout(120),
-            wired(script, **wiring) as yard,
-            served(yard) as url,
+            build_yard(script, **wiring) as yard,
+            serve_yard(yard) as url,
             (faults or Faults()).before(url) as proxy,
             asyncio.TaskGroup() as others,
         ):
@@ -247,10 +247,10 @@ async def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(c
 
     async with (
         asyncio.timeout(120),
-        wired([call("pay"), say("Paid.")], tools=[pay]) as yard,
-        served(yard) as url,
+        build_yard([call("pay"), say("Paid.")], tools=[pay]) as yard,
+        serve_yard(yard) as url,
     ):
-        asking, first = await until(yard.run("Pay"), RunSuspended)
+        asking, first = await wait_for_event(yard.run("Pay"), RunSuspended)
         seen = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
         assert seen.finals == [("cancelled", None)]
         await yard.approve(first.conversation, asking.waiting_for[0])
@@ -286,7 +286,7 @@ def test_a_limit_is_told_with_its_reason(client: str) -> None:
 @pytest.mark.proves("000.division-scoped")
 @CLIENTS
 def test_a_tool_is_told_for_which_division_its_call_is(client: str) -> None:
-    who = key("ann", divisions=frozenset({"clothing"}))
+    who = build_key("ann", divisions=frozenset({"clothing"}))
     seen = driven(client, [call("whose"), say("ok")], case={"key": "ann"}, keys=[who])
     assert seen.executed == [("whose", {"division": "clothing"})]
 
@@ -445,7 +445,7 @@ def test_a_tool_that_does_not_end_in_time_ends_as_an_error(client: str) -> None:
 @CLIENTS
 def test_a_key_that_is_not_known_is_said_at_once(client: str) -> None:
     faults = Faults()
-    seen = driven(client, [], faults, {"key": "wrong"}, keys=[key("ann")])
+    seen = driven(client, [], faults, {"key": "wrong"}, keys=[build_key("ann")])
     assert "not known here" in seen.failure and len(faults.posts) == 1
 
 

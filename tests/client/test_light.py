@@ -9,8 +9,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from surfaces.served import served
-from surfaces.talk import wired
+from surfaces.served import serve_yard
+from surfaces.talk import build_yard
 from toolyard import Scripted, call, say
 from toolyard.core.items import Result
 
@@ -66,7 +66,7 @@ async def test_an_app_with_the_client_alone_uses_its_tools(tmp_path: Path) -> No
     model = Scripted([call("double", number=21), say("42")])
 
     async def run() -> bytes:
-        async with asyncio.timeout(120), wired(model) as yard, served(yard) as url:
+        async with asyncio.timeout(120), build_yard(model) as yard, serve_yard(yard) as url:
             words = [sys.executable, "-I", "-c", APP, str(SOURCES), str(tmp_path), url]
             process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
             return (await process.communicate())[0]

@@ -17,9 +17,9 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from client.drivers import build_package, node
-from real_servers import npm_package
-from surfaces.served import served
-from surfaces.talk import wired
+from real_servers import install_npm_package
+from surfaces.served import serve_yard
+from surfaces.talk import build_yard
 from toolyard import Scripted, call, say
 from toolyard.client import AppClient
 from toolyard.core.errors import Misconfigured
@@ -76,8 +76,8 @@ def asked(model: Scripted, **options: object) -> None:
     async def run() -> None:
         async with (
             asyncio.timeout(120),
-            wired(model) as yard,
-            served(yard) as url,
+            build_yard(model) as yard,
+            serve_yard(yard) as url,
             AppClient(url, **options) as app,  # pyright: ignore[reportArgumentType]
         ):
             assert await app.ask("go") == "ok"
@@ -126,10 +126,10 @@ async def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> 
     given = {"screens__search_products": {"query": "milk"}}
     calls = [call(name, **given.get(name, {})) for name in (*names, "whose", "show_product_")]
     model = Scripted([together(*calls), say("ok")])
-    modules = str(npm_package("@modelcontextprotocol").parent)
+    modules = str(install_npm_package("@modelcontextprotocol").parent)
 
     async def run() -> bytes:
-        async with asyncio.timeout(120), wired(model) as yard, served(yard) as url:
+        async with asyncio.timeout(120), build_yard(model) as yard, serve_yard(yard) as url:
             words = [node(), str(Path(__file__).parent / "drive_servers.mjs"), url, modules, json.dumps(CHILD)]
             process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
             return (await process.communicate())[0]

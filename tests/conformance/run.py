@@ -25,7 +25,7 @@ from conformance.figures import (
     write_table,
 )
 from conformance.suite import THERE, Era, aggregating, column, count_checks, run, scored
-from real_servers import node
+from real_servers import find_node
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 INSPECTOR = "2.12.0"
@@ -146,14 +146,14 @@ def _inspector() -> Iterator[str]:
     )
     if not main.exists():
         package = f"@modelcontextprotocol/inspector@{INSPECTOR}"
-        install = [*node(), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", package]
+        install = [*find_node(), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", package]
         (folder / "package.json").write_text("{}")
         subprocess.run(install, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory() as home, aggregating(Path(home), "both") as url:
         child = [sys.executable, "-m", "toolyard", "mcp", "--cwd", home]
         for way, target in (("HTTP", [url, "--transport", "http"]), ("standard streams", child)):
             for words in (["--method", "tools/list"], ["--method", "tools/call", "--tool-name", "test_simple_text"]):
-                command = [node()[0], str(main), "--cli", *target, *words]
+                command = [find_node()[0], str(main), "--cli", *target, *words]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
                 good = done.returncode == 0 and ("tools" in json.loads(done.stdout) or "simple text" in done.stdout)
                 print(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from cli.process import serving
-from real_servers import node
+from real_servers import find_node
 
 Era = Literal["both", "legacy", "modern"]
 HERE = Path(__file__).parent
@@ -38,10 +38,10 @@ def installed() -> list[str]:
         if not ready.exists() or ready.read_bytes() != wanted:
             for file in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / file, THERE / file)
-            command = [*node(), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+            command = [*find_node(), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
             subprocess.run(command, cwd=THERE, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
             ready.write_bytes(wanted)
-    return [node()[0], str(THERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
+    return [find_node()[0], str(THERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from contracts.test_request import WIRES, Wire
 from models.schema_dialects.dialect_rules import strict_faults
-from real_servers import npm_server, python_server
+from real_servers import build_npm_server, build_python_server
 from support import STAFF, open_yard
 from toolyard import say
 from toolyard.core.ports import Offer
@@ -21,11 +21,11 @@ async def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
     folder: Path = tmp_path_factory.mktemp("files")
 
     servers = {
-        "everything": npm_server("everything"),
-        "files": npm_server("filesystem", str(folder)),
-        "memory": npm_server("memory"),
-        "time": python_server("time"),
-        "git": python_server("git"),
+        "everything": build_npm_server("everything"),
+        "files": build_npm_server("filesystem", str(folder)),
+        "memory": build_npm_server("memory"),
+        "time": build_python_server("time"),
+        "git": build_python_server("git"),
     }
     async with open_yard([say("ok")], servers=servers) as yard:
         await yard.ask("hi", caller=STAFF)  # servers are up before the first turn

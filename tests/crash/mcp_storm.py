@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from real_servers import npm_server
-from support import until
+from real_servers import build_npm_server
+from support import wait_for_event
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerSpec
@@ -100,9 +100,9 @@ class Storm:
     async def during(self) -> None:
         """Right after it was begun, when it may not have been read, or when it has told that it is under way."""
         run = self._yard.call("trigger-long-running-operation", {"duration": 1, "steps": 20})
-        await until(run, CallProgressed if self._luck.random() < 0.5 else CallStarted)
+        await wait_for_event(run, CallProgressed if self._luck.random() < 0.5 else CallStarted)
         os.kill(self.pid(), signal.SIGKILL)
-        ended, _ = await until(run, CallEnded)
+        ended, _ = await wait_for_event(run, CallEnded)
         self.lost += ended.result.outcome == "unknown"
         if ended.result.outcome not in HONEST:
             self.wrong.append(f"a lost call was told as {ended.result.outcome}: {ended.result.content[:200]}")
@@ -110,7 +110,7 @@ class Storm:
     async def once(self) -> None:
         await (self.during() if self._luck.random() < 0.5 else self.between())
         began, sessions = time.perf_counter(), self.told().sessions
-        ended, _ = await until(self._yard.call("echo", {"message": "again"}), CallEnded)
+        ended, _ = await wait_for_event(self._yard.call("echo", {"message": "again"}), CallEnded)
         whole, told = time.perf_counter() - began, self.told()
         anew = told.sessions > sessions
         self.waits.append(Wait(whole, told.timings, starved_s(self.pid())) if anew else Wait(whole))
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    told = asyncio.run(storm(options.kills, options.seed, npm_server("everything", trust=True)))
+    told = asyncio.run(storm(options.kills, options.seed, build_npm_server("everything", trust=True)))
     print(json.dumps(told))
     sys.exit(0 if told["well"] else 1)
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from examples.loading import tools_of
-from support import events_of, open_yard, result
+from support import collect_events, get_result, open_yard
 from toolyard import Result, Yard
 
 
@@ -17,7 +17,7 @@ def rows(book: Path, query: str) -> list[tuple[object, ...]]:
 
 
 async def called(yard: Yard, tool: str, **arguments: object) -> Result:
-    return result(await events_of(yard.call(tool, arguments)))
+    return get_result(await collect_events(yard.call(tool, arguments)))
 
 
 async def value(yard: Yard, tool: str, **arguments: object) -> dict[str, object]:

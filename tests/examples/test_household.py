@@ -9,8 +9,8 @@ import pytest
 
 from examples.at_home import called, open_household, rows, value
 from examples.loading import configuration, tools_of
-from support import events_of, open_yard, problem, results, text
-from surfaces.served import client
+from support import collect_events, get_problem, get_results, join_text, open_yard
+from surfaces.served import connect_client
 from toolyard import Result, Scripted, Yard, call, say
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn, together
@@ -83,7 +83,7 @@ async def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypa
 async def test_the_seven_tools_of_the_seed_have_their_names_and_the_lists_stand_beside_them() -> None:
     definitions = [as_tool(thing).definition for thing in tools_of("household")]
     assert sorted(definition.name for definition in definitions) == sorted([*SEVEN, *LISTS])
-    async with Yard(tools=seven_tools(), model=Scripted([])) as yard, client(yard) as http:
+    async with Yard(tools=seven_tools(), model=Scripted([])) as yard, connect_client(yard) as http:
         _, health, _ = await http.ask("GET", "/ai/tools/health")
         _, listed, _ = await http.ask("GET", "/tools")
     (status, listed) = health["status"], listed["tools"]
@@ -106,11 +106,11 @@ async def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() 
 async def test_a_name_that_nothing_has_is_not_found_and_the_nearest_are_listed() -> None:
     async with open_household() as yard:
         empty = await called(yard, "update_task_status", task="dishes", status="Done")
-        assert problem(empty) == ("error", "not_found") and "nothing is called" in empty.content
+        assert get_problem(empty) == ("error", "not_found") and "nothing is called" in empty.content
         for item in ("oat milk", "Milk", "bread", "soap"):
             await value(yard, "add_to_groceries", item=item)
         missed = await called(yard, "update_grocery_status", item="milj", status="Bought")
-        assert problem(missed) == ("error", "not_found")
+        assert get_problem(missed) == ("error", "not_found")
         assert missed.error is not None and missed.error.details == {"wanted": "milj", "nearest": ["Milk"]}
         half = await called(yard, "update_grocery_status", item="oat", status="Bought")
         assert half.error is not None and half.error.details["nearest"] == ["oat milk"]
@@ -128,9 +128,9 @@ async def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
         return say("I could not ", "find milk, sorry.")
 
     async with open_yard(model, tools_of("household")) as yard:
-        events = await events_of(yard.run("I bought milk"))
-        assert [one.outcome for one in results(events)] == ["error", "error"]
-        assert text(events) == "I could not find milk, sorry."
+        events = await collect_events(yard.run("I bought milk"))
+        assert [one.outcome for one in get_results(events)] == ["error", "error"]
+        assert join_text(events) == "I could not find milk, sorry."
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ async def test_wrong_arguments_are_refused_and_nothing_is_kept(
     tool: str, arguments: dict[str, object], book: Path
 ) -> None:
     async with open_household() as yard:
-        assert problem(await called(yard, tool, **arguments)) == ("error", "validation_error")
+        assert get_problem(await called(yard, tool, **arguments)) == ("error", "validation_error")
     assert not book.exists() or rows(book, "SELECT * FROM entries") == []
 
 
@@ -187,8 +187,8 @@ async def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
 
     turn = together(*(call("add_to_groceries", item=f"thing {n}") for n in range(40)))
     async with open_yard([turn, say("ok")], tools_of("household")) as yard:
-        events = await events_of(yard.run("a party"))
-        assert {one.outcome for one in results(events)} == {"ok"}
+        events = await collect_events(yard.run("a party"))
+        assert {one.outcome for one in get_results(events)} == {"ok"}
     assert len(set(rows(book, "SELECT name FROM entries"))) == 40
     assert len(rows(book, "SELECT * FROM expenses")) == 10
 
@@ -196,7 +196,7 @@ async def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
 async def test_a_file_that_cannot_be_used_is_said_to_be_unavailable(book: Path) -> None:
     book.mkdir(parents=True)
     async with open_household() as yard:
-        assert problem(await called(yard, "add_to_groceries", item="milk")) == ("error", "unavailable")
+        assert get_problem(await called(yard, "add_to_groceries", item="milk")) == ("error", "unavailable")
 
 
 def test_the_configuration_asks_before_the_house_is_touched() -> None:

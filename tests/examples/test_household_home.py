@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from examples.at_home import open_household, rows
-from support import events_of, problem, result, until
+from support import collect_events, get_problem, get_result, wait_for_event
 from toolyard import Result, Yard
 from toolyard.core.events import RunSuspended
 
@@ -37,9 +37,9 @@ async def switched(yard: Yard, **data: object) -> Result:
     """A service call that waits for its approval and is approved."""
     arguments = {"domain": "light", "service": "turn_on", "entity_id": "light.kitchen", "data": data}
     run = yard.call("ha_service_call", arguments)
-    waiting, _ = await until(run, RunSuspended)
+    waiting, _ = await wait_for_event(run, RunSuspended)
     await yard.approve(run.conversation, waiting.waiting_for[0])
-    return result(await events_of(run))
+    return get_result(await collect_events(run))
 
 
 async def test_a_service_call_is_approved_and_then_posted_to_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ async def test_what_home_assistant_refuses_is_told_with_its_type(
     async with open_household() as yard, home_assistant([], status) as url:
         monkeypatch.setenv("HA_URL", url)
         monkeypatch.setenv("HA_TOKEN", token)
-        assert problem(await switched(yard)) == ("error", error_type)
+        assert get_problem(await switched(yard)) == ("error", error_type)
 
 
 async def test_without_a_home_assistant_the_call_is_recorded_and_said_to_be_no_more(book: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from examples.at_home import called, open_household, value
 from examples.loading import tools_of
-from support import problem
+from support import get_problem
 from toolyard.venues.function import as_tool
 
 LISTS = ("list_groceries", "list_tasks", "list_events")
@@ -68,7 +68,7 @@ async def test_events_are_listed_in_order_from_today_or_within_the_days_asked_fo
         assert [event["item"] for event in items_of(within)] == ["holiday"]
         assert (await value(yard, "list_events", from_day="1999-11-20", to_day="1999-11-20"))["total"] == 1
         backwards = await called(yard, "list_events", from_day="2099-11-24", to_day="2099-11-23")
-        assert problem(backwards) == ("error", "validation_error")
+        assert get_problem(backwards) == ("error", "validation_error")
 
 
 def items_of(listed: dict[str, object]) -> list[dict[str, object]]:
@@ -112,4 +112,4 @@ async def test_a_file_of_the_first_version_is_taken_over_with_what_it_holds(book
 @pytest.mark.parametrize("tool", LISTS)
 async def test_a_list_of_something_unknown_is_refused(tool: str) -> None:
     async with open_household() as yard:
-        assert problem(await called(yard, tool, colour="red")) == ("error", "validation_error")
+        assert get_problem(await called(yard, tool, colour="red")) == ("error", "validation_error")

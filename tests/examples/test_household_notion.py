@@ -11,7 +11,7 @@ import pytest
 
 from examples.at_home import called, open_household, value
 from examples.strict_notion import SCHEMAS, STATUS_GROUPS, TOKEN, SelectCell, StatusCell, StrictNotion
-from support import problem
+from support import get_problem
 from toolyard import Yard
 
 NOTION = {
@@ -96,7 +96,7 @@ async def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
             monkeypatch.setenv(variable, changed)
         notion.failures = failures
         refused = await called(yard, "add_to_groceries", item="milk")
-        assert problem(refused) == ("error", error_type) and said in refused.content
+        assert get_problem(refused) == ("error", error_type) and said in refused.content
         assert TOKEN not in refused.content and notion.pages == []
 
 

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 
 from examples.loading import tools_of
-from support import PATIENCE_S, asked, events_of, text
+from support import TEST_TIMEOUT_S, collect_events, join_text, list_asked_calls
 from toolyard import Caller, Yard
 from toolyard.cli.demo import build_grocery_tools
 from toolyard.core.events import Event
@@ -24,14 +24,14 @@ async def say(yard: Yard, message: str, caller: Caller = STAFF) -> tuple[str, li
     events: list[Event] = []
     async for event in yard.run(message, caller=caller, conversation="conversation_1"):
         events.append(event)
-        if asked(events):
+        if list_asked_calls(events):
             break
-    return text(events), events
+    return join_text(events), events
 
 
 def talk(tools: Sequence[object], lines: Sequence[tuple[str, str]], caller: Caller = STAFF) -> None:
     async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=OFFLINE) as yard:
+        async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=tools, model=OFFLINE) as yard:
             for message, answer in lines:
                 words, _ = await say(yard, message, caller)
                 assert answer in words, (message, words)
@@ -74,12 +74,12 @@ def test_a_warehouse_answers_in_chinese() -> None:
 
 
 async def test_somebody_without_a_role_is_not_offered_what_needs_it() -> None:
-    async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("warehouse"), model=OFFLINE) as yard:
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=tools_of("warehouse"), model=OFFLINE) as yard:
         _, events = await say(yard, "新建意图退货")
-        assert asked(events) == []
+        assert list_asked_calls(events) == []
         admin = Caller(user="wang", roles=frozenset({"admin"}))
         run = yard.run("create a new intent called returns", caller=admin)
-        assert "returns" in text(await events_of(run))
+        assert "returns" in join_text(await collect_events(run))
 
 
 def test_without_a_tool_it_says_so() -> None:

@@ -15,7 +15,7 @@ from playwright.async_api import Page, Route, expect
 
 from client.drivers import build_package
 from examples.browser import page_of
-from surfaces.served import serving
+from surfaces.served import serve_app
 from toolyard import Scripted, call, say
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
@@ -49,7 +49,7 @@ async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[
     async with (
         asyncio.timeout(120),
         shop.open_app(wiring, folder / "shop.db") as app,
-        serving(app) as url,
+        serve_app(app) as url,
         page_of(url, TRAIL) as page,
     ):
         yield page

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from examples.loading import configuration, tools_of
-from support import ending, events_of, open_yard, problem, result, results, sound, text
+from support import (
+    collect_events,
+    find_history_faults,
+    get_ending,
+    get_problem,
+    get_result,
+    get_results,
+    join_text,
+    open_yard,
+)
 from toolyard import Caller, Result, Scripted, Yard, call, say
 from toolyard.core.items import Call, Item
 from toolyard.core.ports import ModelRequest
@@ -34,11 +43,11 @@ async def ask(script: Script, caller: Caller = STAFF) -> tuple[str, list[Item], 
     options = {"limits": CONFIGURED.limits, "system_prompt": CONFIGURED.system_prompt}
     async with open_yard(script, tools_of("warehouse"), **options) as yard:
         run = yard.run(ASKED, caller=caller)
-        events = await events_of(run)
-        end = ending(events)
-        assert not await sound(yard, run.conversation)
+        events = await collect_events(run)
+        end = get_ending(events)
+        assert not await find_history_faults(yard, run.conversation)
         history = list(await yard.history(run.conversation))
-        return end.message.text if end.message else text(events), history, results(events)
+        return end.message.text if end.message else join_text(events), history, get_results(events)
 
 
 def counted(request: ModelRequest) -> Turn:
@@ -138,7 +147,9 @@ async def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -
         ("create_new_intent", {"name": "退货"}),
     ]
     async with open_yard([], tools_of("warehouse")) as yard:
-        found = [result(await events_of(yard.call(name, arguments, caller=ADMIN))) for name, arguments in calls]
+        found = [
+            get_result(await collect_events(yard.call(name, arguments, caller=ADMIN))) for name, arguments in calls
+        ]
     assert {one.outcome for one in found} == {"ok"}
     report = "# 糖\n\n| 编号 | 名称 | 库存 |\n|---|---|---|\n| M003 | 白砂糖 | 80kg |\n| M004 | 红糖 | 20kg |"
     assert [json.loads(one.content) for one in found] == [
@@ -189,9 +200,9 @@ async def test_a_new_intent_is_created_for_an_administrator_and_denied_to_staff(
     _, _, (made,) = await ask(script, ADMIN)
     assert json.loads(made.content) == {"success": True, "name": "退货", "created_by": "boss"}
     _, _, (again,) = await ask(script, ADMIN)
-    assert problem(again) == ("error", "conflict") and "已经存在" in again.content
+    assert get_problem(again) == ("error", "conflict") and "已经存在" in again.content
     _, _, (denied,) = await ask(script, STAFF)
-    assert problem(denied) == ("denied", "permission_denied")
+    assert get_problem(denied) == ("denied", "permission_denied")
 
 
 @pytest.mark.proves("001.exception-caught", "001.error-in-history", "001.model-explains-error")
@@ -206,12 +217,12 @@ async def test_a_database_that_cannot_be_reached_is_told_to_the_model_which_expl
 
     answer, history, (failed,) = await ask(apologise)
     assert answer == "抱歉，查询原料时出现错误：数据库连接失败。请稍后再试。"
-    assert problem(failed) == ("error", "unavailable")
+    assert get_problem(failed) == ("error", "unavailable")
     called, kept = history[1:3]
     assert isinstance(kept, Result) and kept.call_id == called.id and kept.error == failed.error
 
 
 async def test_a_category_that_is_not_there_names_those_that_are() -> None:
     async with open_yard([], tools_of("warehouse")) as yard:
-        found = result(await events_of(yard.call("get_inventory_stats", {"category": "钢材"})))
-        assert problem(found) == ("error", "not_found") and "面粉" in found.content
+        found = get_result(await collect_events(yard.call("get_inventory_stats", {"category": "钢材"})))
+        assert get_problem(found) == ("error", "not_found") and "面粉" in found.content

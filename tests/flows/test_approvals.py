@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from support import STAFF, asked, ending, events_of, open_yard, problem, result, results, sound, until
+from support import (
+    STAFF,
+    collect_events,
+    find_history_faults,
+    get_ending,
+    get_problem,
+    get_result,
+    get_results,
+    list_asked_calls,
+    open_yard,
+    wait_for_event,
+)
 from toolyard import Caller, PolicyRequest, RunWaiting, Scripted, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallEnded, CallJudged, Event, RunEnded, RunSuspended
@@ -44,11 +55,11 @@ async def test_a_call_that_asks_does_not_run_until_it_is_approved() -> None:
     shop = Shop()
     async with open_yard([call("delete", name="x"), say("ok")], shop.tools) as yard:
         run = yard.run("go")
-        judged, _ = await until(run, RunSuspended)
+        judged, _ = await wait_for_event(run, RunSuspended)
         assert shop.done == [] and len(judged.waiting_for) == 1
         await yard.approve(run.conversation, judged.waiting_for[0])
-        events = await events_of(run)
-        assert result(events).content == "deleted x" and ending(events).ending == "done"
+        events = await collect_events(run)
+        assert get_result(events).content == "deleted x" and get_ending(events).ending == "done"
         (approved,) = [event for event in events if isinstance(event, CallApproved)]
         assert approved.by == "local" and shop.done == ["delete x"]
 
@@ -57,11 +68,11 @@ async def test_a_sibling_that_needs_nothing_runs_at_once() -> None:
     shop = Shop()
     async with open_yard([together(call("delete", name="x"), call("look")), say("ok")], shop.tools) as yard:
         run = yard.run("go")
-        ended, _ = await until(run, CallEnded)
+        ended, _ = await wait_for_event(run, CallEnded)
         assert ended.result.tool == "look" and shop.done == ["look"]
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         await yard.approve(run.conversation, suspended.waiting_for[0])
-        await events_of(run)
+        await collect_events(run)
         assert shop.done == ["look", "delete x"]
 
 
@@ -72,32 +83,32 @@ async def test_several_are_decided_one_by_one_in_any_order_and_only_the_approved
     turn = together(call("delete", name="a"), call("delete", name="b"), call("pay", amount=3))
     async with open_yard([turn, say("ok")], shop.tools) as yard:
         run = yard.run("go")
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         first, second, third = suspended.waiting_for
         await yard.deny(run.conversation, third, "too much")
         await yard.approve(run.conversation, second)
-        await until(run, CallApproved)
+        await wait_for_event(run, CallApproved)
         await yard.deny(run.conversation, first)
-        events = await events_of(run)
+        events = await collect_events(run)
         assert shop.done == ["delete b"]
-        told = {one.call_id: one for one in results(events)}
-        assert problem(told[first]) == ("denied", "denied_by_user")
+        told = {one.call_id: one for one in get_results(events)}
+        assert get_problem(told[first]) == ("denied", "denied_by_user")
         assert "the user declined: too much" in told[third].content
         assert told[second].outcome == "ok"
         assert sum(isinstance(event, CallDenied) for event in events) == 2
-        assert not await sound(yard, run.conversation)
+        assert not await find_history_faults(yard, run.conversation)
 
 
 async def test_edited_arguments_are_what_runs_and_the_model_is_told() -> None:
     shop = Shop()
     async with open_yard([call("pay", amount=500), say("ok")], shop.tools) as yard:
         run = yard.run("go")
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         (call_id,) = suspended.waiting_for
         with pytest.raises(Invalid, match="amount"):
             await yard.approve(run.conversation, call_id, arguments={"amount": "much"})
         await yard.approve(run.conversation, call_id, arguments={"amount": 5})
-        found = result(await events_of(run))
+        found = get_result(await collect_events(run))
         assert shop.done == ["pay 5"]
         assert found.content == '[a person changed the arguments to {"amount":5}]\npaid 5'
 
@@ -107,7 +118,7 @@ async def test_nothing_runs_on_a_decision_that_is_forged_doubled_late_or_somebod
     owner = Caller(user="ann", tenant="t")
     async with open_yard([call("delete", name="x"), say("ok")], shop.tools) as yard:
         run = yard.run("go", caller=owner)
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         (call_id,) = suspended.waiting_for
         for wrong in ("call_forged", "", call_id + "x"):
             with pytest.raises(Refused, match="not asking"):
@@ -123,7 +134,7 @@ async def test_nothing_runs_on_a_decision_that_is_forged_doubled_late_or_somebod
         await yard.deny(run.conversation, call_id, caller=Caller(user="eve", tenant="t", roles=frozenset({"approver"})))
         with pytest.raises(Refused, match="not asking"):
             await yard.approve(run.conversation, call_id, caller=owner)
-        await events_of(run)
+        await collect_events(run)
         assert shop.done == []
 
 
@@ -131,10 +142,10 @@ async def test_a_call_that_nobody_decides_expires_and_the_model_is_told() -> Non
     shop = Shop(approval_s=0.05)
     async with open_yard([call("delete", name="x"), say("ok")], shop.tools) as yard:
         run = yard.run("go")
-        events = await events_of(run)
-        assert problem(result(events)) == ("expired", "approval_expired")
+        events = await collect_events(run)
+        assert get_problem(get_result(events)) == ("expired", "approval_expired")
         with pytest.raises(Refused, match="not asking"):
-            await yard.approve(run.conversation, asked(events)[0])
+            await yard.approve(run.conversation, list_asked_calls(events)[0])
         assert shop.done == []
 
 
@@ -152,10 +163,10 @@ async def test_a_remembered_approval_holds_in_its_conversation_but_not_for_a_too
 
     turns = [call("delete", name="x"), call("delete", name="y"), call("pay", amount=1), call("delete", name="z")]
     async with open_yard([step for turn in turns for step in (turn, say("ok"))], shop.tools) as yard:
-        assert len(asked(await decide(yard, "one", "c"))) == 1
-        assert asked(await decide(yard, "two", "c")) == []
-        assert len(asked(await decide(yard, "three", "c"))) == 1
-        assert len(asked(await decide(yard, "four", "other"))) == 1
+        assert len(list_asked_calls(await decide(yard, "one", "c"))) == 1
+        assert list_asked_calls(await decide(yard, "two", "c")) == []
+        assert len(list_asked_calls(await decide(yard, "three", "c"))) == 1
+        assert len(list_asked_calls(await decide(yard, "four", "other"))) == 1
         assert shop.done == ["delete x", "delete y", "pay 1", "delete z"]
 
 
@@ -182,7 +193,7 @@ async def test_an_approval_survives_a_restart(tmp_path: Path) -> None:
     async def before() -> tuple[str, str]:
         async with Yard(tools=shop.tools, model=Scripted([call("delete", name="x")]), store=store) as yard:
             run = yard.run("go")
-            suspended, _ = await until(run, RunSuspended)
+            suspended, _ = await wait_for_event(run, RunSuspended)
             return run.conversation, suspended.waiting_for[0]
 
     async def after(conversation: str, call_id: str) -> None:
@@ -190,7 +201,7 @@ async def test_an_approval_survives_a_restart(tmp_path: Path) -> None:
             assert shop.done == []
             await yard.approve(conversation, call_id)
             await until_ended(yard, conversation)
-            assert shop.done == ["delete x"] and not await sound(yard, conversation)
+            assert shop.done == ["delete x"] and not await find_history_faults(yard, conversation)
 
     await asyncio.wait_for(after(*(await before())), 20)
 
@@ -213,6 +224,6 @@ async def test_policy_is_asked_again_when_an_approved_call_runs() -> None:
                 revoked.append(True)
                 await yard.approve(run.conversation, event.waiting_for[0])
             if isinstance(event, CallEnded):
-                assert problem(event.result) == ("denied", "permission_denied")
+                assert get_problem(event.result) == ("denied", "permission_denied")
         assert shop.done == []
     assert judged[0].verdict == "ask"

@@ -13,7 +13,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support import ending, entries, events_of, open_yard, problem, result, results, sound, text, until
+from support import (
+    collect_events,
+    find_history_faults,
+    get_ending,
+    get_problem,
+    get_result,
+    get_results,
+    join_text,
+    open_yard,
+    read_entries,
+    wait_for_event,
+)
 from toolyard import (
     Caller,
     Context,
@@ -96,9 +107,9 @@ async def test_whatever_a_tool_raises_is_an_answer_and_the_yard_goes_on(name: st
 
     where = store if store == "memory:" else f"sqlite:///{tmp_path}/yard.db"
     async with open_yard([call(name), say("sorry"), say("fine")], HOSTILE, store=where) as yard:
-        events = await events_of(yard.run("go"))
-        assert result(events).outcome == ("cancelled" if name == "cancel_itself" else "error")
-        assert ending(events).ending == "done"
+        events = await collect_events(yard.run("go"))
+        assert get_result(events).outcome == ("cancelled" if name == "cancel_itself" else "error")
+        assert get_ending(events).ending == "done"
         assert await yard.ask("still there?") == "fine"
 
 
@@ -146,7 +157,7 @@ async def test_a_rule_with_an_unknown_word_denies() -> None:
         return Verdict("Allow", "loud")  # pyright: ignore[reportArgumentType]
 
     async with open_yard([call("panic"), say("ok")], [panic], rules=[shouting]) as yard:
-        assert problem(result(await events_of(yard.run("go")))) == ("denied", "permission_denied")
+        assert get_problem(get_result(await collect_events(yard.run("go")))) == ("denied", "permission_denied")
 
 
 async def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCaptureFixture) -> None:
@@ -158,7 +169,7 @@ async def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCap
         return "ok"
 
     async with open_yard([call("take", x=deep(490)), say("ok"), say("fine")], [take]) as yard:
-        assert ending(await events_of(yard.run("go"))).ending == "done"
+        assert get_ending(await collect_events(yard.run("go"))).ending == "done"
         assert await yard.ask("still there?") == "fine"
 
 
@@ -171,11 +182,11 @@ async def test_one_conversation_that_cannot_be_read_keeps_no_other_from_being_ta
 
     async with Yard(tools=[wait], model=Scripted([call("wait")] * 2), store=store) as yard:
         for conversation in ("a-broken", "b-sound"):
-            await until(yard.run("go", conversation=conversation), RunSuspended)
+            await wait_for_event(yard.run("go", conversation=conversation), RunSuspended)
     spoil(tmp_path / "yard.db", "a-broken")
     async with asyncio.timeout(20):
         async with Yard(tools=[wait], model=Scripted([say("late")]), store=store) as yard:
-            assert len(await entries(yard, "b-sound")) > 5
+            assert len(await read_entries(yard, "b-sound")) > 5
 
 
 def spoil(database: Path, conversation: str) -> None:
@@ -195,7 +206,7 @@ async def test_an_approval_expires_in_time_however_the_commit_falls(attempt: int
         """Asks."""
 
     async with open_yard([], [wait], store=f"sqlite:///{tmp_path}/yard.db?synchronous=FULL") as yard:
-        assert result(await events_of(yard.call("wait", {}))).outcome == "expired"
+        assert get_result(await collect_events(yard.call("wait", {}))).outcome == "expired"
 
 
 async def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
@@ -214,13 +225,13 @@ async def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
 
     async with open_yard(script, [wait]) as yard:
         first, second = yard.run("one", conversation="c"), yard.run("two", conversation="c")
-        running = asyncio.create_task(events_of(first))
-        await until(yard.run("x", conversation="other"), RunQueued)
-        await until(second, RunQueued)
+        running = asyncio.create_task(collect_events(first))
+        await wait_for_event(yard.run("x", conversation="other"), RunQueued)
+        await wait_for_event(second, RunQueued)
         await second.stop()
-        assert ending(await events_of(second)).ending == "cancelled"
+        assert get_ending(await collect_events(second)).ending == "cancelled"
         gate.set()
-        assert ending(await running).ending == "done"
+        assert get_ending(await running).ending == "done"
         with pytest.raises(Refused, match="has ended or never was"):
             await second.stop()
         assert [item.text for item in await yard.history("c") if isinstance(item, UserMessage)] == ["one"]
@@ -247,7 +258,7 @@ async def test_a_clean_close_keeps_every_result_that_was_reached(tmp_path: Path)
                     break
             asyncio.get_running_loop().call_later(0.01, release.set)
         async with Yard(tools=[work], model=Scripted([say("ok")]), store=store) as yard:
-            await entries(yard, "c")
+            await read_entries(yard, "c")
             return [item.content for item in await yard.history("c") if isinstance(item, Result)]
 
     for number in range(8):
@@ -291,9 +302,9 @@ async def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message
         async def close(self) -> None: ...
 
     async with asyncio.timeout(20), Yard(tools=[panic], model=Careless()) as yard:
-        events = await events_of(yard.run("go", conversation="c"))
-        assert ending(events).ending == "failed" and "used already" in ending(events).detail
-        assert not await sound(yard, "c")
+        events = await collect_events(yard.run("go", conversation="c"))
+        assert get_ending(events).ending == "failed" and "used already" in get_ending(events).detail
+        assert not await find_history_faults(yard, "c")
 
 
 async def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
@@ -314,11 +325,11 @@ async def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> N
 
     async with open_yard([together(call("first"), call("pay")), say("ok")], [first, pay], rules=[now_strict]) as yard:
         run = yard.run("go")
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         assert len(suspended.waiting_for) == 1
         await yard.approve(run.conversation, suspended.waiting_for[0])
-        events = await events_of(run)
-        assert [one.outcome for one in results(events)] == ["ok", "ok"]
+        events = await collect_events(run)
+        assert [one.outcome for one in get_results(events)] == ["ok", "ok"]
         assert [event.verdict for event in events if isinstance(event, CallJudged)] == ["allow", "allow", "ask"]
 
 
@@ -343,9 +354,9 @@ class Stubborn:
 async def test_the_late_answer_of_a_stopped_turn_is_nobodys_answer() -> None:
     async with asyncio.timeout(20), Yard(model=Stubborn()) as yard:
         run = yard.run("one", conversation="c")
-        await until(run, TextAppended)
+        await wait_for_event(run, TextAppended)
         await run.stop()
-        assert ending(await events_of(run)).ending == "cancelled"
+        assert get_ending(await collect_events(run)).ending == "cancelled"
         assert await yard.ask("two", conversation="c") == "answer 2"
 
 
@@ -358,7 +369,7 @@ async def test_whatever_a_model_raises_fails_its_run_and_only_that(error: BaseEx
         return say("fine")
 
     async with open_yard(script) as yard:
-        end = ending(await events_of(yard.run("bad")))
+        end = get_ending(await collect_events(yard.run("bad")))
         assert end.ending == "failed" and type(error).__name__ in end.detail
         assert await yard.ask("good") == "fine"
 
@@ -374,7 +385,7 @@ async def test_a_model_that_pauses_for_ever_meets_the_limit_of_turns() -> None:
         async def close(self) -> None: ...
 
     async with asyncio.timeout(20), Yard(model=Pausing(), limits=Limits(turns_per_request=5)) as yard:
-        end = ending(await events_of(yard.run("go")))
+        end = get_ending(await collect_events(yard.run("go")))
         assert (end.ending, end.detail, Pausing.turns) == ("limit", "turns_per_request", 5)
 
 
@@ -428,12 +439,12 @@ async def test_time_that_nobody_drove_a_run_is_not_its_own(tmp_path: Path) -> No
     again: list[bool] = []
     limits = Limits(run_seconds=0.5)
     async with Yard(tools=[hang], model=Scripted([call("hang")]), store=store, grace_s=0, limits=limits) as yard:
-        await until(yard.run("go", conversation="c"), CallStarted)
+        await wait_for_event(yard.run("go", conversation="c"), CallStarted)
     age(tmp_path / "yard.db", 3600)
     again.append(True)
     async with asyncio.timeout(20):
         async with Yard(tools=[hang], model=Scripted([say("done")]), store=store, limits=limits) as yard:
-            last = (await entries(yard, "c"))[-1]
+            last = (await read_entries(yard, "c"))[-1]
             assert getattr(last.event, "ending", "") == "done", last
 
 
@@ -456,9 +467,9 @@ async def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_messag
         async def close(self) -> None: ...
 
     async with asyncio.timeout(20), Yard(model=Slow(), limits=Limits(run_seconds=0.05)) as yard:
-        events = await events_of(yard.run("go"))
-        assert text(events) == "The answ"
-        assert ending(events).ending == "limit" and ending(events).message is not None
+        events = await collect_events(yard.run("go"))
+        assert join_text(events) == "The answ"
+        assert get_ending(events).ending == "limit" and get_ending(events).message is not None
 
 
 async def test_reading_on_in_a_large_result_loses_no_character() -> None:

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from support import STAFF, events_of, open_yard, problem, result, results, sound, until
+from support import (
+    STAFF,
+    collect_events,
+    find_history_faults,
+    get_problem,
+    get_result,
+    get_results,
+    open_yard,
+    wait_for_event,
+)
 from toolyard import Scripted, Tool, ToolError, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallEnded, CallParked, RunSuspended
@@ -19,10 +28,10 @@ NAVIGATE = Tool(name="navigate", venue="client", client_s=0.05)
 async def test_the_applications_result_is_what_the_model_reads() -> None:
     async with open_yard([call("search_products", query="milk"), say("found")]) as yard:
         run = yard.run("find milk", app_tools=[SEARCH])
-        parked, _ = await until(run, CallParked)
+        parked, _ = await wait_for_event(run, CallParked)
         assert parked.kind == "client"
         await yard.deliver(run.conversation, parked.call_id, {"products": ["Full Cream Milk"]})
-        assert result(await events_of(run)).content == '{"products":["Full Cream Milk"]}'
+        assert get_result(await collect_events(run)).content == '{"products":["Full Cream Milk"]}'
 
 
 async def test_each_call_takes_exactly_one_result() -> None:
@@ -30,7 +39,7 @@ async def test_each_call_takes_exactly_one_result() -> None:
     script = [together(call("search_products", query="a"), call("search_products", query="b")), say("ok")]
     async with open_yard(script) as yard:
         run = yard.run("find", app_tools=[SEARCH], caller=STAFF)
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         first, second = suspended.waiting_for
         await yard.deliver(run.conversation, second, "b", caller=STAFF)
         for wrong in (second, "call_forged"):
@@ -39,11 +48,11 @@ async def test_each_call_takes_exactly_one_result() -> None:
         with pytest.raises(Refused, match="may not decide"):
             await yard.deliver(run.conversation, first, "a")
         await yard.deliver(run.conversation, first, error=ToolError("sold out", "not_found"), caller=STAFF)
-        told = {one.call_id: one for one in results(await events_of(run))}
-        assert told[second].content == "b" and problem(told[first]) == ("error", "not_found")
+        told = {one.call_id: one for one in get_results(await collect_events(run))}
+        assert told[second].content == "b" and get_problem(told[first]) == ("error", "not_found")
         with pytest.raises(Refused):
             await yard.deliver(run.conversation, first, "late", caller=STAFF)
-        assert not await sound(yard, run.conversation)
+        assert not await find_history_faults(yard, run.conversation)
 
 
 async def test_calls_on_the_server_run_while_the_application_is_awaited() -> None:
@@ -54,17 +63,17 @@ async def test_calls_on_the_server_run_while_the_application_is_awaited() -> Non
 
     async with open_yard([together(call("search_products", query="a"), call("stock")), say("ok")], [stock]) as yard:
         run = yard.run("go", app_tools=[SEARCH])
-        ended, _ = await until(run, CallEnded)
+        ended, _ = await wait_for_event(run, CallEnded)
         assert ended.result.content == "7"
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         await yard.deliver(run.conversation, suspended.waiting_for[0], "milk")
-        assert [one.content for one in results(await events_of(run))] == ["7", "milk"]
+        assert [one.content for one in get_results(await collect_events(run))] == ["7", "milk"]
 
 
 async def test_a_call_that_the_application_never_answers_ends_as_a_timeout() -> None:
     async with open_yard([call("navigate"), say("sorry")]) as yard:
         run = yard.run("go", app_tools=[NAVIGATE])
-        assert problem(result(await events_of(run))) == ("timeout", "timeout")
+        assert get_problem(get_result(await collect_events(run))) == ("timeout", "timeout")
 
 
 async def test_a_server_tool_of_the_same_name_wins() -> None:
@@ -75,7 +84,7 @@ async def test_a_server_tool_of_the_same_name_wins() -> None:
 
     async with open_yard([call("search_products", query="milk"), say("ok")], [search_products]) as yard:
         run = yard.run("go", app_tools=[SEARCH])
-        assert result(await events_of(run)).content == "server milk"
+        assert get_result(await collect_events(run)).content == "server milk"
 
 
 @pytest.mark.parametrize(
@@ -99,13 +108,13 @@ async def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: P
     async def before() -> tuple[str, str]:
         async with Yard(model=Scripted([call("search_products", query="milk")]), store=store) as yard:
             run = yard.run("go", app_tools=[SEARCH])
-            suspended, _ = await until(run, RunSuspended)
+            suspended, _ = await wait_for_event(run, RunSuspended)
             return run.conversation, suspended.waiting_for[0]
 
     async def after(conversation: str, call_id: str) -> None:
         async with Yard(model=Scripted([say("found"), say("hi")]), store=store) as yard:
             await yard.deliver(conversation, call_id, "milk")
             assert await yard.ask("and now?", conversation=conversation) == "hi"
-            assert not await sound(yard, conversation)
+            assert not await find_history_faults(yard, conversation)
 
     await asyncio.wait_for(after(*(await before())), 20)

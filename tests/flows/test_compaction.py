@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import entries, events_of, until
+from support import collect_events, read_entries, wait_for_event
 from toolyard import Scripted, Settings, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation_settings import SettingsChange
@@ -42,7 +42,7 @@ def wired(script: Script, window: int = 10_000, store: str = "memory:") -> Yard:
 
 async def talk(yard: Yard, turns: int, said: str = WORDS) -> list[HistoryCompacted]:
     for _ in range(turns):
-        last = (await events_of(yard.run(said, conversation="c")))[-1]
+        last = (await collect_events(yard.run(said, conversation="c")))[-1]
         assert isinstance(last, RunEnded) and last.ending == "done", last
     log = await yard.service.read_entries("c")
     return [entry.event for entry in log if isinstance(entry.event, HistoryCompacted)]
@@ -168,7 +168,7 @@ async def test_a_run_is_stopped_while_a_summary_is_made() -> None:
     async with asyncio.timeout(20):
         async with Yard.from_wiring(Wiring(model=Model(), windows={"given": 10_000})) as yard:
             await talk(yard, 3)
-            run = asyncio.create_task(events_of(yard.run(WORDS, conversation="c")))
+            run = asyncio.create_task(collect_events(yard.run(WORDS, conversation="c")))
             await asked.wait()
             await yard.stop("c")
             last = (await run)[-1]
@@ -192,12 +192,12 @@ async def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> N
 
     async with Yard.from_wiring(Wiring(model=Hangs(), windows={"given": 10_000}, store=store, grace_s=0)) as yard:
         await talk(yard, 3)
-        await until(yard.run(WORDS, conversation="c"), RunStarted)
+        await wait_for_event(yard.run(WORDS, conversation="c"), RunStarted)
         await asked.wait()
     async with asyncio.timeout(20):
         steps = [say("summed up"), say("here")]
         async with wired(steps, store=store) as yard:
-            log = [entry.event for entry in await entries(yard, "c", until_ended=4)]
+            log = [entry.event for entry in await read_entries(yard, "c", ended_runs=4)]
             made = [event for event in log if isinstance(event, HistoryCompacted)]
             assert [event.summarised for event in made] == [True]
             assert isinstance(log[-1], RunEnded) and log[-1].ending == "done"
@@ -234,7 +234,7 @@ async def test_between_two_times_that_room_is_made_a_request_only_grows() -> Non
 
     async with asyncio.timeout(20):
         async with wired(script, window=0) as yard:
-            await events_of(yard.run("go", conversation="c", settings=Settings(max_messages=20)))
+            await collect_events(yard.run("go", conversation="c", settings=Settings(max_messages=20)))
             made = await talk(yard, 59, "go on")
             shrunk = [
                 now.turn

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.app_talk import App, user
-from surfaces.talk import Talk, key, open_talk
+from surfaces.app_talk import App, user_message
+from surfaces.talk import Talk, build_key, open_talk
 from toolyard import Context, Limits, Scripted, call, say, tool
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
@@ -42,10 +42,10 @@ DIVISIONS = {
     ("", "head"): Division(limits=Limits(turns_per_request=1), requests_per_minute=1),
 }
 KEYS = [
-    key("seller", divisions=frozenset({"clothing", "food"})),
-    key("baker", divisions=frozenset({"food"})),
-    key("boss", divisions=frozenset({"head"})),
-    key("backend", trusted=True, divisions=frozenset({"clothing"})),
+    build_key("seller", divisions=frozenset({"clothing", "food"})),
+    build_key("baker", divisions=frozenset({"food"})),
+    build_key("boss", divisions=frozenset({"head"})),
+    build_key("backend", trusted=True, divisions=frozenset({"clothing"})),
 ]
 
 
@@ -68,7 +68,7 @@ async def test_a_division_is_offered_its_tools_and_a_call_of_another_ones_is_ref
     model = asking_for("find_coat")
     async with open_divided(model, system_prompt="Be kind.") as http:
         for division in ("clothing", "food"):
-            await App(http.by("seller"), ()).ask("go", context={"division": division})
+            await App(http.with_key("seller"), ()).ask("go", context={"division": division})
     offered = [[one.name for one in request.offer.tools] for request in model.requests]
     assert offered == [["find_coat"]] * 2 + [["find_bread", "opening_hours"]] * 2
     results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
@@ -93,8 +93,8 @@ async def test_who_names_no_division_has_that_of_a_key_with_one_and_else_no_divi
 ) -> None:
     model = Scripted([say("ok")])
     async with open_divided(model) as http:
-        await App(http.by(who), ()).ask("go")
-        listed = await http.by(who).get(f"{await http.by(who).create()}/tools/available")
+        await App(http.with_key(who), ()).ask("go")
+        listed = await http.with_key(who).get(f"{await http.with_key(who).create_conversation()}/tools/available")
         assert [one["tool_name"] for one in listed["available_tools"]] == offered
     assert [one.name for one in model.requests[0].offer.tools] == offered
 
@@ -102,22 +102,22 @@ async def test_who_names_no_division_has_that_of_a_key_with_one_and_else_no_divi
 @pytest.mark.parametrize(("who", "division"), [("baker", "clothing"), ("boss", "food"), ("seller", "nowhere")])
 async def test_a_division_that_is_not_the_keys_is_403(who: str, division: str) -> None:
     async with open_divided(Scripted([])) as http:
-        app = App(http.by(who), ())
+        app = App(http.with_key(who), ())
         told = await app.ask("go", expect=403, context={"division": division})
         assert f"'{division}' is not one of this key's" in told["error"]
 
 
 async def test_a_header_and_the_body_may_not_name_two_divisions() -> None:
     async with open_divided(Scripted([say("ok")])) as http:
-        app = App(http.by("backend"), ())
-        body = {"messages": [user("go")], "context": {"division": "clothing"}}
+        app = App(http.with_key("backend"), ())
+        body = {"messages": [user_message("go")], "context": {"division": "clothing"}}
         await app.post(body, x_user="eve", x_division="clothing")
         await app.post({**body, "context": {"division": "food"}}, expect=403, x_user="eve", x_division="clothing")
 
 
 async def test_a_divisions_limits_hold_for_it() -> None:
     async with open_divided(asking_for("find_bread")) as http:
-        boss = http.by("boss")
+        boss = http.with_key("boss")
         first = await App(boss, ()).ask("go")
         assert first["stopReason"] == "max_tool_turns"
         await App(boss, ()).ask("go", expect=429)
@@ -177,9 +177,9 @@ tools = "none"
 prompt = "You are plain."
 """
 TENANT_KEYS = [
-    key("ann", tenant="acme", divisions=frozenset({"clothing", "food", "toys"})),
-    key("bob", tenant="plain"),
-    key("cid", tenant="other", divisions=frozenset({"clothing"})),
+    build_key("ann", tenant="acme", divisions=frozenset({"clothing", "food", "toys"})),
+    build_key("bob", tenant="plain"),
+    build_key("cid", tenant="other", divisions=frozenset({"clothing"})),
 ]
 
 
@@ -196,10 +196,10 @@ async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_i
     async with open_talk(
         model, tools=made.tools, keys=TENANT_KEYS, divisions=made.divisions, system_prompt=made.system_prompt
     ) as http:
-        await App(http.by("bob"), ()).ask("go")
+        await App(http.with_key("bob"), ()).ask("go")
         for division in ("clothing", "food", "toys"):
-            await App(http.by("ann"), ()).ask("go", context={"division": division})
-        await App(http.by("cid"), ()).ask("go")
+            await App(http.with_key("ann"), ()).ask("go", context={"division": division})
+        await App(http.with_key("cid"), ()).ask("go")
     seen = [(request.system.split("\n\n"), [one.name for one in request.offer.tools]) for request in model.requests]
     acme = ["Be kind.", "You work for Acme."]
     assert seen == [
@@ -228,9 +228,9 @@ async def test_a_tenants_limits_hold_for_its_callers_and_a_tool_that_is_not_its_
     async with open_talk(
         model, keys=TENANT_KEYS, divisions={("acme", ""): tenant}, tools=[find_coat, find_bread]
     ) as http:
-        await App(http.by("ann"), ()).ask("go")
-        await App(http.by("ann"), ()).ask("go", expect=429)
-        await App(http.by("bob"), ()).ask("go")
+        await App(http.with_key("ann"), ()).ask("go")
+        await App(http.with_key("ann"), ()).ask("go", expect=429)
+        await App(http.with_key("bob"), ()).ask("go")
     results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
     assert [one.outcome for one in results] == ["denied", "ok"]
     assert "the tenant acme does not have it" in results[0].content

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, condition
+from support import TEST_TIMEOUT_S, wait_until
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from venues.mcp.plain import Plain
@@ -28,7 +28,7 @@ def no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.proves("002.key-in-code", "002.execute")
 async def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypatch: pytest.MonkeyPatch) -> None:
     claude = StrictMessages(NATIVE)
-    async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
+    async with asyncio.timeout(TEST_TIMEOUT_S), claude.serving() as base_url:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
         async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}) as yard:
             metadata = {"useWebSearch": True, "webSearchPreference": "ai-web-search"}
@@ -47,11 +47,11 @@ async def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_s
 ) -> None:
     claude = StrictMessages(CALL, says("Found."))
     server = Plain(tmp_path, names={"look": "web_search"}, trust=True)
-    async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
+    async with asyncio.timeout(TEST_TIMEOUT_S), claude.serving() as base_url:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
         servers = {"plain": server.spec}
         async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}, servers=servers) as yard:
-            await condition(lambda: "web_search" in yard.tool_names)
+            await wait_until(lambda: "web_search" in yard.tool_names)
             metadata = {"useWebSearch": True, "webSearchPreference": "mcp"}
             done = await yard.execute(content=CONTENT, metadata=metadata)
     assert (done.text, done.model_calls) == ("Found.", 2)

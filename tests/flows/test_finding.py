@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.story import Story
-from support import PATIENCE_S, STAFF, entries, events_of, open_yard, problem, result, results
+from support import STAFF, TEST_TIMEOUT_S, collect_events, get_problem, get_result, get_results, open_yard, read_entries
 from toolyard import Caller, Limits, PolicyRequest, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import TurnStarted
@@ -71,9 +71,9 @@ def in_large_yard(
     model = Scripted(turns)
 
     async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools or many(), model=model, budget=SMALL) as yard:
+        async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=tools or many(), model=model, budget=SMALL) as yard:
             for number, message in enumerate(messages):
-                await events_of(yard.run(message, conversation="c", **options))  # pyright: ignore[reportArgumentType]
+                await collect_events(yard.run(message, conversation="c", **options))  # pyright: ignore[reportArgumentType]
                 change = between(yard, number)
                 if change is not None:
                     await change  # pyright: ignore[reportGeneralTypeIssues]
@@ -176,7 +176,7 @@ def test_what_is_found_can_be_called_from_the_next_turn_on() -> None:
 
 async def test_a_find_tells_names_and_schemas() -> None:
     async with open_yard([find("create a new violin"), say("ok")], many()) as yard:
-        found = json.loads(result(await events_of(yard.run("hello"))).content)
+        found = json.loads(get_result(await collect_events(yard.run("hello"))).content)
         first = found["tools"][0]
         assert first["name"] == "create_violin" and set(first["parameters"]["properties"]) == {"name", "note"}
         assert len(found["tools"]) <= 5 and "next turn" in found["note"]
@@ -184,14 +184,14 @@ async def test_a_find_tells_names_and_schemas() -> None:
 
 async def test_a_find_that_finds_nothing_says_what_to_try() -> None:
     async with open_yard([find("qwertz"), say("ok")], many()) as yard:
-        found = json.loads(result(await events_of(yard.run("hello"))).content)
+        found = json.loads(get_result(await collect_events(yard.run("hello"))).content)
         assert found["tools"] == [] and "other" in found["note"].lower()
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": 7}, {"query": "x", "y": 1}, {"query": "x" * 1001}])
 async def test_a_find_with_wrong_arguments_is_told_so(arguments: dict[str, object]) -> None:
     async with open_yard([call("find_tools", **arguments), say("ok")], many()) as yard:
-        assert problem(result(await events_of(yard.run("hello")))) == ("error", "validation_error")
+        assert get_problem(get_result(await collect_events(yard.run("hello")))) == ("error", "validation_error")
 
 
 def test_the_tools_shown_only_grow_and_keep_their_order() -> None:
@@ -232,7 +232,7 @@ async def test_what_was_shown_is_shown_again_after_a_restart(tmp_path: Path) -> 
 async def test_the_log_says_what_was_added_and_removed() -> None:
     async with open_yard([find("create a violin"), say("ok")], many()) as yard:
         await yard.ask("hello", conversation="c")
-        log = [entry.event for entry in await entries(yard, "c")]
+        log = [entry.event for entry in await read_entries(yard, "c")]
         first, second = [event for event in log if isinstance(event, TurnStarted)]
         assert "find_tools" in first.added and "create_violin" not in first.added
         assert "create_violin" in second.added and "find_tools" not in second.added
@@ -257,10 +257,10 @@ def test_a_tool_that_is_disabled_leaves_at_once_and_the_others_keep_their_order(
 async def test_what_a_caller_may_not_use_is_neither_shown_nor_found_nor_run() -> None:
     model = Scripted([find("list invoices"), call("list_invoice", name="May"), say("ok"), say("ok")])
     async with Yard(tools=many(lambda thing: thing != "invoice"), model=model) as yard:
-        found, refused = results(await events_of(yard.run("list the invoices", caller=STAFF)))
+        found, refused = get_results(await collect_events(yard.run("list the invoices", caller=STAFF)))
         assert "invoice" not in found.content
-        assert problem(refused) == ("denied", "permission_denied")
-        await events_of(yard.run("list the invoices", caller=Caller(user="b", roles=frozenset({"boss"}))))
+        assert get_problem(refused) == ("denied", "permission_denied")
+        await collect_events(yard.run("list the invoices", caller=Caller(user="b", roles=frozenset({"boss"}))))
     shown = offers(model)
     assert not any("invoice" in name for names in shown[:3] for name in names)
     assert "list_invoice" in shown[3]
@@ -271,21 +271,21 @@ async def test_a_rule_of_the_users_own_is_asked_of_what_is_found_too() -> None:
         return Verdict("deny", "no violins") if "violin" in question.tool.name else None
 
     async with open_yard([find("violin trumpet"), say("ok")], many(), rules=[no_violins]) as yard:
-        assert "violin" not in result(await events_of(yard.run("a violin"))).content
+        assert "violin" not in get_result(await collect_events(yard.run("a violin"))).content
 
 
 async def test_a_real_tool_that_was_not_shown_is_run_and_its_arguments_are_checked() -> None:
 
     turns = [together(call("get_glacier", name="A"), call("get_glacier", name=[1])), say("ok")]
     async with open_yard(turns, many()) as yard:
-        bad, good = sorted(results(await events_of(yard.run("hello"))), key=lambda one: one.outcome)
+        bad, good = sorted(get_results(await collect_events(yard.run("hello"))), key=lambda one: one.outcome)
         assert (good.outcome, good.content) == ("ok", "get glacier A")
-        assert problem(bad) == ("error", "validation_error")
+        assert get_problem(bad) == ("error", "validation_error")
 
 
 async def test_a_tool_that_is_not_there_is_still_unknown() -> None:
     async with open_yard([call("get_unicorn", name="A"), say("ok")], many()) as yard:
-        assert problem(result(await events_of(yard.run("hello")))) == ("error", "unknown_tool")
+        assert get_problem(get_result(await collect_events(yard.run("hello")))) == ("error", "unknown_tool")
 
 
 def test_a_tool_that_the_request_insists_on_is_shown() -> None:
@@ -324,7 +324,7 @@ async def test_what_a_conversation_finds_has_a_ceiling_and_beyond_it_can_still_b
     finds = [find(f"create {thing}") for thing in THINGS[:20]]
     model = Scripted([*finds, call("create_sawmill", name="x"), say("ok")])
     async with Yard(tools=many(), model=model, budget=budget, limits=Limits(turns_per_request=50)) as yard:
-        last: Result = results(await events_of(yard.run("hello")))[-1]
+        last: Result = get_results(await collect_events(yard.run("hello")))[-1]
         assert last.outcome == "ok"
     assert len(offers(model)[-1]) == 16
 

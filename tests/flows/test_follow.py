@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support import events_of, open_yard
+from support import collect_events, open_yard
 from toolyard import Yard, call, say, tool
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
@@ -39,7 +39,7 @@ def told(seen: list[tuple[str, Published]]) -> tuple[str, list[int]]:
 async def test_a_reader_that_leaves_at_any_point_and_comes_back_has_no_gap_and_no_repeat() -> None:
     async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
         live = asyncio.create_task(all_from(yard, "c"))
-        await events_of(yard.run("go", conversation="c"))
+        await collect_events(yard.run("go", conversation="c"))
         whole = await live
         text, seqs = told(whole)
         assert text == "".join(WORDS) and seqs == list(range(1, len(seqs) + 1))
@@ -64,7 +64,7 @@ async def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
     count = 3 * RING_SIZE
     async with open_yard([say(*["x"] * count)]) as yard:
         reader = await yard.follow("c")
-        run = asyncio.create_task(events_of(yard.run("go", conversation="c")))
+        run = asyncio.create_task(collect_events(yard.run("go", conversation="c")))
         first = await anext(reader)
         assert isinstance(first, Entry) and first.seq == 1
         await run  # all is said while this reader looked elsewhere
@@ -81,7 +81,7 @@ async def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
 
 async def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() -> None:
     async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
-        await events_of(yard.run("go", conversation="c"))
+        await collect_events(yard.run("go", conversation="c"))
         whole = await all_from(yard, "c")
         for index, (cursor, _) in enumerate(whole[:-1]):
             assert told([*whole[: index + 1], *await all_from(yard, "c", cursor)]) == told(whole), (
@@ -91,7 +91,7 @@ async def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() 
 
 async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> None:
     async with open_yard([say(*WORDS)]) as yard:
-        await events_of(yard.run("go", conversation="c"))
+        await collect_events(yard.run("go", conversation="c"))
         reader = await yard.follow("c")
         seen: list[tuple[Published, Cursor]] = []
         while batch := await reader.read_batch(timeout_s=0.05):

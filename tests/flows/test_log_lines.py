@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import PATIENCE_S, events_of, open_yard
+from support import TEST_TIMEOUT_S, collect_events, open_yard
 from toolyard import Context, ToolError, Yard, call, say, tool
 from toolyard.observability.log_lines import LineFormatter, log_line
 from toolyard.observability.telemetry import mask_secrets
@@ -58,7 +58,7 @@ async def test_the_lines_of_a_request_tell_its_story_under_one_id(lines: list[st
 
     script = [call("add_to_groceries", item="milk", api_key="very-secret-value"), say("I've added milk.")]
     async with open_yard(script, [add_to_groceries]) as yard:
-        await events_of(yard.run("Add milk to groceries", correlation_id="abc-123"))
+        await collect_events(yard.run("Add milk to groceries", correlation_id="abc-123"))
     assert [line.rpartition(" | ")[2] for line in lines] == [
         "Starting run",
         "Registered 1 tools for this request",
@@ -85,7 +85,7 @@ async def test_at_info_a_run_has_one_line_for_each_call_and_one_for_itself(lines
 
     calls = [call("add_to_groceries", item="milk"), call("add_to_groceries", item="tea"), say("Both.")]
     async with open_yard(calls, [add_to_groceries]) as yard:
-        await events_of(yard.run("Add milk and tea", correlation_id="abc-123"))
+        await collect_events(yard.run("Add milk and tea", correlation_id="abc-123"))
     assert [line.rpartition(" | ")[2] for line in lines] == [
         *("writing milk", "Tool finished", "writing tea", "Tool finished", "Run ended")
     ]
@@ -101,7 +101,7 @@ async def test_a_failed_call_is_a_warning_with_its_arguments_redacted_and_bounde
 
     card = {"token": "4242424242424242", "holder": "Bearer abcdefghijkl"}
     async with open_yard([call("pay", amount=5, card=card, note="n" * 100_000), say("no")], [pay]) as yard:
-        await events_of(yard.run("pay", correlation_id="abc-123"))
+        await collect_events(yard.run("pay", correlation_id="abc-123"))
     (line,) = [line for line in lines if "Tool execution error" in line]
     assert " [WARNING] correlation_id=abc-123 | " in line and "tool_name=pay" in line
     assert 'error_type=payment_error | error="the card was refused"' in line
@@ -114,11 +114,11 @@ async def test_a_failed_call_is_a_warning_with_its_arguments_redacted_and_bounde
 async def test_a_failed_model_is_an_error_with_its_name_type_and_id(lines: list[str]) -> None:
     provider = StrictChat(refuses(401, "Incorrect API key: sk-abcdefghijkl"))
     async with (
-        asyncio.timeout(PATIENCE_S),
+        asyncio.timeout(TEST_TIMEOUT_S),
         provider.serving() as base_url,
         Yard(model=f"{base_url}#gpt") as yard,
     ):
-        await events_of(yard.run("hello", correlation_id="abc-123"))
+        await collect_events(yard.run("hello", correlation_id="abc-123"))
     (line,) = [line for line in lines if "[ERROR]" in line]
     assert "correlation_id=abc-123" in line and line.endswith(" | Model turn failed")
     assert "#gpt" in line and "error_type=" in line and "401" in line and "abcdefghijkl" not in line
@@ -135,7 +135,7 @@ async def test_no_value_can_forge_a_line(lines: list[str]) -> None:
         raise ValueError(item)
 
     async with open_yard([call("fail", item=forged), say("no")], [fail]) as yard:
-        await events_of(yard.run("go", correlation_id=f"abc{forged}"))
+        await collect_events(yard.run("go", correlation_id=f"abc{forged}"))
     written = "\n".join(lines)
     assert written.count("forged") > 4 and "\x1b" not in written and "\u202e" not in written
     assert not any(re.match(r"\S+ \[ERROR", line) for line in written.splitlines())
@@ -155,7 +155,7 @@ def test_a_disabled_line_is_never_put_into_words(caplog: pytest.LogCaptureFixtur
 async def test_other_formatters_get_the_whole_line_and_the_id(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolyard")
     async with open_yard([call("add_to_groceries", item="milk"), say("Done.")], [add_to_groceries]) as yard:
-        await events_of(yard.run("Add milk", correlation_id="abc-123"))
+        await collect_events(yard.run("Add milk", correlation_id="abc-123"))
     (record,) = [record for record in caplog.records if record.name == "toolyard.tools"]
     assert record.getMessage().startswith("correlation_id=abc-123 | ")
     assert "tool_name=add_to_groceries" in record.getMessage() and vars(record)["correlation_id"] == "abc-123"
@@ -164,7 +164,7 @@ async def test_other_formatters_get_the_whole_line_and_the_id(caplog: pytest.Log
 @pytest.mark.proves("003.error-logged")
 async def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the_tool(lines: list[str]) -> None:
     async with open_yard([call("fail_to_add"), say("sorry")], [fail_to_add]) as yard:
-        await events_of(yard.run("go", correlation_id="abc-123"))
+        await collect_events(yard.run("go", correlation_id="abc-123"))
     (line,) = [line for line in lines if "Tool execution error" in line]
     assert "correlation_id=abc-123" in line and "error_type=not_found" in line and "no such list" in line
 

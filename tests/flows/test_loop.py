@@ -5,7 +5,18 @@ from typing import Literal
 
 import pytest
 
-from support import STAFF, ending, events_of, open_yard, problem, result, results, sound, text, until
+from support import (
+    STAFF,
+    collect_events,
+    find_history_faults,
+    get_ending,
+    get_problem,
+    get_result,
+    get_results,
+    join_text,
+    open_yard,
+    wait_for_event,
+)
 from toolyard import Caller, Limits, Scripted, ToolError, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Misconfigured, Refused, RunFailed
 from toolyard.core.events import RunQueued, RunStarted, TurnStarted
@@ -30,10 +41,10 @@ def shout(words: str, times: Literal[1, 2, 3] = 1) -> str:
 async def test_a_call_is_run_and_its_result_fed_back_until_there_is_a_text() -> None:
     async with open_yard([call("add", a=2, b=3), say("It is ", "5.")], [add]) as yard:
         run = yard.run("what is 2 + 3?")
-        events = await events_of(run)
-        assert result(events).content == "5"
-        assert text(events) == "It is 5."
-        assert ending(events).ending == "done"
+        events = await collect_events(run)
+        assert get_result(events).content == "5"
+        assert join_text(events) == "It is 5."
+        assert get_ending(events).ending == "done"
         kinds = [type(item).__name__ for item in await yard.history(run.conversation)]
         assert kinds == ["UserMessage", "Call", "Result", "ModelText"]
 
@@ -55,7 +66,7 @@ async def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_or
 
     async with open_yard([together(*(call("meet", name=name) for name in "abc")), say("ok")], [meet]) as yard:
         run = yard.run("go")
-        await events_of(run)
+        await collect_events(run)
         history = await yard.history(run.conversation)
         assert [item.content for item in history if isinstance(item, Result)] == ["a", "b", "c"]
         assert [item.arguments["name"] for item in history if isinstance(item, Call)] == ["a", "b", "c"]
@@ -76,7 +87,7 @@ async def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
     async with open_yard(
         [together(*[call("count")] * 10), say("ok")], [count], limits=Limits(parallel_calls=3)
     ) as yard:
-        assert len(results(await events_of(yard.run("go")))) == 10
+        assert len(get_results(await collect_events(yard.run("go")))) == 10
         assert most == 3
 
 
@@ -103,15 +114,15 @@ async def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: 
 
     turn = together(call("ordinary", name="a"), call("alone"), call("ordinary", name="b"), call("ordinary", name="c"))
     async with open_yard([turn, say("ok")], [ordinary, alone]) as yard:
-        assert all(one.outcome == "ok" for one in results(await events_of(yard.run("go"))))
+        assert all(one.outcome == "ok" for one in get_results(await collect_events(yard.run("go"))))
         assert beside == [set(), set()]
 
 
 @pytest.mark.proves("003.validate-arguments")
 async def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> None:
     async with open_yard([call("add", a="two"), say("sorry")], [add]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("error", "validation_error")
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("error", "validation_error")
         assert found.error is not None
         fields = found.error.details["fields"]
         assert isinstance(fields, list)
@@ -121,8 +132,8 @@ async def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> No
 
 async def test_an_unknown_tool_is_answered_with_the_tools_there_are_nearest_first() -> None:
     async with open_yard([call("shoot"), say("sorry")], [add, shout]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("error", "unknown_tool")
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("error", "unknown_tool")
         assert found.error is not None and found.error.details["tools"] == ["shout", "add"]
 
 
@@ -130,8 +141,8 @@ async def test_arguments_that_could_not_be_read_are_never_run() -> None:
 
     turn = Turn(calls=[ScriptedCall(tool="add", unreadable="the arguments break off after '{\"a\": 1'")])
     async with open_yard([turn, say("sorry")], [add]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("error", "json_parse_error")
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("error", "json_parse_error")
 
 
 @pytest.mark.proves("003.structured-error", "003.error-types")
@@ -147,32 +158,32 @@ async def test_a_tool_that_raises_is_a_structured_error_and_the_run_goes_on() ->
         raise ToolError(f"no {name} here", "not_found", {"name": name})
 
     async with open_yard([call("explode"), call("missing", name="flour"), say("sorry")], [explode, missing]) as yard:
-        events = await events_of(yard.run("go"))
-        first, second = results(events)
-        assert problem(first) == ("error", "execution_error") and "ZeroDivisionError: by zero" in first.content
-        assert problem(second) == ("error", "not_found")
+        events = await collect_events(yard.run("go"))
+        first, second = get_results(events)
+        assert get_problem(first) == ("error", "execution_error") and "ZeroDivisionError: by zero" in first.content
+        assert get_problem(second) == ("error", "not_found")
         assert (
             second.content == '{"ok":false,"error":"no flour here","error_type":"not_found","details":{"name":"flour"}}'
         )
-        assert text(events) == "sorry"
+        assert join_text(events) == "sorry"
 
 
 @pytest.mark.proves("000.limit-turns-per-request", "001.max-iterations", "001.stop-text")
 async def test_the_last_tool_turn_still_runs_and_then_the_run_ends_with_a_message_in_the_callers_language() -> None:
     async with open_yard([call("add", a=1, b=1)] * 5, [add], limits=Limits(turns_per_request=5)) as yard:
         run = yard.run("go", caller=Caller(user="w", locale="zh-CN"))
-        events = await events_of(run)
-        assert len(results(events)) == 5
-        end = ending(events)
+        events = await collect_events(run)
+        assert len(get_results(events)) == 5
+        end = get_ending(events)
         assert (end.ending, end.detail) == ("limit", "turns_per_request")
         assert end.message is not None and end.message.text == "抱歉，处理超时，请简化您的请求或重试。"
         assert (await yard.history(run.conversation))[-1] == end.message
-        assert not await sound(yard, run.conversation)
+        assert not await find_history_faults(yard, run.conversation)
 
 
 async def test_a_run_that_answers_on_the_turn_after_its_last_tool_turn_but_one_is_done() -> None:
     async with open_yard([*[call("add", a=1, b=1)] * 4, say("ok")], [add], limits=Limits(turns_per_request=5)) as yard:
-        assert ending(await events_of(yard.run("go"))).ending == "done"
+        assert get_ending(await collect_events(yard.run("go"))).ending == "done"
 
 
 @pytest.mark.proves("000.limit-turns-per-session")
@@ -181,14 +192,14 @@ async def test_the_conversations_limit_counts_over_all_its_runs() -> None:
     script = [call("add", a=1, b=1), say("ok"), call("add", a=1, b=1)]
     async with open_yard(script, [add], limits=Limits(turns_per_conversation=2)) as yard:
         first = yard.run("one")
-        assert ending(await events_of(first)).ending == "done"
-        end = ending(await events_of(yard.run("two", conversation=first.conversation)))
+        assert get_ending(await collect_events(first)).ending == "done"
+        end = get_ending(await collect_events(yard.run("two", conversation=first.conversation)))
         assert (end.ending, end.detail) == ("limit", "turns_per_conversation")
 
 
 async def test_a_run_that_has_used_up_its_tokens_ends_with_a_message() -> None:
     async with open_yard([call("add", a=1, b=1)] * 2, [add], limits=Limits(run_tokens=30)) as yard:
-        end = ending(await events_of(yard.run("go")))
+        end = get_ending(await collect_events(yard.run("go")))
         assert (end.ending, end.detail) == ("limit", "run_tokens") and end.message is not None
 
 
@@ -205,17 +216,17 @@ async def test_a_run_that_is_out_of_time_is_stopped_in_the_middle_of_a_call() ->
 
     async with open_yard([call("hang")], [hang], limits=Limits(run_seconds=0.1)) as yard:
         run = yard.run("go")
-        events = await events_of(run)
-        assert (ending(events).ending, ending(events).detail) == ("limit", "run_seconds")
-        assert result(events).outcome == "cancelled" and stopped.is_set()
-        assert not await sound(yard, run.conversation)
+        events = await collect_events(run)
+        assert (get_ending(events).ending, get_ending(events).detail) == ("limit", "run_seconds")
+        assert get_result(events).outcome == "cancelled" and stopped.is_set()
+        assert not await find_history_faults(yard, run.conversation)
 
 
 async def test_calls_beyond_the_bound_of_a_turn_are_refused_one_by_one_and_the_others_run() -> None:
     async with open_yard([together(*[call("add", a=1, b=1)] * 500), say("ok")], [add]) as yard:
-        found = results(await events_of(yard.run("go")))
+        found = get_results(await collect_events(yard.run("go")))
         assert [one.outcome for one in sorted(found, key=lambda one: one.at)].count("ok") == 64
-        assert sum(problem(one) == ("error", "too_large") for one in found if one.error) == 436
+        assert sum(get_problem(one) == ("error", "too_large") for one in found if one.error) == 436
 
 
 async def test_a_hanging_tool_is_ended_by_its_deadline() -> None:
@@ -225,8 +236,8 @@ async def test_a_hanging_tool_is_ended_by_its_deadline() -> None:
         await asyncio.Event().wait()
 
     async with open_yard([call("hang"), say("sorry")], [hang]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("timeout", "timeout") and "may have taken effect" in found.content
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("timeout", "timeout") and "may have taken effect" in found.content
 
 
 def test_every_tool_has_a_deadline_by_default() -> None:
@@ -247,7 +258,7 @@ async def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule:
         return "fine"
 
     async with open_yard([call("flaky", key="k"), say("ok")], [flaky]) as yard:
-        assert result(await events_of(yard.run("go"))).outcome == ("ok" if attempts > 1 else "error")
+        assert get_result(await collect_events(yard.run("go"))).outcome == ("ok" if attempts > 1 else "error")
         assert len(tried) == attempts
 
 
@@ -265,8 +276,8 @@ async def test_a_forced_choice_of_tool_holds_for_the_first_turn(choice: str, see
 async def test_with_tool_choice_none_no_tool_is_offered_and_none_runs() -> None:
     model = Scripted([call("add", a=1, b=1), say("ok")])
     async with Yard(tools=[add], model=model) as yard:
-        events = await events_of(yard.run("go", tool_choice="none"))
-    assert problem(result(events)) == ("error", "permission_denied")
+        events = await collect_events(yard.run("go", tool_choice="none"))
+    assert get_problem(get_result(events)) == ("error", "permission_denied")
     assert model.requests[0].offer.tools == ()
 
 
@@ -279,8 +290,8 @@ async def test_a_tool_choice_that_names_no_tool_is_refused_before_anything_is_st
 async def test_requests_to_one_conversation_wait_in_line_and_never_mix() -> None:
     async with open_yard([say(str(n)) for n in range(5)]) as yard:
         runs = [yard.run(f"message {n}", conversation="c") for n in range(5)]
-        answers = await asyncio.gather(*(events_of(run) for run in runs))
-        assert [text(events) for events in answers] == ["0", "1", "2", "3", "4"]
+        answers = await asyncio.gather(*(collect_events(run) for run in runs))
+        assert [join_text(events) for events in answers] == ["0", "1", "2", "3", "4"]
         log = [type(item).__name__ for item in await yard.history("c")]
         assert log == ["UserMessage", "ModelText"] * 5
 
@@ -298,14 +309,14 @@ async def test_a_line_that_is_full_refuses_the_next_request() -> None:
 
     async with open_yard(script, [wait], limits=Limits(queued_messages=2)) as yard:
         running, second, third = (yard.run("go", conversation="c") for _ in range(3))
-        tasks = [asyncio.create_task(events_of(running))]
+        tasks = [asyncio.create_task(collect_events(running))]
         async for event in yard.run("go", conversation="c"):
             if isinstance(event, RunQueued):
                 break
-        tasks += [asyncio.create_task(events_of(second))]
-        await until(second, RunQueued)
+        tasks += [asyncio.create_task(collect_events(second))]
+        await wait_for_event(second, RunQueued)
         with pytest.raises(Refused, match="2 requests wait in this conversation already"):
-            await events_of(third)
+            await collect_events(third)
         gate.set()
         await asyncio.gather(*tasks)
 
@@ -315,7 +326,7 @@ async def test_a_model_that_fails_ends_the_run_as_failed_and_the_next_message_wo
         with pytest.raises(RunFailed, match="rate_limited: slow down"):
             await yard.ask("one", conversation="c")
         assert await yard.ask("two", conversation="c") == "ok"
-        assert not await sound(yard, "c")
+        assert not await find_history_faults(yard, "c")
 
 
 async def test_a_model_that_says_nothing_fails_the_run_instead_of_answering_with_nothing() -> None:
@@ -326,14 +337,14 @@ async def test_a_model_that_says_nothing_fails_the_run_instead_of_answering_with
 
 async def test_a_tool_can_be_called_directly_without_a_model() -> None:
     async with open_yard([], [add]) as yard:
-        events = await events_of(yard.call("add", {"a": 2, "b": 2}))
-        assert result(events).content == "4" and ending(events).ending == "done"
+        events = await collect_events(yard.call("add", {"a": 2, "b": 2}))
+        assert get_result(events).content == "4" and get_ending(events).ending == "done"
         assert not any(isinstance(event, TurnStarted) for event in events)
 
 
 async def test_the_run_says_which_model_and_limits_hold_for_it() -> None:
     async with open_yard([say("ok")]) as yard:
-        events = await events_of(yard.run("go", limits=Limits(turns_per_request=3), caller=STAFF))
+        events = await collect_events(yard.run("go", limits=Limits(turns_per_request=3), caller=STAFF))
         started = next(event for event in events if isinstance(event, RunStarted))
         assert started.limits.turns_per_request == 3
 

@@ -4,7 +4,7 @@ import asyncio
 import tracemalloc
 from pathlib import Path
 
-from support import PATIENCE_S
+from support import TEST_TIMEOUT_S
 from toolyard import Scripted, UserMessage, Yard, say
 from toolyard.core.items import ImagePart
 from toolyard.core.ports import ModelRequest
@@ -37,5 +37,5 @@ async def test_idle_conversations_hold_a_bounded_number_of_bytes(tmp_path: Path)
         assert await yard.ask("again", conversation="c0") == "3 items", "what was let go of is read again"
 
     model = Scripted(script)
-    async with asyncio.timeout(PATIENCE_S), Yard(model=model, store=f"sqlite:///{tmp_path}/toolyard.db") as yard:
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard(model=model, store=f"sqlite:///{tmp_path}/toolyard.db") as yard:
         await run(yard)

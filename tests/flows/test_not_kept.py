@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import events_of, until
+from support import collect_events, wait_for_event
 from toolyard import Scripted, Settings, Tool, Yard, call, say, tool
 from toolyard.core.events import CallEnded, CallParked, CallStarted, RunEnded, RunSuspended
 from toolyard.models.scripted import together
@@ -29,7 +29,7 @@ async def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path
     store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
     async with asyncio.timeout(20), Yard(model=Scripted([say("hi")]), store=store) as yard:
         reader = await yard.follow("c")
-        assert isinstance((await events_of(yard.run("go", conversation="c", settings=PASSING)))[-1], RunEnded)
+        assert isinstance((await collect_events(yard.run("go", conversation="c", settings=PASSING)))[-1], RunEnded)
         assert len(await yard.history("c")) == 2, "somebody still reads it"
         reader.detach()
         await gone(yard, "c")
@@ -48,10 +48,10 @@ async def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibli
     model = Scripted([together(call("slow"), call("search")), say("ok")])
     async with asyncio.timeout(20), Yard(model=model, tools=[slow]) as yard:
         run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
-        parked, _ = await until(run, CallParked)
+        parked, _ = await wait_for_event(run, CallParked)
         await yard.deliver("c", parked.call_id, "found")
         go_on.set()
-        assert isinstance((await events_of(run))[-1], RunEnded)
+        assert isinstance((await collect_events(run))[-1], RunEnded)
         assert len(await yard.history("c")) == 6
 
 
@@ -61,7 +61,7 @@ async def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_pat
     async def before() -> str:
         async with Yard(model=Scripted([call("search")]), store=store) as yard:
             run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
-            suspended, _ = await until(run, RunSuspended)
+            suspended, _ = await wait_for_event(run, RunSuspended)
             return suspended.waiting_for[0]
 
     async def after(call_id: str) -> None:
@@ -83,7 +83,7 @@ async def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_proces
         return "never"
 
     async with Yard(model=Scripted([call("slow")]), tools=[slow], store=store, grace_s=0) as yard:
-        await until(yard.run("go", conversation="c", settings=PASSING), CallStarted)
+        await wait_for_event(yard.run("go", conversation="c", settings=PASSING), CallStarted)
         await begun.wait()
     async with asyncio.timeout(20), Yard(model=Scripted([say("sorry")]), tools=[slow], store=store) as yard:
         reader = await yard.follow("c")

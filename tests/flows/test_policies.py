@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support import STAFF, events_of, open_yard, problem, result
+from support import STAFF, collect_events, get_problem, get_result, open_yard
 from toolyard import Caller, Context, Executor, PolicyRequest, Scripted, Settings, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
@@ -70,8 +70,8 @@ async def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_t
     name: str, arguments: dict[str, object], why: str
 ) -> None:
     async with open_yard([call(name, **arguments), say("sorry")], TOOLS) as yard:
-        found = result(await events_of(yard.run("go", caller=STAFF)))
-        assert problem(found) == ("denied", "permission_denied") and why in found.content
+        found = get_result(await collect_events(yard.run("go", caller=STAFF)))
+        assert get_problem(found) == ("denied", "permission_denied") and why in found.content
 
 
 def broken(question: PolicyRequest) -> Verdict | None:
@@ -85,8 +85,8 @@ def vague(question: PolicyRequest) -> Verdict | None:
 @pytest.mark.parametrize("rule", [broken, vague])
 async def test_a_rule_that_raises_or_gives_no_verdict_denies(rule: object, caplog: pytest.LogCaptureFixture) -> None:
     async with open_yard([call("search_materials", keyword="x"), say("sorry")], TOOLS, rules=[rule]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("denied", "permission_denied")
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("denied", "permission_denied")
 
 
 async def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> None:
@@ -96,9 +96,9 @@ async def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> 
 
     script = [step for word in ("flour", "salt") for step in (call("search_materials", keyword=word), say("ok"))]
     async with open_yard(script, TOOLS, rules=[no_flour]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("denied", "permission_denied") and "no flour today" in found.content
-        assert result(await events_of(yard.run("go"))).outcome == "ok"
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("denied", "permission_denied") and "no flour today" in found.content
+        assert get_result(await collect_events(yard.run("go"))).outcome == "ok"
 
 
 class CreateIntent:
@@ -131,8 +131,11 @@ class CreateIntent:
 @pytest.mark.proves("001.executor-interface", "001.executor-requires-permission", "001.executor-execute")
 async def test_an_executor_runs_for_a_role_it_permits_and_for_no_other() -> None:
     async with open_yard([call("create_intent", intent="x"), say("ok")] * 2, [CreateIntent]) as yard:
-        assert result(await events_of(yard.run("go", caller=ADMIN))).content == '{"created":"x","by":"boss"}'
-        assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
+        assert get_result(await collect_events(yard.run("go", caller=ADMIN))).content == '{"created":"x","by":"boss"}'
+        assert get_problem(get_result(await collect_events(yard.run("go", caller=STAFF)))) == (
+            "denied",
+            "permission_denied",
+        )
 
 
 @pytest.mark.proves("001.executor-is-enabled")
@@ -154,8 +157,8 @@ class Careless(CreateIntent):
 
 async def test_an_executor_whose_check_fails_is_neither_offered_nor_run() -> None:
     async with open_yard([call("create_intent", intent="x"), say("ok")], [Careless()]) as yard:
-        found = result(await events_of(yard.run("go", caller=ADMIN)))
-        assert problem(found) == ("denied", "permission_denied") and "check failed" in found.content
+        found = get_result(await collect_events(yard.run("go", caller=ADMIN)))
+        assert get_problem(found) == ("denied", "permission_denied") and "check failed" in found.content
 
 
 class FindMaterial(Executor):
@@ -186,8 +189,11 @@ async def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> N
     script = [call("find_material", keyword="flour"), say("ok"), call("drop_material", keyword="flour"), say("ok")]
     async with open_yard(script, [FindMaterial, DropMaterial()]) as yard:
         run = yard.run("go", caller=STAFF, context={"factoryId": "F001"})
-        assert result(await events_of(run)).content == '{"found":"flour","at":"F001"}'
-        assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
+        assert get_result(await collect_events(run)).content == '{"found":"flour","at":"F001"}'
+        assert get_problem(get_result(await collect_events(yard.run("go", caller=STAFF)))) == (
+            "denied",
+            "permission_denied",
+        )
         (plain,) = [tool for tool in yard.service.list_tools(STAFF) if not tool.built_in]
         assert (plain.name, plain.approval) == ("find_material", "never") and not (plain.read_only or plain.own_check)
         (strict,) = [tool for tool in yard.service.list_tools(ADMIN) if tool.name == "drop_material"]

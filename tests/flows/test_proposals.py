@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, asked, ending, events_of, results, sound, text
+from support import (
+    TEST_TIMEOUT_S,
+    collect_events,
+    find_history_faults,
+    get_ending,
+    get_results,
+    join_text,
+    list_asked_calls,
+)
 from toolyard import Caller, Run, Scripted, Yard, say, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallJudged, Event
@@ -41,7 +49,7 @@ class Orders:
 
 @asynccontextmanager
 async def yard_of(orders: Orders, **options: object) -> AsyncGenerator[Yard]:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TEST_TIMEOUT_S):
         async with Yard(tools=orders.tools, **{"model": OFFLINE, **options}) as yard:  # pyright: ignore[reportArgumentType]
             yield yard
 
@@ -56,7 +64,7 @@ async def _until_rest(run: Run) -> list[Event]:
     events: list[Event] = []
     async for event in run:
         events.append(event)
-        if asked(events):
+        if list_asked_calls(events):
             break
     return events
 
@@ -70,17 +78,17 @@ async def test_what_is_no_plain_order_is_proposed_and_runs_only_after_a_yes(mess
     orders = Orders()
     async with yard_of(orders) as yard:
         events = await send(yard, message)
-        assert len(asked(events)) == 1 and orders.deleted == []
-        answered = await events_of(yard.run("yes, please", caller=ANN, conversation="conversation_1"))
+        assert len(list_asked_calls(events)) == 1 and orders.deleted == []
+        answered = await collect_events(yard.run("yes, please", caller=ANN, conversation="conversation_1"))
         assert orders.deleted == [7]
-        assert "order 7 is gone" in text(answered) and ending(answered).ending == "done"
-        assert await sound(yard, "conversation_1") == []
+        assert "order 7 is gone" in join_text(answered) and get_ending(answered).ending == "done"
+        assert await find_history_faults(yard, "conversation_1") == []
 
 
 async def test_a_plain_order_runs_without_a_question() -> None:
     orders = Orders()
     async with yard_of(orders) as yard:
-        assert asked(await send(yard, "Please delete order 4711.")) == []
+        assert list_asked_calls(await send(yard, "Please delete order 4711.")) == []
         assert orders.deleted == [4711]
 
 
@@ -90,10 +98,10 @@ async def test_any_other_message_takes_the_proposal_back(message: str, says: str
     async with yard_of(orders) as yard:
         first = yard.run("delete order 7?", caller=ANN, conversation="conversation_1")
         await _until_rest(first)
-        events = await events_of(yard.run(message, caller=ANN, conversation="conversation_1"))
-        assert orders.deleted == [] and says in text(events)
-        again = await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
-        assert orders.deleted == [] and ending(again).ending == "done"
+        events = await collect_events(yard.run(message, caller=ANN, conversation="conversation_1"))
+        assert orders.deleted == [] and says in join_text(events)
+        again = await collect_events(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        assert orders.deleted == [] and get_ending(again).ending == "done"
 
 
 async def test_a_proposal_that_was_stopped_is_not_brought_back_by_a_yes() -> None:
@@ -101,7 +109,7 @@ async def test_a_proposal_that_was_stopped_is_not_brought_back_by_a_yes() -> Non
     async with yard_of(orders) as yard:
         await send(yard, "delete order 7?")
         await yard.stop("conversation_1", caller=ANN)
-        await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        await collect_events(yard.run("yes", caller=ANN, conversation="conversation_1"))
         assert orders.deleted == []
 
 
@@ -109,8 +117,8 @@ async def test_a_yes_is_the_one_approval_that_a_tool_with_approval_needs() -> No
     orders = Orders(approval="ask")
     async with yard_of(orders) as yard:
         await send(yard, "delete order 7?")
-        answered = await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
-        assert asked(answered) == [] and orders.deleted == [7]
+        answered = await collect_events(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        assert list_asked_calls(answered) == [] and orders.deleted == [7]
 
 
 async def test_a_proposal_survives_the_end_of_its_process(tmp_path: Path) -> None:
@@ -118,7 +126,7 @@ async def test_a_proposal_survives_the_end_of_its_process(tmp_path: Path) -> Non
     async with yard_of(orders, store=store) as yard:
         await send(yard, "delete order 7?")
     async with yard_of(orders, store=store) as yard:
-        await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        await collect_events(yard.run("yes", caller=ANN, conversation="conversation_1"))
     assert orders.deleted == [7]
 
 
@@ -131,13 +139,13 @@ async def test_neither_a_rule_nor_a_remembered_approval_lowers_the_floor() -> No
 
     async with yard_of(orders, model=Scripted(script), rules=[allow]) as yard:
         run = yard.run("delete order 7", caller=ANN, conversation="conversation_1")
-        (call_id,) = asked(await _until_rest(run))
+        (call_id,) = list_asked_calls(await _until_rest(run))
         with pytest.raises(Refused, match="confirmed each time"):
             await yard.approve("conversation_1", call_id, remember="tool", caller=ANN)
         await yard.approve("conversation_1", call_id, caller=ANN)
-        await events_of(run)
+        await collect_events(run)
         assert orders.deleted == [7]
-        assert len(asked(await send(yard, "delete order 8"))) == 1
+        assert len(list_asked_calls(await send(yard, "delete order 8"))) == 1
 
 
 async def test_a_confirmation_does_not_lift_a_denial() -> None:
@@ -148,8 +156,8 @@ async def test_a_confirmation_does_not_lift_a_denial() -> None:
         return Verdict("deny", "never") if question.arguments is not None else None
 
     async with yard_of(orders, model=Scripted(script), rules=[deny]) as yard:
-        events = await events_of(yard.run("delete order 7", caller=ANN))
-        assert [result.outcome for result in results(events)] == ["denied"] and orders.deleted == []
+        events = await collect_events(yard.run("delete order 7", caller=ANN))
+        assert [result.outcome for result in get_results(events)] == ["denied"] and orders.deleted == []
 
 
 async def test_a_proposal_expires_after_ten_minutes() -> None:

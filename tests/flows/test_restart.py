@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import entries, sound, until
+from support import find_history_faults, read_entries, wait_for_event
 from toolyard import Context, Scripted, Yard, call, say, tool
 from toolyard.core.errors import Misconfigured, StoreDown
 from toolyard.core.events import (
@@ -39,11 +39,11 @@ async def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(
 
     async with Yard(model=Slow(), store=store, grace_s=0) as yard:
         run = yard.run("go", conversation="c")
-        await until(run, TurnStarted)
+        await wait_for_event(run, TurnStarted)
         await asked.wait()
     async with asyncio.timeout(20):
         async with Yard(model=Scripted([say("here")]), store=store) as yard:
-            log = await entries(yard, "c")
+            log = await read_entries(yard, "c")
             turns = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
             assert [(turn.number, turn.epoch) for turn in turns] == [(1, 1), (1, 2)]
             assert isinstance(log[-1].event, RunEnded) and log[-1].event.ending == "done"
@@ -68,16 +68,16 @@ async def test_a_call_in_flight_runs_again_only_if_it_is_idempotent(
         return "done"
 
     async with Yard(tools=[work], model=Scripted([call("work")]), store=store, grace_s=0) as yard:
-        await until(yard.run("go", conversation="c"), CallStarted)
+        await wait_for_event(yard.run("go", conversation="c"), CallStarted)
         await entered.wait()
     async with asyncio.timeout(20):
         hang[0] = False
         async with Yard(tools=[work], model=Scripted([say("here")]), store=store) as yard:
-            log = await entries(yard, "c")
+            log = await read_entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.outcome == outcome
             assert len(keys) == attempts and len(set(keys)) == 1
-            assert not await sound(yard, "c")
+            assert not await find_history_faults(yard, "c")
 
 
 async def test_closing_the_yard_lets_running_calls_end(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ async def test_closing_the_yard_lets_running_calls_end(tmp_path: Path) -> None:
         return "done"
 
     async with Yard(tools=[work], model=Scripted([call("work")]), store=store) as yard:
-        await until(yard.run("go", conversation="c"), CallStarted)
+        await wait_for_event(yard.run("go", conversation="c"), CallStarted)
         asyncio.get_running_loop().call_later(0.05, release.set)
     async with asyncio.timeout(20):
         async with Yard(tools=[work], model=Scripted([say("here")]), store=store) as yard:
-            log = await entries(yard, "c")
+            log = await read_entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.content == "done"
 
@@ -142,7 +142,7 @@ async def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_wh
     async with asyncio.timeout(20):
         async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
             assert len(await yard.history("before")) == 2
-            log = await entries(yard, "c")
+            log = await read_entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.outcome == "unknown"
 
@@ -193,12 +193,12 @@ async def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path
         """Asks first."""
 
     async with Yard(tools=[delete], model=Scripted([call("delete")]), store=store) as yard:
-        await until(yard.run("go", conversation="c"), RunSuspended)
+        await wait_for_event(yard.run("go", conversation="c"), RunSuspended)
     async with asyncio.timeout(20):
         async with Yard(model=Scripted([say("sorry")]), store=store) as yard:
             (waiting,) = (await yard.service.state("c")).calls
             await yard.approve("c", waiting)
-            log = await entries(yard, "c")
+            log = await read_entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.error is not None and ended.error.error_type == "unknown_tool"
 

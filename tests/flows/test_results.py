@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from support import events_of, open_yard, problem, result, results
+from support import collect_events, get_problem, get_result, get_results, open_yard
 from toolyard import Limits, Settings, UserMessage, call, say, tool
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
@@ -39,7 +39,7 @@ async def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_sear
         return call("read_result", handle=handle, pattern="needle|haystack") if done == 2 else say("ok")
 
     async with open_yard(script, [export]) as yard:
-        cut, read, found = results(await events_of(yard.run("go")))
+        cut, read, found = get_results(await collect_events(yard.run("go")))
         assert cut.whole_bytes == len(whole)
         told = json.loads(read.content)
         assert told["text"] == whole[100:150] and told["next_offset"] == 150 and told["total_bytes"] == len(whole)
@@ -63,8 +63,8 @@ async def test_a_handle_is_worth_nothing_in_another_conversation() -> None:
         return call("read_result", handle=handles[0]) if handles else call("export")
 
     async with open_yard(script, [export]) as yard:
-        assert result(await events_of(yard.run("one"))).handle
-        assert problem(result(await events_of(yard.run("two")))) == ("error", "not_found")
+        assert get_result(await collect_events(yard.run("one"))).handle
+        assert get_problem(get_result(await collect_events(yard.run("two")))) == ("error", "not_found")
 
 
 @dataclass
@@ -103,7 +103,7 @@ async def test_values_are_written_as_the_model_reads_them(value: object, content
         return value
 
     async with open_yard([call("give"), say("ok")], [give]) as yard:
-        assert result(await events_of(yard.run("go"))).content == content
+        assert get_result(await collect_events(yard.run("go"))).content == content
 
 
 @pytest.mark.parametrize("value", [Opaque(), {"deep": Opaque()}, CYCLE, {("a", "b"): 1}, {"bad": "\ud800"}])
@@ -114,8 +114,8 @@ async def test_what_cannot_be_written_is_a_clear_error_and_says_that_the_tool_ra
         return value
 
     async with open_yard([call("give"), say("ok")], [give]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("error", "execution_error")
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("error", "execution_error")
         assert "the tool ran, but what it returned" in found.content and "hint" in found.content
 
 
@@ -126,8 +126,8 @@ async def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:
         return "x" * 100_000_000
 
     async with open_yard([call("give"), say("ok")], [give]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("error", "too_large") and "have the tool return a link" in found.content
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("error", "too_large") and "have the tool return a link" in found.content
 
 
 async def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result() -> None:
@@ -144,7 +144,7 @@ async def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_
 
     async with open_yard(script, [export]) as yard:
         run = yard.run("go", settings=Settings(tools=frozenset({"export"})))
-        assert [one.outcome for one in results(await events_of(run))] == ["ok", "ok"]
+        assert [one.outcome for one in get_results(await collect_events(run))] == ["ok", "ok"]
 
 
 @dataclass
@@ -187,7 +187,7 @@ async def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None
         return value
 
     async with open_yard([], [export]) as yard:
-        assert result(await events_of(yard.call("export", {}))).content == expected
+        assert get_result(await collect_events(yard.call("export", {}))).content == expected
 
 
 def small_json(value: object) -> str:
@@ -212,7 +212,7 @@ async def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> Non
 
     async with open_yard(script, [export]) as yard:
         run = yard.run("go", limits=Limits(turns_per_request=3))
-        _, first, second = results(await events_of(run))
+        _, first, second = get_results(await collect_events(run))
         found = json.loads(first.content)
         assert found["found"] == min(counted, 1000) and last > 0
         step = len(words.encode())
@@ -243,7 +243,7 @@ async def test_nobody_waits_while_a_large_result_is_written_or_searched() -> Non
     async with open_yard(script, [export]) as yard:
         for message in ("write it", "search it"):
             run = yard.run(message, conversation="c")
-            assert await longest_stall(events_of(run)) < 0.5, message
+            assert await longest_stall(collect_events(run)) < 0.5, message
 
 
 async def longest_stall(work: Coroutine[None, None, object]) -> float:

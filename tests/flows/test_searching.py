@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hosting import ALL, Hosting, add, own_search, shown
-from support import PATIENCE_S, condition, events_of, sound
+from hosting import ALL, NativeScripted, add, list_offered_tools, local_web_search
+from support import TEST_TIMEOUT_S, collect_events, find_history_faults, wait_until
 from toolyard import Scripted, Tool, Yard, call, say, tool
 from toolyard.cli.waterfall import draw
 from toolyard.core.conversation_settings import Settings
@@ -42,7 +42,7 @@ ALONE = replace(ALL, beside_functions=False)
 
 @asynccontextmanager
 async def open_yard(model: Scripted, *tools: object, **options: Any) -> AsyncGenerator[tuple[Yard, Scripted], None]:
-    async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, **options) as yard:
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=tools, model=model, **options) as yard:
         yield yard, model
 
 
@@ -111,7 +111,7 @@ async def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_d
         first = await yard.execute("Is it so?", web_search="native")
         for wish in ("native", "off"):
             await yard.execute("Sure?", web_search=wish, conversation=first.conversation)
-        assert await sound(yard, first.conversation) == []
+        assert await find_history_faults(yard, first.conversation) == []
     assert server.refusals == []
     second, third = (json.loads(body) for body in server.bodies[1:])
     for body in (second, third):
@@ -143,13 +143,13 @@ async def test_an_mcp_search_takes_two_model_calls_and_both_count(
 
     script = [call("web_search"), say("Found.")]
     async with open_yard(Scripted(script), servers={"plain": plain.spec}, web_search=configured) as (yard, model):
-        await condition(lambda: "web_search" in yard.tool_names)
+        await wait_until(lambda: "web_search" in yard.tool_names)
         done = await yard.execute(content="Search for the latest AI news", web_search=wish)
         assert (done.text, done.model_calls) == ("Found.", 2)
         assert done.usage == Usage(input_tokens=20, output_tokens=10)
         (ran,) = done.tools
         assert (ran.tool, ran.ran, ran.at, ran.outcome) == ("web_search", "mcp", "plain", "ok")
-        assert ("web_search", "mcp") in shown(model.requests[0])
+        assert ("web_search", "mcp") in list_offered_tools(model.requests[0])
         assert plain.noted("ended") == ["look"]
 
 
@@ -164,7 +164,9 @@ def two_search_servers(folder: Path) -> dict[str, Any]:
 
 def searches_of(model: Scripted) -> list[str]:
     """Return the names of the search tools that the model was shown in its first turn of the last request."""
-    return sorted(name for name, _ in shown(model.requests[-1]) if name.removeprefix("duckduckgo__") in SEARCHES)
+    return sorted(
+        name for name, _ in list_offered_tools(model.requests[-1]) if name.removeprefix("duckduckgo__") in SEARCHES
+    )
 
 
 SECOND_SEARCH, SEARCHES = "duckduckgo__web_search", ("web_search", "look")
@@ -172,9 +174,9 @@ SECOND_SEARCH, SEARCHES = "duckduckgo__web_search", ("web_search", "look")
 
 async def start_second(yard: Yard, spec: Any) -> None:
     """Add the second server once the first has listed its tools: who lists first has the short name."""
-    await condition(lambda: "web_search" in yard.tool_names)
+    await wait_until(lambda: "web_search" in yard.tool_names)
     await yard.servers.add("duckduckgo", spec)
-    await condition(lambda: [card.status for card in yard.servers.cards()] == ["running", "running"])
+    await wait_until(lambda: [card.status for card in yard.servers.cards()] == ["running", "running"])
 
 
 @pytest.mark.proves("002.prefer-duckduckgo")
@@ -206,12 +208,12 @@ async def test_the_rule_of_web_search_holds_for_every_search_server(
 
     servers = two_search_servers(tmp_path)
     second = servers.pop("duckduckgo")
-    async with open_yard(Hosting([say("ok")]), servers=servers) as (yard, model):
+    async with open_yard(NativeScripted([say("ok")]), servers=servers) as (yard, model):
         await start_second(yard, second)
         await yard.execute(content="news", web_search=wish)
         assert searches_of(model) == offered
         if wish in ("native", "auto"):
-            assert ("web_search", "provider") in shown(model.requests[-1])
+            assert ("web_search", "provider") in list_offered_tools(model.requests[-1])
 
 
 async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:
@@ -225,11 +227,11 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
         yard,
         model,
     ):
-        await condition(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
+        await wait_until(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo", "other": 1}
         done = await yard.execute(content="news", metadata=metadata)
         assert done.tools[0].at == "duckduckgo"
-        names = [name for name, _ in shown(model.requests[0])]
+        names = [name for name, _ in list_offered_tools(model.requests[0])]
         assert "web_search" in names and "brave_web_search" not in names
         await yard.servers.act("duckduckgo", "stop")
         with pytest.raises(Invalid, match="no MCP server named duckduckgo"):
@@ -256,26 +258,29 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
 async def test_the_tools_of_a_request_are_those_that_the_rule_gives(
     rules: SearchRules, wish: SearchMode, offered: list[tuple[str, str]]
 ) -> None:
-    async with open_yard(Hosting([say("ok")]), own_search, add, web_search=rules) as (yard, model):
+    async with open_yard(NativeScripted([say("ok")]), local_web_search, add, web_search=rules) as (yard, model):
         await yard.execute(content="news", web_search=wish)
         (request,) = model.requests
-        assert sorted(shown(request)) == sorted(offered)
+        assert sorted(list_offered_tools(request)) == sorted(offered)
         assert (NO_SEARCH_NOTE in request.system) is (OWN not in offered and NATIVE not in offered)
         (search,) = [one for one in request.offer.tools if one.venue == "provider"] or [None]
         assert search is None or search.options == rules.options
 
 
 async def test_the_request_goes_before_the_conversation_and_that_before_the_configuration() -> None:
-    async with open_yard(Hosting([say("ok"), say("ok")]), own_search, web_search="native") as (yard, model):
+    async with open_yard(NativeScripted([say("ok"), say("ok")]), local_web_search, web_search="native") as (
+        yard,
+        model,
+    ):
         settings = Settings(web_search="off")
         first = await yard.execute(content="a", settings=settings)
         await yard.execute(content="b", conversation=first.conversation, web_search="mcp")
-        assert [shown(one) for one in model.requests] == [[], [OWN]]
+        assert [list_offered_tools(one) for one in model.requests] == [[], [OWN]]
 
 
 async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at_all() -> None:
     async with open_yard(
-        Hosting([say("ok")] * 4, ALONE), add, provider_tools=[build_provider_tool("code_execution")]
+        NativeScripted([say("ok")] * 4, ALONE), add, provider_tools=[build_provider_tool("code_execution")]
     ) as (
         yard,
         model,
@@ -285,7 +290,7 @@ async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_
         nothing_else = Settings(tools=frozenset({"web_search", "code_execution"}))
         await yard.execute(content="news", web_search="auto", settings=nothing_else)
         code = ("code_execution", "provider")
-        assert [shown(one) for one in model.requests] == [[ADD], [NATIVE, code], [ADD], [NATIVE, code]]
+        assert [list_offered_tools(one) for one in model.requests] == [[ADD], [NATIVE, code], [ADD], [NATIVE, code]]
         assert [NO_SEARCH_NOTE in one.system for one in model.requests] == [True, False, False, False]
 
 
@@ -297,8 +302,8 @@ async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy
     guarded = [replace(tools[0], approval="ask"), replace(tools[1], roles=frozenset({"clerk"}))]
 
     for offering, provider_tools, wanted in (
-        (Hosting([say("ok")]), tools, ["code_execution", "file_search"]),
-        (Hosting([say("ok")]), guarded, []),
+        (NativeScripted([say("ok")]), tools, ["code_execution", "file_search"]),
+        (NativeScripted([say("ok")]), guarded, []),
         (Scripted([say("ok")]), tools, []),
     ):
         async with open_yard(offering, provider_tools=provider_tools) as (yard, model):
@@ -341,7 +346,7 @@ async def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_k
 async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_says() -> None:
 
     script = [call("web_search", query="milk"), say("no")] * 2
-    async with open_yard(Hosting(script), own_search) as (yard, model):
+    async with open_yard(NativeScripted(script), local_web_search) as (yard, model):
         for wish in ("off", "native"):
             done = await yard.execute(content="news", web_search=wish)
             assert [(one.tool, one.outcome) for one in done.tools] == [("web_search", "error")]
@@ -352,8 +357,8 @@ async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_say
 
 
 async def test_a_native_tool_that_is_called_like_one_of_ours_is_not_run() -> None:
-    async with open_yard(Hosting([call("web_search", query="milk"), say("no")])) as (yard, _):
-        events = await events_of(yard.run("news", web_search="native"))
+    async with open_yard(NativeScripted([call("web_search", query="milk"), say("no")])) as (yard, _):
+        events = await collect_events(yard.run("news", web_search="native"))
         (ended,) = [event.result for event in events if isinstance(event, CallEnded)]
         assert ended.error is not None and "runs at the model's provider" in ended.error.error
         assert not [event for event in events if isinstance(event, CallStarted)]
@@ -361,18 +366,21 @@ async def test_a_native_tool_that_is_called_like_one_of_ours_is_not_run() -> Non
 
 async def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> None:
     apps = Tool(name="web_search", description="In the app.", venue="client")
-    async with open_yard(Hosting([say("ok")] * 3)) as (yard, model):
+    async with open_yard(NativeScripted([say("ok")] * 3)) as (yard, model):
         for wish in ("", "auto", "native"):
             await yard.execute(content="news", web_search=wish, app_tools=[apps])
         client = ("web_search", "client")
-        assert [shown(one) for one in model.requests] == [[client], [client], [NATIVE]]
+        assert [list_offered_tools(one) for one in model.requests] == [[client], [client], [NATIVE]]
 
 
 async def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
     apps = Tool(name="code_execution", description="In the app.", venue="client")
-    async with open_yard(Hosting([say("ok")]), provider_tools=[build_provider_tool("code_execution")]) as (yard, model):
+    async with open_yard(NativeScripted([say("ok")]), provider_tools=[build_provider_tool("code_execution")]) as (
+        yard,
+        model,
+    ):
         await yard.execute(content="news", web_search="native", app_tools=[apps])
-        assert shown(model.requests[0]) == [NATIVE, ("code_execution", "client")]
+        assert list_offered_tools(model.requests[0]) == [NATIVE, ("code_execution", "client")]
 
 
 async def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:
@@ -398,7 +406,7 @@ async def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_
 
 
 async def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
-    async with open_yard(Hosting([say("a"), say("b")])) as (yard, _):
+    async with open_yard(NativeScripted([say("a"), say("b")])) as (yard, _):
         first = await yard.execute(content="a", web_search="native")
         await yard.execute(content="b", conversation=first.conversation, web_search="off")
         log = await yard.service.read_entries(first.conversation)
@@ -409,7 +417,7 @@ async def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
 
 async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
     async with open_yard(
-        Hosting([Turn(calls=[ScriptedCall(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add
+        NativeScripted([Turn(calls=[ScriptedCall(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add
     ) as (
         yard,
         model,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support import STAFF, condition, events_of, open_yard, result, results, text, until
-from surfaces.app_talk import TOOLS, App, ran
+from support import STAFF, collect_events, get_result, get_results, join_text, open_yard, wait_for_event, wait_until
+from surfaces.app_talk import TOOLS, App, build_tool_results
 from surfaces.talk import open_talk
 from toolyard import Caller, Context, Scripted, Tool, ToolError, call, say, tool
 from toolyard.core.events import CallParked, RunSuspended
@@ -47,10 +47,10 @@ async def test_milk_then_bread_are_four_calls_each_made_from_the_result_before_i
         return call("search_products", query=("milk", "bread")[len(reached) // 2])
 
     async with open_yard(shop, [search_products, add_to_cart]) as yard:
-        events = await events_of(yard.run("add milk and bread"))
+        events = await collect_events(yard.run("add milk and bread"))
         tools = ["search_products", "add_to_cart", "search_products", "add_to_cart"]
-        assert [one.tool for one in results(events)] == tools
-        assert text(events) == "There are 2 things in your cart."
+        assert [one.tool for one in get_results(events)] == tools
+        assert join_text(events) == "There are 2 things in your cart."
     assert cart == ["D-100", "B-200"]
 
 
@@ -65,7 +65,7 @@ async def test_an_app_gets_its_next_call_made_from_the_result_that_it_posted() -
     async with open_talk(Scripted(shop)) as http:
         app = App(http, TOOLS)
         first = await app.ask("Add milk to my cart")
-        second = await app.post(ran(first, {"products": [{"code": "only-the-app-knows"}]}))
+        second = await app.post(build_tool_results(first, {"products": [{"code": "only-the-app-knows"}]}))
         (added,) = second["toolCalls"]
         assert (added["name"], added["arguments"]) == ("add_to_cart", {"code": "only-the-app-knows"})
 
@@ -78,11 +78,11 @@ async def test_the_model_reads_what_the_app_delivered_and_nothing_ran_on_the_ser
 
     async with open_yard(model) as yard:
         run = yard.run("find milk", app_tools=[SEARCH])
-        parked, _ = await until(run, CallParked)
-        await until(run, RunSuspended)  # nothing goes on here: the run waits for the app
+        parked, _ = await wait_for_event(run, CallParked)
+        await wait_for_event(run, RunSuspended)  # nothing goes on here: the run waits for the app
         assert not [item for item in await yard.history(run.conversation) if isinstance(item, Result)]
         await yard.deliver(run.conversation, parked.call_id, {"products": ["Full Cream Milk"]})
-        assert text(await events_of(run)) == 'I read {"products":["Full Cream Milk"]}'
+        assert join_text(await collect_events(run)) == 'I read {"products":["Full Cream Milk"]}'
 
 
 @pytest.mark.proves("001.error-result-to-model", "003.error-passed-to-model")
@@ -119,12 +119,12 @@ async def test_the_model_is_given_the_error_of_an_mcp_server_and_goes_on(tmp_pat
         return say(reached[0].content) if reached else call("fails")
 
     async with open_yard(model, servers={"plain": server.spec}) as yard:
-        await condition(lambda: "fails" in yard.tool_names)
+        await wait_until(lambda: "fails" in yard.tool_names)
         run = yard.run("go")
-        events = await events_of(run)
-        failed = result(events)
+        events = await collect_events(run)
+        failed = get_result(events)
         assert failed.outcome == "error" and failed.error is not None
-        assert failed.error.error in text(events) and failed.error.error_type in text(events)
+        assert failed.error.error in join_text(events) and failed.error.error_type in join_text(events)
         (called,) = [item for item in await yard.history(run.conversation) if isinstance(item, Call)]
         assert failed.call_id == called.id
     assert "fails" in server.notes.read_text()
@@ -158,5 +158,5 @@ async def test_an_executor_that_requires_no_permission_is_offered_to_everybody_a
         return say("好") if read_results(request) else call("search_materials", keyword="面粉")
 
     async with open_yard(model, [SearchMaterials()]) as yard:
-        found = result(await events_of(yard.run("go", caller=caller)))
+        found = get_result(await collect_events(yard.run("go", caller=caller)))
         assert json.loads(found.content) == {"success": True, "asked_by": caller.user}

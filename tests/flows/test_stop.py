@@ -8,7 +8,16 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from support import ending, events_of, open_yard, problem, result, results, sound, until
+from support import (
+    collect_events,
+    find_history_faults,
+    get_ending,
+    get_problem,
+    get_result,
+    get_results,
+    open_yard,
+    wait_for_event,
+)
 from toolyard import Yard, call, say, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallStarted, ModelDelta, RunQueued, TextAppended, TurnEnded, TurnFailed
@@ -32,15 +41,15 @@ async def test_stop_in_the_middle_of_a_tool_cancels_it_and_the_next_message_work
 
     async with open_yard([call("hang"), say("fine")], [hang]) as yard:
         run = yard.run("go")
-        await until(run, CallStarted)
+        await wait_for_event(run, CallStarted)
         await run.stop()
-        events = await events_of(run)
+        events = await collect_events(run)
         assert stopped.is_set()
-        assert problem(result(events)) == ("cancelled", "cancelled")
-        assert "may have taken effect" in result(events).content
-        assert (ending(events).ending, ending(events).detail) == ("cancelled", "stopped by local")
+        assert get_problem(get_result(events)) == ("cancelled", "cancelled")
+        assert "may have taken effect" in get_result(events).content
+        assert (get_ending(events).ending, get_ending(events).detail) == ("cancelled", "stopped by local")
         assert await yard.ask("next", conversation=run.conversation) == "fine"
-        assert not await sound(yard, run.conversation)
+        assert not await find_history_faults(yard, run.conversation)
 
 
 async def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
@@ -62,10 +71,10 @@ async def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
                 break
         await run.stop(started[0].call_id)
         gate.set()
-        events = await events_of(run)
-        told = {one.call_id: one.outcome for one in results(events)}
+        events = await collect_events(run)
+        told = {one.call_id: one.outcome for one in get_results(events)}
         assert told == {started[0].call_id: "cancelled", started[1].call_id: "ok"}
-        assert ending(events).ending == "done"
+        assert get_ending(events).ending == "done"
 
 
 class Endless:
@@ -111,11 +120,11 @@ async def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_en
 
     async with open_yard([call("block")], [block]) as yard:
         run = yard.run("go")
-        await until(run, CallStarted)
+        await wait_for_event(run, CallStarted)
         await asyncio.to_thread(entered.wait, 20)
         await run.stop()
-        found = result(await events_of(run))
-        assert problem(found) == ("cancelled", "cancelled") and "may have taken effect" in found.content
+        found = get_result(await collect_events(run))
+        assert get_problem(found) == ("cancelled", "cancelled") and "may have taken effect" in found.content
         release.set()
 
 
@@ -133,7 +142,7 @@ async def test_an_async_tool_that_swallows_its_cancellation_is_abandoned() -> No
         return "too late"
 
     async with open_yard([call("stubborn"), say("ok")], [stubborn]) as yard:
-        assert result(await events_of(yard.run("go"))).outcome == "timeout"
+        assert get_result(await collect_events(yard.run("go"))).outcome == "timeout"
         release.set()
 
 
@@ -145,17 +154,17 @@ async def test_interrupt_stops_the_run_in_front_and_takes_its_place() -> None:
 
     async with open_yard([call("hang"), say("ok")], [hang]) as yard:
         first = yard.run("one", conversation="c")
-        await until(first, CallStarted)
-        second = await events_of(yard.run("two", conversation="c", interrupt=True))
-        assert ending(second).ending == "done"
-        assert ending(await events_of(first)).ending == "cancelled"
-        assert not await sound(yard, "c")
+        await wait_for_event(first, CallStarted)
+        second = await collect_events(yard.run("two", conversation="c", interrupt=True))
+        assert get_ending(second).ending == "done"
+        assert get_ending(await collect_events(first)).ending == "cancelled"
+        assert not await find_history_faults(yard, "c")
 
 
 async def test_stopping_where_nothing_runs_is_refused() -> None:
     async with open_yard([say("ok")]) as yard:
         run = yard.run("go")
-        await events_of(run)
+        await collect_events(run)
         with pytest.raises(Refused, match="has ended or never was"):
             await run.stop()
 
@@ -171,9 +180,9 @@ async def test_leaving_the_iteration_does_not_stop_the_run() -> None:
 
     async with open_yard([call("work"), say("ok")], [work]) as yard:
         run = yard.run("go")
-        await until(run, RunQueued)
+        await wait_for_event(run, RunQueued)
         await done.wait()
-        assert result(await events_of(run)).content == "worked"
+        assert get_result(await collect_events(run)).content == "worked"
 
 
 @pytest.mark.parametrize(
@@ -207,10 +216,10 @@ async def test_a_tool_that_cancels_its_own_task_ends_at_once(way: str) -> None:
         return "never"
 
     async with open_yard([call("give_up"), say("sorry")], [give_up]) as yard:
-        events = await events_of(yard.run("go"))
-        assert ending(events).ending == "done"
-        expected = {"then returns": "ok", "leaves a scope open": result(events).outcome}
-        assert result(events).outcome == expected.get(way, "cancelled")
+        events = await collect_events(yard.run("go"))
+        assert get_ending(events).ending == "done"
+        expected = {"then returns": "ok", "leaves a scope open": get_result(events).outcome}
+        assert get_result(events).outcome == expected.get(way, "cancelled")
 
 
 @pytest.mark.parametrize("rule", ["idempotent", "none"])
@@ -227,5 +236,5 @@ async def test_a_tool_that_swallows_its_own_cancellation_is_ended_by_its_deadlin
         return "never"
 
     async with open_yard([call("stubborn"), say("sorry")], [stubborn]) as yard:
-        events = await events_of(yard.run("go"))
-        assert (ending(events).ending, problem(result(events))) == ("done", ("timeout", "timeout"))
+        events = await collect_events(yard.run("go"))
+        assert (get_ending(events).ending, get_problem(get_result(events))) == ("done", ("timeout", "timeout"))

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from support import events_of, text
+from support import collect_events, join_text
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
@@ -73,7 +73,7 @@ async def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had()
 
     async def run() -> str:
         async with Yard.from_wiring(Wiring(model=["a", "b"], named_model=models.__getitem__)) as yard:
-            return text(await events_of(yard.run("hi")))
+            return join_text(await collect_events(yard.run("hi")))
 
     assert (await run()) == "from b"
     assert [len(model.requests) for model in models.values()] == [1, 1]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.story import user
-from support import events_of, open_yard, until
+from support import collect_events, open_yard, wait_for_event
 from toolyard import call, say, tool
 from toolyard.core.events import CallEnded, Durable, Entry, RunEnded, RunSuspended, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
@@ -146,14 +146,14 @@ async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> N
     async with open_yard([call("order", item="milk"), say("done"), say("yes")], [order]) as yard:
         run = yard.run("order milk")
         before = await yard.service.measure_load()
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         behind = yard.service.build_start(LOCAL_ADMIN, [user("i2", "and bread")])
         reader = await yard.follow(run.conversation)
         await yard.service.submit(run.conversation, behind)
         during = await yard.service.measure_load()
         reader.detach()
         await yard.approve(run.conversation, suspended.waiting_for[0])
-        await events_of(run)
+        await collect_events(run)
         async for item in await yard.follow(run.conversation):
             if isinstance(item, Entry) and item.run == behind.run_id and isinstance(item.event, RunEnded):
                 break
@@ -165,7 +165,7 @@ async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> N
 
 async def test_a_real_run_is_counted() -> None:
     async with open_yard([call("search", q="flour"), call("nope"), say("done")], [search]) as yard:
-        await events_of(yard.run("find flour"))
+        await collect_events(yard.run("find flour"))
         found = samples(yard.service.metrics.render(await yard.service.measure_load()))
     assert found['toolyard_runs_total{ending="done"}'] == 1
     assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
@@ -177,6 +177,6 @@ async def test_a_real_run_is_counted() -> None:
 async def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
     async with open_yard([call("order", item="milk")], [order], store=store) as yard:
-        await until(yard.run("order milk"), RunSuspended)
+        await wait_for_event(yard.run("order milk"), RunSuspended)
     async with open_yard([], [order], store=store) as yard:
         assert (await yard.service.measure_load()).waiting == 1

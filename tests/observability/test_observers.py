@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from support import ending, events_of
+from support import collect_events, get_ending
 from toolyard import Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.events import Entry, Event, RunEnded, event_name
@@ -32,11 +32,11 @@ async def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the
         model = Scripted([call("search", q="x"), say("done")])
         wiring = Wiring(model=model, tools=(search,), observers=(broken, sound))
         async with asyncio.timeout(20), Yard.from_wiring(wiring) as yard:
-            return await events_of(yard.run("go"))
+            return await collect_events(yard.run("go"))
 
     caplog.set_level(logging.ERROR)
     events = await test()
-    assert ending(events) == RunEnded(ending="done", detail=ending(events).detail)
+    assert get_ending(events) == RunEnded(ending="done", detail=get_ending(events).detail)
     assert seen[0] == "conversation.opened" and seen[-1] == "run.ended"
     assert [record.message.partition(":")[0] for record in caplog.records] == [
         "an observer failed and may miss more; this is said once"

@@ -15,7 +15,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
 from core.story import asked, ok, said
-from support import events_of
+from support import collect_events
 from toolyard import Scripted, ToolError, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.events import (
@@ -238,7 +238,7 @@ async def test_a_real_run_reaches_a_real_collector_over_http() -> None:
         async with asyncio.timeout(30), collector() as (url, received):
             wiring = Wiring(model=Scripted(SCRIPT), tools=(fail_to_find,), otlp_endpoint=url, service_name="grocer")
             async with Yard.from_wiring(wiring) as yard:
-                await events_of(yard.run("find flour", correlation_id=TRACE))
+                await collect_events(yard.run("find flour", correlation_id=TRACE))
             return received
 
     sent = [scoped for request in (await test()) for scoped in request.resource_spans]

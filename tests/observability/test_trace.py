@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from core.story import Story, asked, ok, said
-from support import entries, events_of, open_yard, until
+from support import collect_events, open_yard, read_entries, wait_for_event
 from toolyard import call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import (
@@ -187,10 +187,10 @@ def order(item: str) -> str:
 async def test_a_real_run_is_traced_from_its_own_log() -> None:
     async with open_yard([call("order", item="milk"), say("done")], [order]) as yard:
         run = yard.run("order milk", correlation_id="abc-123")
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         await yard.approve(run.conversation, suspended.waiting_for[0])
-        await events_of(run)
-        trace = build_trace(await entries(yard, run.conversation), run.id)
+        await collect_events(run)
+        trace = build_trace(await read_entries(yard, run.conversation), run.id)
     assert trace is not None
     (span,) = trace.calls
     assert trace.started_at is not None and trace.ended_at is not None and span.ended_at is not None

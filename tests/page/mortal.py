@@ -15,8 +15,8 @@ from pathlib import Path
 import uvicorn
 
 from page.site import HOLD, scene
-from ports import held_port
-from support import condition
+from ports import reserve_port
+from support import wait_until
 from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
@@ -58,7 +58,7 @@ class Mortal:
 
 @contextmanager
 def mortal(folder: Path) -> Generator[Mortal]:
-    with held_port() as port:
+    with reserve_port() as port:
         server = Mortal(folder, port)
         try:
             server.start()
@@ -81,7 +81,7 @@ async def serve(port: int, folder: Path) -> None:
             async with aclosing(model.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, TextAppended) and event.text == HOLD:
-                        await condition((folder / "go_on").exists)
+                        await wait_until((folder / "go_on").exists)
                     yield event
 
         async def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from surfaces.served import served
+from surfaces.served import serve_yard
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.commands import AddMessage, Open
@@ -114,7 +114,7 @@ def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object)
 
     async def serve() -> None:
         made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
-        async with Yard.from_wiring(Wiring(**{"model": made, **wiring})) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
+        async with Yard.from_wiring(Wiring(**{"model": made, **wiring})) as yard, serve_yard(yard) as url:  # pyright: ignore[reportArgumentType]
             made.url, made.yard = url, yard
             opened.set_result(made)
             await made.stopped.wait()

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from page.site import HOLD, Site, site
 from page.window import Window, Windows
-from surfaces.talk import key
+from surfaces.talk import build_key
 from toolyard import tool
 from toolyard.models.scripted import call, say, together
 from venues.mcp.plain import Plain
@@ -210,7 +210,7 @@ def test_only_an_administrator_without_a_tenant_sees_the_buttons_of_servers(
     windows: Windows, sites: ExitStack, tmp_path: Path
 ) -> None:
     windows.expected = "401"
-    keys = [key("root", "admin", tenant=""), key("ann", "admin", tenant="acme")]
+    keys = [build_key("root", "admin", tenant=""), build_key("ann", "admin", tenant="acme")]
     server = sites.enter_context(site(servers={"plain": Plain(tmp_path, trust=True).spec}, keys=keys))
     for user, buttons in (("root", 1), ("ann", 0)):
         window = at(windows, server, "servers")

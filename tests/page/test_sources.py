@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from hosting import Searched
+from hosting import SearchingModel
 from page.site import Site
 from page.window import Windows
 from toolyard.core.ports import Model
@@ -15,7 +15,7 @@ SCENES: dict[str, object] = {}
 
 
 def searching(name: str) -> Model:
-    return Searched(ADDRESSES[name])
+    return SearchingModel(ADDRESSES[name])
 
 
 WIRING = {"named_model": searching}

@@ -8,12 +8,12 @@ from playwright.sync_api import expect
 
 from page.site import HOLD, Site, site
 from page.window import Window, Windows
-from surfaces.talk import Json, key
+from surfaces.talk import Json, build_key
 from toolyard import Limits, tool
 from toolyard.models.scripted import call, say, together
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-KEYS = [key("ann"), key("bob"), key("olga", "operator")]
+KEYS = [build_key("ann"), build_key("bob"), build_key("olga", "operator")]
 
 
 @tool(approval="ask", examples=["lights"])

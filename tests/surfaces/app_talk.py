@@ -1,4 +1,4 @@
-"""What the tests of the app's endpoint share: its tools, and requests as an application makes them."""
+"""Helpers of the tests of the endpoint for applications: tools of an app, and requests as an app sends them."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
@@ -19,50 +19,50 @@ GO = {"type": "function", "function": {"name": "go_to_checkout", "description": 
 TOOLS: Sequence[Mapping[str, object]] = (SEARCH, ADD, GO)
 
 
-def user(text: str) -> dict[str, object]:
+def user_message(text: str) -> dict[str, object]:
     return {"role": "user", "content": text}
 
 
-def ran(called: Json, *results: object) -> dict[str, object]:
-    """The results of an answer's calls, as the stateful way posts them."""
-    pairs = zip(called["toolCalls"], results, strict=True)
-    given = [{"toolCallId": call["id"], "result": result} for call, result in pairs]
-    return {"conversationId": called["conversationId"], "toolResults": given}
+def build_tool_results(answer: Json, *results: object) -> dict[str, object]:
+    """Return the body that hands in the results of an answer's calls to a conversation that the server keeps."""
+    pairs = zip(answer["toolCalls"], results, strict=True)
+    tool_results = [{"toolCallId": call["id"], "result": result} for call, result in pairs]
+    return {"conversationId": answer["conversationId"], "toolResults": tool_results}
 
 
 class App:
-    """An application that talks to the server."""
+    """An application that sends requests to the endpoint."""
 
     def __init__(self, talk: Talk, tools: Sequence[Mapping[str, object]] = TOOLS) -> None:
         self._talk = talk
         self._tools = tools
 
-    def by(self, key: str) -> "App":
-        return App(self._talk.by(key), self._tools)
+    def with_key(self, key: str) -> "App":
+        return App(self._talk.with_key(key), self._tools)
 
     async def post(self, body: Mapping[str, object], expect: int = 200, **headers: str) -> Json:
-        status, told, _ = await self._talk.answer("POST", PATH, body, **headers)
-        assert status == expect, (status, told)
-        return told
+        status, answer, _ = await self._talk.send_request("POST", PATH, body, **headers)
+        assert status == expect, (status, answer)
+        return answer
 
-    async def status(self, body: Mapping[str, object]) -> int:
-        status, _, _ = await self._talk.answer("POST", PATH, body)
+    async def post_for_status(self, body: Mapping[str, object]) -> int:
+        status, _, _ = await self._talk.send_request("POST", PATH, body)
         return status
 
     async def ask(self, text: str, expect: int = 200, **more: object) -> Json:
-        return await self.post({"messages": [user(text)], "tools": self._tools, **more}, expect)
+        return await self.post({"messages": [user_message(text)], "tools": self._tools, **more}, expect)
 
     def stream(self, body: Mapping[str, object], **headers: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._talk.post_stream(PATH, body, **headers)
 
-    async def objects(self, body: Mapping[str, object], **headers: str) -> list[Json]:
-        return [one async for _, one in self.stream(body, **headers)]
+    async def collect_objects(self, body: Mapping[str, object], **headers: str) -> list[Json]:
+        return [event async for _, event in self.stream(body, **headers)]
 
-    async def kept(self) -> list[str]:
-        """The conversations that there are."""
-        return [one["id"] for one in (await self._talk.get("/conversations"))["conversations"]]
+    async def list_conversations(self) -> list[str]:
+        """Return the ids of all conversations on the server."""
+        return [card["id"] for card in (await self._talk.get("/conversations"))["conversations"]]
 
-    async def keeps(self, *conversations: str) -> None:
-        """Wait until there are these and no other: one that is not kept goes a moment after its answer."""
-        while sorted(await self.kept()) != sorted(conversations):
-            pass  # each look lets the server go on
+    async def wait_for_conversations(self, *conversations: str) -> None:
+        """Wait until exactly these conversations exist: one that is not kept is deleted just after its answer."""
+        while sorted(await self.list_conversations()) != sorted(conversations):
+            pass  # each request lets the server's tasks continue

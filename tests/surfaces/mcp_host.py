@@ -1,4 +1,4 @@
-"""An MCP client made by hand, so that tests see every byte: of either era, over a real socket."""
+"""A hand-written MCP client of either era over a real socket, so that tests see every byte."""
 
 import asyncio
 import io
@@ -9,18 +9,18 @@ from typing import Any
 
 import aiohttp
 
-from surfaces.served import served
-from surfaces.talk import wired
+from surfaces.served import serve_yard
+from surfaces.talk import build_yard
 from toolyard import Yard
 from toolyard.core.ports import Model
 from toolyard.models.scripted import Script
 
 Json = Any
 MODERN = "2026-07-28"
-OWN = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 
 
-class Answer:
+class HostAnswer:
     """The messages that came back for one request, the response last."""
 
     def __init__(self, status: int, headers: dict[str, str], messages: list[Json]) -> None:
@@ -45,103 +45,115 @@ class Answer:
 
 
 class Host:
+    """A client of the current revision, which needs no session."""
+
     def __init__(self, session: aiohttp.ClientSession, url: str, **headers: str) -> None:
         self._session = session
         self._url = url
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self._ids = 0
 
-    def by(self, key: str) -> "Host":
+    def with_key(self, key: str) -> "Host":
         return Host(self._session, self._url, x_api_key=key)
 
-    async def send(self, method: str, body: object = None, **headers: str) -> Answer:
-        """Whatever is sent, and whatever comes back."""
-        async with self.open(method, body, **headers) as (status, told, messages):
-            return Answer(status, told, [message async for message in messages])
+    async def send(self, method: str, body: object = None, **headers: str) -> HostAnswer:
+        """Send a request with any method and body, and return all messages of the response."""
+        async with self.open_request(method, body, **headers) as (status, response_headers, messages):
+            return HostAnswer(status, response_headers, [message async for message in messages])
 
     @asynccontextmanager
-    async def open(
+    async def open_request(
         self, method: str, body: object = None, **headers: str
     ) -> AsyncGenerator[tuple[int, dict[str, str], AsyncGenerator[Json, None]], None]:
-        sent = {"accept": "application/json, text/event-stream", **self.headers}
-        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        """Send a request, and yield the status, the headers and the messages of the response as they arrive."""
+        all_headers = {"accept": "application/json, text/event-stream", **self.headers}
+        all_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = io.BytesIO(body) if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         if data is not None:
-            sent.setdefault("content-type", "application/json")
-        async with self._session.request(method, f"{self._url}/mcp", data=data, headers=sent) as answer:
-            told = {name.lower(): value for name, value in answer.headers.items()}
-            yield answer.status, told, _messages(answer)
+            all_headers.setdefault("content-type", "application/json")
+        async with self._session.request(method, f"{self._url}/mcp", data=data, headers=all_headers) as response:
+            response_headers = {name.lower(): value for name, value in response.headers.items()}
+            yield response.status, response_headers, _read_messages(response)
 
-    def modern_body(self, method: str, params: Json = None, **capabilities: object) -> tuple[Json, dict[str, str]]:
-        """A request as the newest revision has it, and the headers that go with it."""
+    def build_modern_request(
+        self, method: str, params: Json = None, **capabilities: object
+    ) -> tuple[Json, dict[str, str]]:
+        """Return a request of the newest revision, and the headers that repeat parts of it."""
         self._ids += 1
-        given = dict(params or {})
-        meta = {f"{OWN}protocolVersion": MODERN, f"{OWN}clientCapabilities": capabilities}
-        given["_meta"] = meta | given.get("_meta", {})
+        request_params = dict(params or {})
+        meta = {f"{META_PREFIX}protocolVersion": MODERN, f"{META_PREFIX}clientCapabilities": capabilities}
+        request_params["_meta"] = meta | request_params.get("_meta", {})
         headers = {"mcp-protocol-version": MODERN, "mcp-method": method}
-        if name := given.get("name") or given.get("uri"):
+        if name := request_params.get("name") or request_params.get("uri"):
             headers["mcp-name"] = name
-        return {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": given}, headers
+        return {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": request_params}, headers
 
-    async def modern(self, method: str, params: Json = None, **capabilities: object) -> Answer:
-        body, headers = self.modern_body(method, params, **capabilities)
+    async def request_modern(self, method: str, params: Json = None, **capabilities: object) -> HostAnswer:
+        body, headers = self.build_modern_request(method, params, **capabilities)
         return await self.send("POST", body, **headers)
 
-    async def call(self, tool: str, arguments: Json = None, **more: Json) -> Answer:
+    async def call(self, tool: str, arguments: Json = None, **more: Json) -> HostAnswer:
         capabilities = more.pop("capabilities", {})
-        return await self.modern("tools/call", {"name": tool, "arguments": arguments or {}, **more}, **capabilities)
+        return await self.request_modern(
+            "tools/call", {"name": tool, "arguments": arguments or {}, **more}, **capabilities
+        )
 
     @asynccontextmanager
-    async def session(self, version: str = "2025-11-25", **capabilities: object) -> AsyncGenerator["Legacy", None]:
-        """A client of the earlier revisions, initialized."""
+    async def open_session(
+        self, version: str = "2025-11-25", **capabilities: object
+    ) -> AsyncGenerator["LegacyHost", None]:
+        """Open a client of the earlier revisions, with its session initialized."""
         params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}}
         body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
         answer = await self.send("POST", body)
-        made = Legacy(self._session, self._url, **self.headers, mcp_session_id=answer.headers["mcp-session-id"])
-        made.headers["mcp-protocol-version"] = answer.result["protocolVersion"]
-        made.told = answer.result
-        said = await made.send("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"})
-        assert (said.status, said.messages) == (202, [])
-        yield made
+        legacy = LegacyHost(self._session, self._url, **self.headers, mcp_session_id=answer.headers["mcp-session-id"])
+        legacy.headers["mcp-protocol-version"] = answer.result["protocolVersion"]
+        legacy.initialize_result = answer.result
+        acknowledgement = await legacy.send("POST", {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert (acknowledgement.status, acknowledgement.messages) == (202, [])
+        yield legacy
 
 
-class Legacy(Host):
-    told: Json = None
+class LegacyHost(Host):
+    """A client of the earlier revisions, with a session."""
 
-    def body(self, method: str, params: Json = None) -> Json:
+    initialize_result: Json = None
+
+    def build_request(self, method: str, params: Json = None) -> Json:
         self._ids += 1
         return {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": params or {}}
 
-    async def ask(self, method: str, params: Json = None) -> Answer:
-        return await self.send("POST", self.body(method, params))
+    async def ask(self, method: str, params: Json = None) -> HostAnswer:
+        return await self.send("POST", self.build_request(method, params))
 
-    async def say(self, **message: Json) -> Answer:
-        """A notification, or an answer to a request of the server."""
+    async def send_message(self, **message: Json) -> HostAnswer:
+        """Send a notification, or a response to a request of the server."""
         return await self.send("POST", {"jsonrpc": "2.0", **message})
 
 
-async def _messages(answer: aiohttp.ClientResponse) -> AsyncGenerator[Json, None]:
-    if answer.content_type == "application/json":
-        if text := await answer.text():
+async def _read_messages(response: aiohttp.ClientResponse) -> AsyncGenerator[Json, None]:
+    if response.content_type == "application/json":
+        if text := await response.text():
             yield json.loads(text)
         return
-    assert answer.content_type == "text/event-stream", answer.content_type
-    rest = b""
-    async for piece in answer.content.iter_any():
-        *lines, rest = (rest + piece).split(b"\n")
+    assert response.content_type == "text/event-stream", response.content_type
+    unfinished = b""
+    async for piece in response.content.iter_any():
+        *lines, unfinished = (unfinished + piece).split(b"\n")
         for line in lines:
             if line.startswith(b"data: "):
                 yield json.loads(line[6:])
 
 
 @asynccontextmanager
-async def hosting(yard: Yard, **headers: str) -> AsyncGenerator[Host, None]:
-    async with served(yard) as url, aiohttp.ClientSession() as session:
+async def connect_host(yard: Yard, **headers: str) -> AsyncGenerator[Host, None]:
+    """Serve an open yard, and open an MCP client of it."""
+    async with serve_yard(yard) as url, aiohttp.ClientSession() as session:
         yield Host(session, url, **headers)
 
 
 @asynccontextmanager
 async def open_host(script: Script | Model = (), **wiring: object) -> AsyncGenerator[tuple[Host, Yard], None]:
-    """Serve a yard, and open an MCP client of it."""
-    async with asyncio.timeout(30), wired(script, **wiring) as yard, hosting(yard) as host:
+    """Open and serve a yard, and open an MCP client of it. The block fails after 30 s."""
+    async with asyncio.timeout(30), build_yard(script, **wiring) as yard, connect_host(yard) as host:
         yield host, yard

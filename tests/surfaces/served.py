@@ -1,4 +1,4 @@
-"""A yard behind a real socket, and a client that reads its streams."""
+"""Serve a yard on a real socket, and a client that reads its streams."""
 
 import asyncio
 import io
@@ -16,28 +16,28 @@ RECEIVED_BYTES = 65_536
 
 
 @asynccontextmanager
-async def served(yard: Yard) -> AsyncGenerator[str, None]:
-    """The address of an open yard."""
-    async with serving(yard.asgi()) as url:
+async def serve_yard(yard: Yard) -> AsyncGenerator[str, None]:
+    """Serve an open yard, and yield its address."""
+    async with serve_app(yard.asgi()) as url:
         yield url
 
 
 @asynccontextmanager
-async def serving(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[str, None]:
-    """The address of an application, served by uvicorn on a free port."""
+async def serve_app(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[str, None]:
+    """Serve an application with uvicorn on a free port, and yield its address."""
     config = uvicorn.Config(app, port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
-        await serving
+        await task
 
 
 class Client:
-    """Requests to one address with the same headers each."""
+    """A client that sends the same headers with each request to one address."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> None:
         self._session = session
@@ -47,53 +47,54 @@ class Client:
     async def ask(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, dict[str, object], dict[str, str]]:
-        """The status, the JSON body and the headers of an answer; no body of a stream. Bytes are sent as they are."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Return the status, the JSON body and the headers of a response. A body of bytes is sent unchanged."""
+        more_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         data = io.BytesIO(body) if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        kind = {"content-type": "application/json"} if data is not None else {}
+        content_type = {"content-type": "application/json"} if data is not None else {}
         async with self._session.request(
-            method, self.url + path, data=data, headers={**self.headers, **kind, **sent}
-        ) as answer:
-            text = await answer.text()
-            told = {name.lower(): value for name, value in answer.headers.items()}
-            return answer.status, json.loads(text) if text and "json" in answer.content_type else {}, told
+            method, self.url + path, data=data, headers={**self.headers, **content_type, **more_headers}
+        ) as response:
+            text = await response.text()
+            response_headers = {name.lower(): value for name, value in response.headers.items()}
+            decoded: dict[str, object] = json.loads(text) if text and "json" in response.content_type else {}
+            return response.status, decoded, response_headers
 
-    async def text(self, path: str) -> str:
-        async with self._session.get(self.url + path, headers=self.headers) as answer:
-            return await answer.text()
+    async def get_text(self, path: str) -> str:
+        async with self._session.get(self.url + path, headers=self.headers) as response:
+            return await response.text()
 
     async def stream(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> AsyncGenerator[tuple[str, dict[str, object]], None]:
-        """The events of a stream: the last id seen and the object."""
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Yield the events of a stream: the last id so far, and the decoded data."""
+        more_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._session.request(
-            method, self.url + path, json=body, headers={**self.headers, "accept": "text/event-stream", **sent}
-        ) as answer:
-            assert answer.status == 200, await answer.text()
-            assert answer.content_type == "text/event-stream"
-            last, rest = "", b""
-            async for piece in answer.content.iter_any():  # a line may be longer than aiohttp's own reader takes
-                *lines, rest = (rest + piece).split(b"\n")
+            method, self.url + path, json=body, headers={**self.headers, "accept": "text/event-stream", **more_headers}
+        ) as response:
+            assert response.status == 200, await response.text()
+            assert response.content_type == "text/event-stream"
+            last_id, unfinished = "", b""
+            async for piece in response.content.iter_any():  # aiohttp's own line reader refuses long lines
+                *lines, unfinished = (unfinished + piece).split(b"\n")
                 for line in lines:
                     if line.startswith(b"id: "):
-                        last = line[4:].decode()
+                        last_id = line[4:].decode()
                     elif line.startswith(b"data: "):
-                        yield last, json.loads(line[6:])
+                        yield last_id, json.loads(line[6:])
 
 
-def _bounded(address: tuple[int, int, int, str, object]) -> socket.socket:
-    """A client whose machine takes little for it: what it does not read stays with the server."""
+def _create_bounded_socket(address: tuple[int, int, int, str, object]) -> socket.socket:
+    """Return a socket with a small receive buffer: data that the client does not read stays with the server."""
     family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
-    return made
+    bounded_socket = socket.socket(family, kind, protocol)
+    bounded_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
+    return bounded_socket
 
 
 @asynccontextmanager
-async def client(yard: Yard, **headers: str) -> AsyncGenerator[Client, None]:
-    """A client of an open yard."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    bounded = aiohttp.TCPConnector(socket_factory=_bounded)
-    async with served(yard) as url, aiohttp.ClientSession(connector=bounded) as session:
-        yield Client(session, url, named)
+async def connect_client(yard: Yard, **headers: str) -> AsyncGenerator[Client, None]:
+    """Serve an open yard, and open a client of it that sends these headers."""
+    header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    connector = aiohttp.TCPConnector(socket_factory=_create_bounded_socket)
+    async with serve_yard(yard) as url, aiohttp.ClientSession(connector=connector) as session:
+        yield Client(session, url, header_fields)

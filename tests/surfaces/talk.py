@@ -1,4 +1,4 @@
-"""What the tests of conversations share: a yard, a client of it, and the words of the API."""
+"""Helpers of the tests of conversations: a yard, a client of it, and requests to the API."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from surfaces.inside import inside
-from surfaces.served import client
+from surfaces.inside import open_in_process_client
+from surfaces.served import connect_client
 from toolyard import Scripted, Yard
 from toolyard.app import Wiring
 from toolyard.core.conversation_settings import Settings
@@ -33,42 +33,42 @@ class Transport(Protocol):
 
 
 class Talk:
-    """Requests as one caller; each says which status it expects."""
+    """A client of the API with the headers of one caller. Its methods check the status of each response."""
 
     def __init__(self, transport: Transport, **headers: str) -> None:
         self._transport = transport
         self._headers = headers
 
-    def by(self, key: str) -> "Talk":
+    def with_key(self, key: str) -> "Talk":
         return Talk(self._transport, x_api_key=key)
 
-    async def answer(
+    async def send_request(
         self, method: str, path: str, body: object = None, **more: str
     ) -> tuple[int, Json, dict[str, str]]:
         return await self._transport.ask(method, path, body, **self._headers, **more)
 
     async def get(self, path: str, expect: int = 200) -> Json:
-        return await self._expected("GET", path, None, expect)
+        return await self._request_expecting("GET", path, None, expect)
 
     async def post(self, path: str, body: object = None, expect: int = 200) -> Json:
-        return await self._expected("POST", path, body, expect)
+        return await self._request_expecting("POST", path, body, expect)
 
     async def put(self, path: str, body: object = None, expect: int = 200) -> Json:
-        return await self._expected("PUT", path, body, expect)
+        return await self._request_expecting("PUT", path, body, expect)
 
     async def delete(self, path: str, body: object = None, expect: int = 200) -> Json:
-        return await self._expected("DELETE", path, body, expect)
+        return await self._request_expecting("DELETE", path, body, expect)
 
-    async def create(self, title: str = "Test", **more: object) -> str:
-        """The path of a new conversation."""
-        made = await self.post("/conversations", {"title": title, **more}, expect=201)
-        return f"/conversations/{made['conversation']['id']}"
+    async def create_conversation(self, title: str = "Test", **more: object) -> str:
+        """Create a conversation, and return its path."""
+        created = await self.post("/conversations", {"title": title, **more}, expect=201)
+        return f"/conversations/{created['conversation']['id']}"
 
-    async def messages(self, conversation: str) -> list[Json]:
+    async def list_messages(self, conversation: str) -> list[Json]:
         return (await self.get(f"{conversation}/messages"))["messages"]
 
-    def events(self, path: str, last: str = "") -> AsyncGenerator[tuple[str, Json], None]:
-        headers = {"last_event_id": last} if last else {}
+    def stream_events(self, path: str, last_id: str = "") -> AsyncGenerator[tuple[str, Json], None]:
+        headers = {"last_event_id": last_id} if last_id else {}
         return self._transport.stream("GET", path, **self._headers, **headers)
 
     def chat_stream(self, conversation: str, content: str) -> AsyncGenerator[tuple[str, Json], None]:
@@ -77,64 +77,65 @@ class Talk:
     def post_stream(self, path: str, body: object, **more: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._transport.stream("POST", path, body, **self._headers, **more)
 
-    async def until_done(self, conversation: str, last: str = "") -> list[tuple[str, Json]]:
-        """Everything after a place up to the first run that is over, not only waiting."""
-        seen: list[tuple[str, Json]] = []
-        async with aclosing(self.events(f"{conversation}/events", last)) as events:
+    async def read_until_done(self, conversation: str, last_id: str = "") -> list[tuple[str, Json]]:
+        """Return the events after an id up to the first run that has ended; a run that waits has not."""
+        received: list[tuple[str, Json]] = []
+        async with aclosing(self.stream_events(f"{conversation}/events", last_id)) as events:
             async for event in events:
-                seen.append(event)
+                received.append(event)
                 if is_over(event[1]):
                     break
-        return seen
+        return received
 
-    async def until_error(self, conversation: str) -> Json:
-        """The error that ends a stream of events."""
-        seen = [event async for _, event in self.events(f"{conversation}/events")]
-        assert seen[-1]["type"] == "error", seen
-        return seen[-1]
+    async def read_until_error(self, conversation: str) -> Json:
+        """Return the error that ends a stream of events."""
+        received = [event async for _, event in self.stream_events(f"{conversation}/events")]
+        assert received[-1]["type"] == "error", received
+        return received[-1]
 
-    async def _expected(self, method: str, path: str, body: object, expect: int) -> Json:
-        status, told, headers = await self.answer(method, path, body)
-        assert status == expect, (status, told)
+    async def _request_expecting(self, method: str, path: str, body: object, expect: int) -> Json:
+        status, answer, headers = await self.send_request(method, path, body)
+        assert status == expect, (status, answer)
         assert headers["content-type"].startswith("application/json")
-        assert told["success"] is (status < 400)
+        assert answer["success"] is (status < 400)
         if status >= 400:
-            assert {"ok", "error", "error_type", "details", "correlation_id"} <= set(told)
-        return told
+            assert {"ok", "error", "error_type", "details", "correlation_id"} <= set(answer)
+        return answer
 
 
 def is_over(event: Json) -> bool:
     return event["type"] == "done" and event["ending"] != "waiting"
 
 
-def said(events: Sequence[tuple[str, Json]]) -> str:
+def join_deltas(events: Sequence[tuple[str, Json]]) -> str:
     return "".join(event["content"] for _, event in events if event["type"] == "text.delta")
 
 
-def others(events: Sequence[tuple[str, Json]]) -> list[Json]:
+def drop_deltas(events: Sequence[tuple[str, Json]]) -> list[Json]:
     return [event for _, event in events if event["type"] != "text.delta"]
 
 
-def key(user: str, *roles: str, tenant: str = "t", **more: object) -> Key:
-    """The key of a user: its secret is the user's name."""
+def build_key(user: str, *roles: str, tenant: str = "t", **more: object) -> Key:
+    """Return a key of a user; its secret is the user's name."""
     return Key(
         name=f"{user}@{tenant}", hash=hash_key(user), user=user, tenant=tenant, roles=frozenset(roles), **more  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
 
 
 @asynccontextmanager
-async def talking(yard: Yard, way: str = "inside") -> AsyncGenerator[Talk, None]:
-    async with (client if way == "socket" else inside)(yard) as transport:
+async def connect_talk(yard: Yard, way: str = "inside") -> AsyncGenerator[Talk, None]:
+    """Open a client of an open yard, in this process or over a socket."""
+    async with (connect_client if way == "socket" else open_in_process_client)(yard) as transport:
         yield Talk(transport)
 
 
-def wired(script: Script | Model, **wiring: object) -> Yard:
+def build_yard(script: Script | Model, **wiring: object) -> Yard:
     model: Model = script if hasattr(script, "stream") else Scripted(script)  # pyright: ignore[reportAssignmentType, reportArgumentType]
     return Yard.from_wiring(Wiring(model=model, **wiring))  # pyright: ignore[reportArgumentType]
 
 
 @asynccontextmanager
 async def open_talk(script: Script | Model = (), way: str = "inside", **wiring: object) -> AsyncGenerator[Talk, None]:
-    """Open a yard and a client of it, in this process or over a socket."""
-    async with asyncio.timeout(30), wired(script, **wiring) as yard, talking(yard, way) as http:
+    """Open a yard and a client of it. The block fails after 30 s."""
+    async with asyncio.timeout(30), build_yard(script, **wiring) as yard, connect_talk(yard, way) as http:
         yield http

@@ -69,8 +69,8 @@ async def test_a_bad_body_is_refused_in_words_and_the_next_request_works(
     way: str, method: str, where: str, raw: bytes, expected: int
 ) -> None:
     async with open_talk([say("ok")], way=way, tools=[add]) as http:
-        path = await http.create()
-        status, told, headers = await http.answer(method, path + where, raw or None)
+        path = await http.create_conversation()
+        status, told, headers = await http.send_request(method, path + where, raw or None)
         assert status == expected, told
         _is_an_error(told, headers)
         assert (await http.post(f"{path}/chat", {"content": "x"}))["status"] == "done"
@@ -97,7 +97,7 @@ IDS = [
 @pytest.mark.parametrize("name", IDS)
 async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str) -> None:
     async with open_talk(way=way, tools=[add]) as http:
-        path, absurd = await http.create(), quote(name, safe="")
+        path, absurd = await http.create_conversation(), quote(name, safe="")
         places: list[tuple[str, str, object]] = [
             ("GET", f"/conversations/{absurd}", None),
             ("PUT", f"/conversations/{absurd}", {"title": "x"}),
@@ -121,7 +121,7 @@ async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str)
         for method, where, body in places:
             if way == "socket" and name == "..":
                 continue  # a client resolves it before it is sent
-            status, told, headers = await http.answer(method, where, body)
+            status, told, headers = await http.send_request(method, where, body)
             assert status in (404, 405, 422), (method, where[:80], status, told)
             _is_an_error(told, headers)
             assert "x-injected" not in headers and len(told["error"]) < 500
@@ -135,7 +135,7 @@ async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str)
 async def test_a_bad_query_is_refused(query: str) -> None:
     async with open_talk() as http:
         for path in ("/conversations?", "/conversations/search?q=x&"):
-            status, told, headers = await http.answer("GET", path + query)
+            status, told, headers = await http.send_request("GET", path + query)
             assert status == 422, told
             _is_an_error(told, headers)
 
@@ -143,7 +143,7 @@ async def test_a_bad_query_is_refused(query: str) -> None:
 @both_ways
 async def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_shape(way: str) -> None:
     async with open_talk(way=way) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         for method, where, expected in (
             ("PATCH", path, 405),
             ("PUT", f"{path}/chat", 405),
@@ -152,14 +152,14 @@ async def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_sha
             ("POST", f"{path}/calls/x/forgive", 404),
             ("GET", "/conversations/search/x", 404),
         ):
-            status, told, headers = await http.answer(method, where)
+            status, told, headers = await http.send_request(method, where)
             assert status == expected, (method, where, told)
             _is_an_error(told, headers)
 
 
 async def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
     async with open_talk() as http:
-        _, page, _ = await http.answer("GET", "/openapi.json")
+        _, page, _ = await http.send_request("GET", "/openapi.json")
         routes = [
             (path, method, about)
             for path, methods in page["paths"].items()

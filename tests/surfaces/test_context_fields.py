@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, events_of, open_yard, result, until
+from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_for_event
 from surfaces.app_talk import App
 from surfaces.talk import open_talk
 from toolyard import Context, Scripted, Yard, call, say, tool
@@ -61,7 +61,7 @@ async def test_an_app_s_context_reaches_the_server_s_tools_as_the_values_that_it
 async def test_named_context_of_a_conversation_reaches_its_tools() -> None:
     seen = Seen()
     async with open_talk(TWICE[:2], tools=[seen.tool]) as http:
-        made = await http.create()
+        made = await http.create_conversation()
         note = {"descriptive_name": "factoryId", "content": "F001"}
         await http.post(f"{made}/context", note, expect=201)
         assert [name async for name, _ in http.chat_stream(made, "where?")]
@@ -78,8 +78,8 @@ async def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(t
         return "here"
 
     async with Yard(tools=[careful], model=Scripted([call("careful")]), store=store) as yard:
-        await until(yard.run("where?", conversation="c", context=FACTORY), RunSuspended)
-    async with asyncio.timeout(PATIENCE_S), Yard(tools=[careful], model=Scripted([say("ok")]), store=store) as yard:
+        await wait_for_event(yard.run("where?", conversation="c", context=FACTORY), RunSuspended)
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=[careful], model=Scripted([say("ok")]), store=store) as yard:
         (waiting,) = (await yard.service.state("c")).calls
         await yard.approve("c", waiting)
         async for entry in await yard.follow("c"):
@@ -96,7 +96,7 @@ async def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it(
         context.fields["factoryId"] = "F002"  # pyright: ignore[reportIndexIssue]
 
     async with open_yard([], [change]) as yard:
-        found = result(await events_of(yard.call("change", {}, context=FACTORY)))
+        found = get_result(await collect_events(yard.call("change", {}, context=FACTORY)))
         assert found.outcome == "error" and "does not support item assignment" in found.content
 
 

@@ -37,11 +37,11 @@ from surfaces.fuzzed import (
     strict,
     wants_a_stream,
 )
-from surfaces.talk import key
+from surfaces.talk import build_key
 from toolyard.app import AsgiApp
 
 Headers = Mapping[str, str]
-KEYS = [key("ann"), key("op", "operator", "approver"), key("boss", "admin")]
+KEYS = [build_key("ann"), build_key("op", "operator", "approver"), build_key("boss", "admin")]
 NOBODY: Headers = {}
 ANN: Headers = {"x-api-key": "ann"}
 OPERATOR: Headers = {"authorization": "Bearer op"}

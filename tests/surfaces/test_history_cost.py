@@ -40,7 +40,7 @@ async def respond(http: Talk, messages: int) -> None:
 
 async def converse(http: Talk, messages: int) -> None:
     body = {"messages": [*conversation_of(messages), {"role": "user", "content": "go"}]}
-    status, answer, _ = await http.answer("POST", PATH, body)
+    status, answer, _ = await http.send_request("POST", PATH, body)
     assert (status, answer["stopReason"]) == (200, "done")
 
 

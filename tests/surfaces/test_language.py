@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, key, open_talk
+from surfaces.talk import Json, Talk, build_key, open_talk
 from toolyard import call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
@@ -35,9 +35,9 @@ def configured(tmp_path: Path, text: str) -> Json:
 
 async def stop_text(http: Talk, where: str = "", accept: str = "", **fields: object) -> str:
     """Return what a chat that takes too many turns is told."""
-    path = where or await http.create()
+    path = where or await http.create_conversation()
     headers = {"accept_language": accept} if accept else {}
-    _, answer, _ = await http.answer("POST", f"{path}/chat", {"content": "go", **fields}, **headers)
+    _, answer, _ = await http.send_request("POST", f"{path}/chat", {"content": "go", **fields}, **headers)
     assert answer["status"] == "limit", answer
     return answer["assistant_message"]["content"]
 
@@ -62,12 +62,12 @@ async def test_where_nothing_is_set_the_browsers_language_counts() -> None:
 
 async def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(tmp_path: Path) -> None:
     text = 'language = "fr"\n[divisions.shop]\nlanguage = "de"'
-    keys = [key("ann"), key("bob", divisions=frozenset({"shop"}))]
+    keys = [build_key("ann"), build_key("bob", divisions=frozenset({"shop"}))]
     async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
-        ann, bob = http.by("ann"), http.by("bob")
+        ann, bob = http.with_key("ann"), http.with_key("bob")
         assert await stop_text(ann) == get_text("limit", "fr")
         assert await stop_text(bob) == get_text("limit", "de")
-        path = await ann.create(language="es")
+        path = await ann.create_conversation(language="es")
         assert (await ann.get(path))["conversation"]["language"] == "es"
         assert await stop_text(ann, path) == get_text("limit", "es")
         assert await stop_text(ann, path, language="ja") == get_text("limit", "ja")
@@ -79,10 +79,10 @@ async def test_a_request_a_conversation_and_a_division_each_come_before_what_is_
 
 async def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None:
     text = '[tenants.t]\nlanguage = "zh"\n[tenants.t.divisions.shop]\n[tenants.t.divisions.bar]\nlanguage = "de"'
-    keys = [key("ann", divisions=frozenset({"shop"})), key("bob", divisions=frozenset({"bar"}))]
+    keys = [build_key("ann", divisions=frozenset({"shop"})), build_key("bob", divisions=frozenset({"bar"}))]
     async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
-        assert await stop_text(http.by("ann")) == ZH
-        assert await stop_text(http.by("bob")) == get_text("limit", "de")
+        assert await stop_text(http.with_key("ann")) == ZH
+        assert await stop_text(http.with_key("bob")) == get_text("limit", "de")
 
 
 async def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> 
         events = [event async for _, event in http.post_stream("/ai/respond", {"prompt": "go", "language": "zh"})]
         assert ZH in [event.get("content") for event in events]
         body = {"messages": [{"role": "user", "content": "go"}], "language": "zh"}
-        _, answer, _ = await http.answer("POST", "/chat/v1/conversation", body)
+        _, answer, _ = await http.send_request("POST", "/chat/v1/conversation", body)
         assert (answer["message"]["content"], answer["stopReason"]) == (ZH, "max_tool_turns")
 
 
@@ -113,7 +113,7 @@ async def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
 async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
     async def ask(http: Talk, **fields: object) -> Json:
         body = {"messages": [{"role": "user", "content": "go"}], **fields}
-        _, answer, _ = await http.answer("POST", "/chat/v1/conversation", body, accept_language="fr")
+        _, answer, _ = await http.send_request("POST", "/chat/v1/conversation", body, accept_language="fr")
         return answer
 
     text = 'language = "zh"\n[texts.zh]\nfailed = "出错了"'
@@ -122,7 +122,7 @@ async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> 
         assert (answer["stopReason"], answer["message"]["content"]) == ("failed", "出错了")
         again = await ask(http, language="en")
         assert again["message"]["content"] == get_text("failed", "en")
-        _, resumed, _ = await http.answer(
+        _, resumed, _ = await http.send_request(
             "POST", "/chat/v1/conversation", {"conversationId": answer["conversationId"]}, accept_language="fr"
         )
         assert resumed["message"]["content"] == "出错了"
@@ -131,7 +131,7 @@ async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> 
 @pytest.mark.parametrize("language", ["x", "not a language", "../en", "zh\n", "1234"])
 async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
     async with open_talk(lambda _: say("ok")) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         for method, where, body in (
             ("POST", f"{path}/chat", {"content": "go"}),
             ("POST", "/ai/respond", {"prompt": "go"}),
@@ -139,7 +139,7 @@ async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
             ("POST", "/conversations", {"title": "t"}),
             ("PUT", path, {}),
         ):
-            status, told, _ = await http.answer(method, where, {**body, "language": language})
+            status, told, _ = await http.send_request(method, where, {**body, "language": language})
             assert status == 422, where
             assert "write a tag such as en, zh or pt-BR" in told["error"]
 

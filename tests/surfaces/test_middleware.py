@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from surfaces.served import Client, client
+from surfaces.served import Client, connect_client
 from toolyard import Scripted, Yard, say
 from toolyard.app import Wiring
 from toolyard.core.store import Key
@@ -29,7 +29,7 @@ KEYS = [
 @asynccontextmanager
 async def open_client(**options: object) -> AsyncGenerator[Client, None]:
     wiring = Wiring(model=Scripted(lambda request: say("ok")), **options)  # pyright: ignore[reportArgumentType]
-    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, client(yard) as http:
+    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, connect_client(yard) as http:
         yield http
 
 
@@ -174,13 +174,13 @@ async def test_a_bad_body_is_told_what_is_wrong_with_it(raw: bytes, status: int,
 
 
 async def test_a_server_that_is_about_to_stop_begins_nothing_new_and_says_so() -> None:
-    async with Yard(model=Scripted([])) as yard, client(yard) as http:
+    async with Yard(model=Scripted([])) as yard, connect_client(yard) as http:
         await yard.service.close(0)
         status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x"})
         assert (status, body["error_type"]) == (503, "unavailable")
 
 
 async def test_the_api_page_loads_nothing_from_anywhere() -> None:
-    async with Yard(model=Scripted([])) as yard, client(yard) as http:
-        page = await http.text("/docs")
+    async with Yard(model=Scripted([])) as yard, connect_client(yard) as http:
+        page = await http.get_text("/docs")
         assert "/ai/respond" in page and "src=" not in page and "http" not in page.replace("httpx", "")

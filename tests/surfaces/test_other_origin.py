@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page
 
 from examples.browser import page_of
-from surfaces.served import serving
+from surfaces.served import serve_app
 from toolyard import Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Key
@@ -63,7 +63,7 @@ async def open_page_of_another_origin(
     """Open a page of one server and let it use another server that lists the page's origin, or `listed` instead."""
     backend = Backend()
     model = Scripted(lambda request: say("ok") if len(request.history) > 1 else call("add_to_groceries", item="milk"))
-    async with asyncio.timeout(60), serving(serve_front_end) as front_end:
+    async with asyncio.timeout(60), serve_app(serve_front_end) as front_end:
         origins = frozenset({front_end if listed == "its own" else listed})
         wiring = Wiring(model=model, tools=(add_to_groceries,), cors_origins=origins, keys=keys or [])
         async with Yard.from_wiring(wiring) as yard:
@@ -73,7 +73,7 @@ async def open_page_of_another_origin(
                 backend.requests.append((str(scope["method"]), str(scope["path"])))
                 await app(scope, receive, send)  # pyright: ignore[reportArgumentType]
 
-            async with serving(watched) as backend.url, page_of(front_end, expected=expected) as page:
+            async with serve_app(watched) as backend.url, page_of(front_end, expected=expected) as page:
                 yield page, backend
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies
 
 from surfaces.fuzzed import EXAMPLES, PATIENCE_S, SILENCE_S, apart, bounded, fuzzed_app
-from surfaces.talk import key
+from surfaces.talk import build_key
 
 HOST = b"Host: 127.0.0.1\r\n"
 JSON = b"Content-Type: application/json\r\n"
@@ -22,7 +22,7 @@ KEY = b"X-API-Key: ann\r\n"
 
 @pytest.fixture(scope="module", params=["local", "with keys"])
 def url(request: pytest.FixtureRequest) -> Generator[str]:
-    keys = [key("ann")] if request.param == "with keys" else []
+    keys = [build_key("ann")] if request.param == "with keys" else []
     with apart(partial(fuzzed_app, "memory:", keys)) as url:
         yield url
 

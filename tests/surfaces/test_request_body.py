@@ -62,7 +62,7 @@ async def test_seed_003_takes_nulls_and_unknown_fields() -> None:
         body = {"prompt": "go", "history": HISTORY, "mode": None, "conversation_id": None, "context": None, **ODD}
         events = [event async for _, event in http.post_stream("/ai/respond", body)]
         assert events[-1]["ending"] == "done"
-        status, _, _ = await http.answer("GET", "/ai/tools/health?verbose=1&unknown=")
+        status, _, _ = await http.send_request("GET", "/ai/tools/health?verbose=1&unknown=")
         assert status == 200
 
 
@@ -79,13 +79,13 @@ async def test_seed_000_takes_nulls_and_unknown_fields() -> None:
             "interrupt": None,
             **ODD,
         }
-        status, answer, _ = await http.answer("POST", "/chat/v1/conversation", body)
+        status, answer, _ = await http.send_request("POST", "/chat/v1/conversation", body)
         assert (status, answer["message"]["content"]) == (200, "ok"), answer
 
 
 async def test_a_required_field_that_is_null_is_missing() -> None:
     async with open_talk() as http:
-        path = await http.create()
+        path = await http.create_conversation()
         refused = await http.post(f"{path}/chat", {"content": None}, expect=422)
         assert "content" in str(refused["details"])
 
@@ -106,7 +106,7 @@ async def test_null_inside_of_data_is_data() -> None:
         history.append({"role": "tool", "content": "x", "tool_call_id": "c1"})
         body = {"prompt": "go", "history": history, "keep": True}
         events = [event async for _, event in http.post_stream("/ai/respond", body)]
-        messages = await http.messages(f"/conversations/{events[-1]['conversation_id']}")
+        messages = await http.list_messages(f"/conversations/{events[-1]['conversation_id']}")
         assert messages[0]["tool_calls"][0]["function"]["arguments"] == '{"value":null}'
 
 
@@ -126,16 +126,16 @@ STRICT: Sequence[tuple[str, str, Json]] = [
 @pytest.mark.parametrize(("method", "path", "body"), STRICT)
 async def test_our_own_endpoints_stay_strict(method: str, path: str, body: Json) -> None:
     async with open_talk(tools=[lookup]) as http:
-        status, answer, _ = await http.answer(method, path.format(path=await http.create()), body)
+        status, answer, _ = await http.send_request(method, path.format(path=await http.create_conversation()), body)
         assert (status, answer["error_type"]) == (422, "validation_error"), answer
 
 
 async def test_ignored_fields_are_named_in_the_debug_log_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolyard"):
         async with open_talk(lambda _: say("ok")) as http:
-            path = await http.create()
+            path = await http.create_conversation()
             body = {"content": "go", "sessionToken": "s3cret"}
-            _, _, headers = await http.answer("POST", f"{path}/chat", body)
+            _, _, headers = await http.send_request("POST", f"{path}/chat", body)
             history = [{"role": "user", "content": "x", "refusal": "n0ne"}]
             async for _ in http.post_stream("/ai/respond", {"prompt": "go", "history": history}):
                 pass
@@ -154,7 +154,7 @@ async def test_ignored_fields_are_named_in_the_debug_log_without_their_values(ca
 async def test_ignored_names_are_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolyard.http"):
         async with open_talk(lambda _: say("ok")) as http:
-            path = await http.create()
+            path = await http.create_conversation()
             await http.post(f"{path}/chat", {"content": "go", **{f"field{number}\n" * 100: 1 for number in range(500)}})
             (line,) = [record.message for record in caplog.records if "ignored" in record.message]
             assert len(line) < 3000

@@ -6,9 +6,9 @@ from typing import NamedTuple, cast
 
 import aiohttp
 
-from support import PATIENCE_S
-from surfaces.served import served
-from surfaces.talk import Json, key, wired
+from support import TEST_TIMEOUT_S
+from surfaces.served import serve_yard
+from surfaces.talk import Json, build_key, build_yard
 from toolyard import say
 from toolyard.core.mcp_servers import ServerSpec
 
@@ -26,16 +26,16 @@ CALLERS: dict[str, dict[str, str]] = {
     "trusted key for a user": {"x-api-key": "shop", "x-user": "guest"},
 }
 KEYS = [
-    key("una", tenant=""),
-    key("ann"),
-    key("bob"),
-    key("oda", "operator"),
-    key("abe", "approver"),
-    key("ada", "admin"),
-    key("eve", "operator", "approver", "admin", tenant="elsewhere"),
-    key("otto", "operator", tenant=""),
-    key("root", "admin", tenant=""),
-    key("shop", "admin", "operator", "approver", tenant="", trusted=True),
+    build_key("una", tenant=""),
+    build_key("ann"),
+    build_key("bob"),
+    build_key("oda", "operator"),
+    build_key("abe", "approver"),
+    build_key("ada", "admin"),
+    build_key("eve", "operator", "approver", "admin", tenant="elsewhere"),
+    build_key("otto", "operator", tenant=""),
+    build_key("root", "admin", tenant=""),
+    build_key("shop", "admin", "operator", "approver", tenant="", trusted=True),
 ]
 
 EVERYBODY = frozenset(CALLERS)
@@ -192,9 +192,9 @@ def refused_first(row: Row) -> Iterable[str]:
 async def check_rows() -> None:
     shared = ServerSpec(url="http://127.0.0.1:9/mcp", connect_s=1.0)
     async with (
-        asyncio.timeout(2 * PATIENCE_S),
-        wired(lambda _: say("ok"), keys=KEYS, servers={"shared": shared}) as yard,
-        served(yard) as url,
+        asyncio.timeout(2 * TEST_TIMEOUT_S),
+        build_yard(lambda _: say("ok"), keys=KEYS, servers={"shared": shared}) as yard,
+        serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):
         server = Server(session, url)
@@ -219,9 +219,9 @@ async def test_each_route_lets_in_those_who_may_and_nobody_else() -> None:
 
 async def check_turn() -> None:
     async with (
-        asyncio.timeout(PATIENCE_S),
-        wired(lambda _: say("ok"), keys=KEYS) as yard,
-        served(yard) as url,
+        asyncio.timeout(TEST_TIMEOUT_S),
+        build_yard(lambda _: say("ok"), keys=KEYS) as yard,
+        serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):
         server = Server(session, url)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support import condition
-from surfaces.talk import NOTHING_ENABLED, Json, key, open_talk
+from support import wait_until
+from surfaces.talk import NOTHING_ENABLED, Json, build_key, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.models.scripted import together
 from toolyard.server.config import load
@@ -59,8 +59,8 @@ async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "toolyard.toml"
     path.write_text(PROVIDERS)
     cards = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
-    async with open_talk(providers=cards, keys=[key("boss", "admin", tenant=""), key("ann")]) as http:
-        boss, ann = http.by("boss"), http.by("ann")
+    async with open_talk(providers=cards, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]) as http:
+        boss, ann = http.with_key("boss"), http.with_key("ann")
         listed = await boss.get("/providers/")
         assert (listed["count"], listed["default_provider"]) == (3, "openai")
         openai, own, mine = listed["providers"]
@@ -79,7 +79,7 @@ async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
             assert "pa55" not in str(answer)
         await ann.get("/providers/nowhere", expect=404)
         for method, end in (("POST", ""), ("PUT", "/openai"), ("DELETE", "/openai"), ("POST", "/openai/test")):
-            status, told, _ = await boss.answer(method, f"/providers{end}", {"provider": {}})
+            status, told, _ = await boss.send_request(method, f"/providers{end}", {"provider": {}})
             assert (status, told["error_type"]) == (409, "conflict")
             assert "configuration" in told["error"]
 
@@ -103,7 +103,7 @@ async def test_it_makes_a_conversation_and_changes_its_settings() -> None:
 async def test_it_edits_context() -> None:
     model = Scripted([say("ok"), say("ok")])
     async with open_talk(model) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         note = {"descriptive_name": "House rules", "content": "No shoes.", "related_keywords": ["floor", "home"]}
         made = await http.post(f"{path}/context", {**note, "related_files": ["rules.md"]}, expect=201)
         assert made["context"] == {**note, "related_files": ["rules.md"]}
@@ -142,7 +142,7 @@ async def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
         assert (tools["server_name"], tools["tools"][0]["name"]) == ("My Custom Server", "add")
         assert (await http.post(f"{path}/stop"))["server"]["status"] == "stopped"
         assert (await http.delete(path))["success"]
-        await condition(lambda: plain.alive == [])
+        await wait_until(lambda: plain.alive == [])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_pa
         body = {"server": {**config, "name": "My files", "env": env}}
         changed = (await http.put("/servers/files", body))["server"]
         assert (changed["id"], changed["config"]["name"], changed["status"]) == ("files", "My files", "running")
-        await condition(lambda: first not in plain.alive)
+        await wait_until(lambda: first not in plain.alive)
         assert environment(plain, "TOKEN") == "s3cret"
         assert environment(plain, "NEW") == "2"
         assert environment(plain, "OLD") == ""
@@ -203,8 +203,10 @@ async def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_pa
 
 async def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-    async with open_talk(servers={"plain": plain.spec}, keys=[key("boss", "admin", tenant=""), key("ann")]) as http:
-        ann, boss = http.by("ann"), http.by("boss")
+    async with open_talk(
+        servers={"plain": plain.spec}, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]
+    ) as http:
+        ann, boss = http.with_key("ann"), http.with_key("boss")
         await ann.put("/servers/plain", {"server": {"name": "x"}}, expect=403)
         assert "configuration" in (await boss.put("/servers/plain", {"server": {"name": "x"}}, expect=409))["error"]
         await boss.put("/servers/nowhere", {"server": {"name": "x"}}, expect=404)
@@ -220,14 +222,14 @@ async def test_it_enables_a_tool_and_chats() -> None:
 
     script = [call("list_directory", path="/docs"), say("A README.")]
     async with open_talk(script, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         (available,) = (await http.get(f"{path}/tools/available"))["available_tools"]
         chosen = {name: available[name] for name in ("server_id", "tool_name")}
         assert (await http.post(f"{path}/tools", chosen))["enabled_tools"][0]["tool_name"] == "list_directory"
         answer = await http.post(f"{path}/chat", {"content": "What is in /docs?"})
         assert answer["success"]
         assert {"token_count", "tokens_sent", "messages_in_context"} <= set(answer)
-        messages = await http.messages(path)
+        messages = await http.list_messages(path)
         assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
         query = f"server_id={available['server_id']}&tool_name={available['tool_name']}"
         assert (await http.delete(f"{path}/tools?{query}"))["enabled_tools"] == []
@@ -241,13 +243,13 @@ async def test_it_watches_calls_as_they_run() -> None:
         say("A README."),
     ]
     async with open_talk(script, tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         conversation = path.rpartition("/")[2]
         listening = asyncio.Event()
         events: list[Json] = []
 
         async def watch() -> None:
-            async with aclosing(http.events(f"/sse{path}")) as stream:
+            async with aclosing(http.stream_events(f"/sse{path}")) as stream:
                 async for _, event in stream:
                     events.append(event)
                     listening.set()
@@ -263,7 +265,7 @@ async def test_it_watches_calls_as_they_run() -> None:
         ]  # fmt: skip
         assert {event["conversation_id"] for event in events} == {conversation}
         called, answered, _, failed = (event["data"] for event in events[1:])
-        messages = await http.messages(path)
+        messages = await http.list_messages(path)
         made = messages[1]["tool_calls"][0]
         assert (called["tool_call_id"], called["tool_name"]) == (made["id"], "list_directory")
         assert (called["arguments"], called["assistant_content"]) == ({"path": "/docs"}, "I look.")

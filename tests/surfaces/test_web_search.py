@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hosting import Hosting, Searched, add, own_search, shown
-from surfaces.talk import NOTHING_ENABLED, Json, key, open_talk, others
+from hosting import NativeScripted, SearchingModel, add, list_offered_tools, local_web_search
+from surfaces.talk import NOTHING_ENABLED, Json, build_key, drop_deltas, open_talk
 from toolyard import Tool, say
 from toolyard.core.web_search import NO_SEARCH_NOTE
 from toolyard.venues.function import as_tool
 from venues.mcp.plain import Plain
 
 ADDED = [as_tool(add)]
-BOTH = [as_tool(add), as_tool(own_search)]
+BOTH = [as_tool(add), as_tool(local_web_search)]
 
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
@@ -32,26 +32,26 @@ BOTH = [as_tool(add), as_tool(own_search)]
     ],
 )
 async def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue: str) -> None:
-    model = Hosting([say("ok")] * 4)
+    model = NativeScripted([say("ok")] * 4)
     async with open_talk(model, tools=BOTH) as http:
         async for _ in http.post_stream("/ai/respond", {"prompt": "news", **said}):
             pass
-        conversation = await http.create()
+        conversation = await http.create_conversation()
         await http.post(f"{conversation}/chat", {"content": "news", **said})
-        set_up = await http.create("Test", **said)
+        set_up = await http.create_conversation("Test", **said)
         await http.post(f"{set_up}/chat", {"content": "news"})
         camel = {"webSearch" if name == "web_search" else name: value for name, value in said.items()}
         body = {"messages": [{"role": "user", "content": "news"}], **camel}
-        _, told, _ = await http.answer("POST", "/chat/v1/conversation", body)
+        _, told, _ = await http.send_request("POST", "/chat/v1/conversation", body)
         assert told["message"]["content"] == "ok"
         for request in model.requests:
-            searches = [where for name, where in shown(request) if name == "web_search"]
+            searches = [where for name, where in list_offered_tools(request) if name == "web_search"]
             assert searches == ([venue] if venue else []) and (NO_SEARCH_NOTE in request.system) is (not venue)
 
 
 async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:
     async with open_talk([]) as http:
-        conversation = await http.create(web_search="off")
+        conversation = await http.create_conversation(web_search="off")
         assert (await http.get(conversation))["conversation"]["web_search"] == "off"
         await http.put(conversation, {"title": "Other"})
         assert (await http.get(conversation))["conversation"]["web_search"] == "off"
@@ -73,25 +73,25 @@ async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> No
 )
 async def test_what_cannot_be_had_is_422_with_the_reason(said: dict[str, object], words: str) -> None:
     async with open_talk([], tools=ADDED) as http:
-        conversation = await http.create()
+        conversation = await http.create_conversation()
         for path, body in (("/ai/respond", {"prompt": "news"}), (f"{conversation}/chat", {"content": "news"})):
-            status, told, _ = await http.answer("POST", path, {**body, **said})
+            status, told, _ = await http.send_request("POST", path, {**body, **said})
             assert (status, told["error_type"]) == (422, "validation_error"), told
             assert words in told["error"]
 
 
 async def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> None:
-    async with open_talk(Searched()) as http:
-        conversation = await http.create()
+    async with open_talk(SearchingModel()) as http:
+        conversation = await http.create_conversation()
         body = {"content": "news", "web_search": "native"}
         events = [event async for event in http.post_stream(f"{conversation}/chat", body)]
-        started, finished, cited, done = others(events)
+        started, finished, cited, done = drop_deltas(events)
         assert (started["type"], started["state"], started["name"]) == ("tool.status", "started", "web_search")
         assert started["arguments"] == {"query": "news"}
         assert (finished["state"], finished["ok"], finished["ran"]) == ("finished", True, "provider")
         assert cited["type"] == "text.cited"
         assert cited["citations"] == [{"start": 0, "end": 4, "url": "https://example.org/news", "title": "News"}]
-        user, asked, answer, said = await http.messages(conversation)
+        user, asked, answer, said = await http.list_messages(conversation)
         assert asked["tool_calls"][0]["function"]["name"] == "web_search" and answer["role"] == "tool"
         assert said["content"] == "Much is new."
         assert said["citations"] == cited["citations"] and "citations" not in user
@@ -104,51 +104,56 @@ async def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> 
 async def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_place(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     servers = {"one": Plain(tmp_path, trust=True).spec, "two": Plain(tmp_path / "b", trust=True).spec}
-    model = Hosting([say("ok"), say("ok")])
+    model = NativeScripted([say("ok"), say("ok")])
     wanted = {("function", "web_search"), ("one", "add"), ("two", "add"), ("provider", "web_search")}
 
     def named(tools: list[Json]) -> set[tuple[str, str]]:
         return {(one["server_id"], one.get("tool_name") or one["name"]) for one in tools}
 
-    async with open_talk(model, tools=[as_tool(own_search)], servers=servers, default_settings=NOTHING_ENABLED) as http:
+    async with open_talk(
+        model, tools=[as_tool(local_web_search)], servers=servers, default_settings=NOTHING_ENABLED
+    ) as http:
         listed = await http.get("/tools")
         venues = {(one["name"], one["venue"]) for one in listed["tools"]}
         assert {("web_search", "provider"), ("web_search", "function"), ("add", "mcp")} <= venues
         assert venues & {("one__add", "mcp"), ("two__add", "mcp")}, "who lists first has the short name"
         of_two = next(one["name"] for one in listed["tools"] if one["server_id"] == "two" and "add" in one["name"])
-        health = (await http.answer("GET", "/ai/tools/health"))[1]
+        health = (await http.send_request("GET", "/ai/tools/health"))[1]
         assert health["status"] == "healthy" and health["tools"]["schema_names"].count("web_search") == 1
         assert health["tools"]["built_in_names"].count("web_search") == 1
-        conversation = await http.create()
+        conversation = await http.create_conversation()
         assert wanted <= named((await http.get(f"{conversation}/tools/available"))["available_tools"])
         await http.post(f"{conversation}/chat", {"content": "news", "web_search": "auto"})
         for server, name in (("two", "add"), ("provider", "web_search")):
             await http.post(f"{conversation}/tools", {"server_id": server, "tool_name": name})
         await http.post(f"{conversation}/chat", {"content": "news", "web_search": "auto"})
-        assert [shown(one) for one in model.requests] == [[], [("web_search", "provider"), (of_two, "mcp")]]
+        assert [list_offered_tools(one) for one in model.requests] == [
+            [],
+            [("web_search", "provider"), (of_two, "mcp")],
+        ]
 
 
 async def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
-    model = Hosting([say("ok")])
+    model = NativeScripted([say("ok")])
 
     def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"searcher"}))
 
-    async with open_talk(model, keys=[key("mia"), key("ada", "searcher")], apply_rules=apply_rules) as http:
-        staff, admin = http.by("mia"), http.by("ada")
+    async with open_talk(model, keys=[build_key("mia"), build_key("ada", "searcher")], apply_rules=apply_rules) as http:
+        staff, admin = http.with_key("mia"), http.with_key("ada")
         body = {"prompt": "news", "web_search": "native"}
-        status, told, _ = await staff.answer("POST", "/ai/respond", body)
+        status, told, _ = await staff.send_request("POST", "/ai/respond", body)
         assert (status, "not enabled here" in told["error"]) == (422, True)
         assert "web_search" not in {one["name"] for one in (await staff.get("/tools"))["tools"]}
         async for _ in admin.post_stream("/ai/respond", body):
             pass
-        assert shown(model.requests[0]) == [("web_search", "provider")]
+        assert list_offered_tools(model.requests[0]) == [("web_search", "provider")]
 
 
 async def test_a_direct_call_of_a_provider_s_tool_is_told_that_it_runs_elsewhere() -> None:
-    async with open_talk(Hosting([])) as http:
-        conversation = await http.create()
+    async with open_talk(NativeScripted([])) as http:
+        conversation = await http.create_conversation()
         body = {"tool": "web_search", "arguments": {"query": "x"}}
-        assert (await http.answer("POST", f"{conversation}/calls", body))[0] == 202
-        seen = others(await http.until_done(conversation))
+        assert (await http.send_request("POST", f"{conversation}/calls", body))[0] == 202
+        seen = drop_deltas(await http.read_until_done(conversation))
         assert [one["error_type"] for one in seen if one.get("state") == "finished"] == ["unavailable"]

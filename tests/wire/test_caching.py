@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support import condition, ending, events_of
+from support import collect_events, get_ending, wait_until
 from toolyard import Yard
 from toolyard.core.options import Options
 from toolyard.core.ports import Model
@@ -84,13 +84,13 @@ async def long_run(side: Side, plain: Plain) -> list[bytes]:
         Yard(model=side.made(url), system_prompt="You add.", servers={"plain": plain.spec}) as yard,
     ):
         for number in range(RUNS):
-            events = await events_of(yard.run(f"Question {number}", conversation="c"))
-            assert ending(events).ending == "done", events
+            events = await collect_events(yard.run(f"Question {number}", conversation="c"))
+            assert get_ending(events).ending == "done", events
             if number % 3 == 2:
                 plain.kill()
-                await condition(lambda: not plain.alive)
+                await wait_until(lambda: not plain.alive)
             if number % 6 == 5:
-                await condition(lambda: bool(plain.alive) and yard.servers.cards()[0].status == "running")
+                await wait_until(lambda: bool(plain.alive) and yard.servers.cards()[0].status == "running")
     assert side.server.refusals == []
     return side.server.bodies
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from real_servers import npm_server, python_server
+from real_servers import build_npm_server, build_python_server
 from toolyard import Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.items import Call, Result
@@ -53,11 +53,11 @@ def offered(servers: dict[str, ServerSpec]) -> Offer:
 def test_the_schemas_of_five_real_servers_are_taken_by_every_provider(tmp_path: Path) -> None:
     offer = offered(
         {
-            "everything": npm_server("everything"),
-            "files": npm_server("filesystem", str(tmp_path)),
-            "memory": npm_server("memory", env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
-            "time": python_server("time"),
-            "git": python_server("git"),
+            "everything": build_npm_server("everything"),
+            "files": build_npm_server("filesystem", str(tmp_path)),
+            "memory": build_npm_server("memory", env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
+            "time": build_python_server("time"),
+            "git": build_python_server("git"),
         }
     )
     assert len(offer.tools) > FIVE_SERVERS
@@ -96,7 +96,7 @@ def gemini() -> Provider:
 @pytest.mark.proves("002.provider-agnostic", "002.mcp-result-linked")
 @pytest.mark.parametrize("made", [chat, responses, messages, gemini])
 async def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], Provider]) -> None:
-    provider, servers = made(), {"everything": npm_server("everything", trust=True)}
+    provider, servers = made(), {"everything": build_npm_server("everything", trust=True)}
     async with (
         asyncio.timeout(120),
         provider.server.serving() as url,

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from support import ending, result, text
-from support import events_of as events_of_run
+from support import collect_events, get_ending, get_result, join_text
 from toolyard import Yard, tool
 from toolyard.app import make_model
 from toolyard.core.errors import Misconfigured
@@ -120,11 +119,11 @@ async def test_a_run_of_the_whole_loop_with_a_search_that_pauses_and_a_tool_of_o
         strict.serving() as base_url,
         Yard(tools=[add], model=Anthropic(base_url=base_url, model="m")) as yard,
     ):
-        events = await events_of_run(yard.run("1 + 2?"))
+        events = await collect_events(yard.run("1 + 2?"))
     assert strict.refusals == []
-    assert ending(events).ending == "done"
-    assert result(events).content == "3"
-    assert text(events) == "I look. It is 3."
+    assert get_ending(events).ending == "done"
+    assert get_result(events).content == "3"
+    assert join_text(events) == "I look. It is 3."
 
 
 @pytest.mark.proves("002.native-not-intercepted", "002.native-one-request")
@@ -135,10 +134,10 @@ async def test_a_call_that_the_provider_ran_is_not_run_again() -> None:
         strict.serving() as base_url,
         Yard(tools=[add], model=Anthropic(base_url=base_url, model="m")) as yard,
     ):
-        events = await events_of_run(yard.run("so?"))
+        events = await collect_events(yard.run("so?"))
     assert len(strict.bodies) == 1
     assert [event for event in events if "Call" in type(event).__name__] == []
-    assert text(events) == "So."
+    assert join_text(events) == "So."
 
 
 async def test_a_name_leads_to_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:

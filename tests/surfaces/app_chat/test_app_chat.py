@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.app_talk import TOOLS, App, ran, user
+from surfaces.app_talk import TOOLS, App, build_tool_results, user_message
 from surfaces.talk import both_ways, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
@@ -36,9 +36,9 @@ async def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
         (search,) = first["toolCalls"]
         assert first["type"] == "tool_calls"
         assert (search["name"], search["arguments"]) == ("search_products", {"query": "milk"})
-        second = await app.post(ran(first, MILK))
+        second = await app.post(build_tool_results(first, MILK))
         assert [one["name"] for one in second["toolCalls"]] == ["add_to_cart"]
-        last = await app.post(ran(second, {"ok": True}))
+        last = await app.post(build_tool_results(second, {"ok": True}))
         assert last["type"] == "message" and last["stopReason"] == "done"
         assert last["message"] == {"role": "assistant", "content": "I've added Full Cream Milk to your cart!"}
         assert first["conversationId"] == second["conversationId"] == last["conversationId"]
@@ -52,14 +52,14 @@ async def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
 async def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() -> None:
     model = Scripted(CART_SCRIPT)
     async with open_talk(model) as http:
-        app, messages = App(http), [user("Add milk to my cart")]
+        app, messages = App(http), [user_message("Add milk to my cart")]
         answer = await app.post({"messages": messages, "tools": TOOLS})
         for result in (MILK, {"ok": True}):
             messages.append({"role": "assistant", "content": None, "toolCalls": answer["toolCalls"]})
             messages += [{"role": "tool", "toolCallId": one["id"], "content": result} for one in answer["toolCalls"]]
             answer = await app.post({"messages": messages, "tools": TOOLS})
         assert answer["message"]["content"] == "I've added Full Cream Milk to your cart!"
-        assert len(await app.kept()) == 1
+        assert len(await app.list_conversations()) == 1
     kinds = [type(item).__name__ for item in model.requests[2].history]
     assert kinds == ["UserMessage", "Call", "Result", "Call", "Result"]
 
@@ -71,7 +71,7 @@ async def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> Non
         function = {"name": "search_products", "arguments": '{"query": "milk"}'}
         asked = {"role": "assistant", "tool_calls": [{"id": handed["id"], "type": "function", "function": function}]}
         given = {"role": "tool", "tool_call_id": handed["id"], "content": "Full Cream Milk"}
-        assert (await app.post({"messages": [user("milk"), asked, given]}))["stopReason"] == "done"
+        assert (await app.post({"messages": [user_message("milk"), asked, given]}))["stopReason"] == "done"
 
 
 async def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
@@ -96,19 +96,21 @@ async def test_images_of_a_message_reach_the_model_however_they_are_written() ->
 
 
 async def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> None:
-    history = [user("I am Ann"), {"role": "assistant", "content": "Hi Ann"}, user("Who am I?")]
+    history = [user_message("I am Ann"), {"role": "assistant", "content": "Hi Ann"}, user_message("Who am I?")]
     async with open_talk([say("Ann"), say("Ann"), say("Hello"), say("Ann")]) as http:
         app = App(http)
         answer = await app.post({"messages": history})
         assert answer["message"]["content"] == "Ann" and answer["kept"] is False
-        await app.keeps()
-        await app.post({"conversationId": answer["conversationId"], "messages": [user("Still there?")]}, expect=404)
+        await app.wait_for_conversations()
+        await app.post(
+            {"conversationId": answer["conversationId"], "messages": [user_message("Still there?")]}, expect=404
+        )
         asked_for = await app.post({"messages": history, "keep": True})
-        await app.keeps(asked_for["conversationId"])
-        assert (await app.post({"messages": [user("Hi")], "keep": False}))["kept"] is False
-        streamed = await app.objects({"messages": history})
+        await app.wait_for_conversations(asked_for["conversationId"])
+        assert (await app.post({"messages": [user_message("Hi")], "keep": False}))["kept"] is False
+        streamed = await app.collect_objects({"messages": history})
         assert streamed[-2]["kept"] is False
-        await app.keeps(asked_for["conversationId"])
+        await app.wait_for_conversations(asked_for["conversationId"])
 
 
 async def test_respond_with_a_history_is_not_kept_either() -> None:
@@ -117,10 +119,10 @@ async def test_respond_with_a_history_is_not_kept_either() -> None:
         app = App(http)
         async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history}):
             pass
-        await app.keeps()
+        await app.wait_for_conversations()
         async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history, "keep": True}):
             pass
-        assert len(await app.kept()) == 1
+        assert len(await app.list_conversations()) == 1
 
 
 async def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
@@ -134,24 +136,30 @@ async def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
 
     async with open_talk([call("slow"), say("ok")], tools=[slow]) as http:
         app = App(http)
-        body = {"messages": [user("a"), {"role": "assistant", "content": "b"}, user("c")]}
+        body = {"messages": [user_message("a"), {"role": "assistant", "content": "b"}, user_message("c")]}
         async for _, one in app.stream(body):
             if one["type"] == "tool.status":
                 break
-        assert len(await app.kept()) == 1
+        assert len(await app.list_conversations()) == 1
         go_on.set()
-        await app.keeps()
+        await app.wait_for_conversations()
 
 
 async def test_a_conversation_goes_on_by_its_id_and_only_what_is_new_is_added() -> None:
     model = Scripted([say("Hi Ann"), say("Ann"), say("Ann again")])
     async with open_talk(model) as http:
         app = App(http)
-        first = await app.post({"messages": [user("I am Ann")], "context": {"page": "home"}})
+        first = await app.post({"messages": [user_message("I am Ann")], "context": {"page": "home"}})
         more = {"conversationId": first["conversationId"]}
-        await app.post({**more, "messages": [user("Who am I?")], "context": {"page": "cart"}})
+        await app.post({**more, "messages": [user_message("Who am I?")], "context": {"page": "cart"}})
         said = {"role": "assistant", "content": "Ann"}
-        await app.post({**more, "messages": [user("I am Ann"), said, user("And now?")], "systemPrompt": "Be short."})
+        await app.post(
+            {
+                **more,
+                "messages": [user_message("I am Ann"), said, user_message("And now?")],
+                "systemPrompt": "Be short.",
+            }
+        )
     texts = [item.text for item in model.requests[2].history if isinstance(item, UserMessage)]
     assert texts == ["I am Ann", "Who am I?", "And now?"]
     assert [one.system for one in model.requests] == ["page: home", "page: cart", "Be short.\n\npage: cart"]
@@ -173,9 +181,9 @@ async def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_serve
         app = App(http)
         first = await app.ask("go")
         assert [one["name"] for one in first["toolCalls"]] == ["search_products", "add_to_cart"]
-        rest = await app.post({**ran({**first, "toolCalls": first["toolCalls"][:1]}, MILK)})
+        rest = await app.post({**build_tool_results({**first, "toolCalls": first["toolCalls"][:1]}, MILK)})
         assert rest["toolCalls"] == first["toolCalls"][1:]
-        waiting = asyncio.ensure_future(app.post(ran(rest, {"ok": True})))
+        waiting = asyncio.ensure_future(app.post(build_tool_results(rest, {"ok": True})))
         go_on.set()
         assert (await waiting)["message"]["content"] == "ok"
     told = [item.content for item in model.requests[1].history if isinstance(item, Result)]
@@ -185,10 +193,10 @@ async def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_serve
 async def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
     async with open_talk([call("search_products", query="milk"), say("I am ", "done")]) as http:
         app = App(http)
-        first = await app.objects({"messages": [user("go")], "tools": TOOLS})
+        first = await app.collect_objects({"messages": [user_message("go")], "tools": TOOLS})
         assert [one["type"] for one in first] == ["started", "tool.status", "client.call", "tool_calls", "done"]
         assert first[-1]["ending"] == "waiting" and first[0]["conversationId"] == first[3]["conversationId"]
-        rest = await app.objects(ran(first[3], MILK))
+        rest = await app.collect_objects(build_tool_results(first[3], MILK))
         assert [one["type"] for one in rest] == [
             "started",
             "tool.status",
@@ -203,17 +211,17 @@ async def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
 async def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id() -> None:
     async with open_talk([call("search_products", query="milk"), say("found it")]) as http:
         app = App(http)
-        seen = [pair async for pair in app.stream({"messages": [user("go")], "tools": TOOLS})]
+        seen = [pair async for pair in app.stream({"messages": [user_message("go")], "tools": TOOLS})]
         places = [place for place, _ in seen]
         conversation = {"conversationId": seen[0][1]["conversationId"]}
         assert (await app.post(conversation))["toolCalls"][0]["name"] == "search_products"
-        again = await app.objects(conversation, last_event_id=places[1])
+        again = await app.collect_objects(conversation, last_event_id=places[1])
         assert [one["type"] for one in again] == ["started", "client.call", "tool_calls", "done"]
-        await app.post(ran(again[2], MILK))
+        await app.post(build_tool_results(again[2], MILK))
         assert (await app.post(conversation))["message"]["content"] == "found it"
-        replayed = await app.objects(conversation, last_event_id=places[-1])
+        replayed = await app.collect_objects(conversation, last_event_id=places[-1])
         assert [one["type"] for one in replayed] == ["started", "tool.status", "text.delta", "message", "done"]
-        over = await app.objects(conversation)
+        over = await app.collect_objects(conversation)
         assert [one["type"] for one in over] == ["started", "message", "done"]
 
 
@@ -226,4 +234,4 @@ async def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and
         assert behind["toolCalls"] == first["toolCalls"] and behind["runId"] == first["runId"]
         third = await app.ask("three", **named, interrupt=True)
         assert third["message"]["content"] == "3"  # after the one that was in line before it
-        await app.post(ran(first, MILK), expect=409)
+        await app.post(build_tool_results(first, MILK), expect=409)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.json import encode
 
-from surfaces.app_talk import PATH, SEARCH, TOOLS, App, ran, user
+from surfaces.app_talk import PATH, SEARCH, TOOLS, App, build_tool_results, user_message
 from surfaces.talk import open_talk
 from toolyard import Scripted, Settings, call, say, tool
 from toolyard.core.items import Result
@@ -16,11 +16,12 @@ GIVEN = {"role": "tool", "toolCallId": "c1", "content": "ok"}
 @pytest.mark.parametrize(
     ("messages", "where"),
     [
-        ([user("a"), ASKED, user("b")], "messages.2"),
-        ([user("a"), GIVEN, user("b")], "messages.1"),
-        ([user("a"), ASKED, GIVEN, GIVEN, user("b")], "messages.3"),
-        ([user("a"), {"role": "assistant", "toolCalls": [CALLED, CALLED]}, GIVEN, GIVEN, user("b")], "messages.1"),
-        ([user("a"), {"role": "assistant", "content": "b"}], "messages.1"),
+        ([user_message("a"), ASKED, user_message("b")], "messages.2"),
+        ([user_message("a"), GIVEN, user_message("b")], "messages.1"),
+        ([user_message("a"), ASKED, GIVEN, GIVEN, user_message("b")], "messages.3"),
+        ([user_message("a"), {"role": "assistant", "toolCalls": [CALLED, CALLED]}, GIVEN, GIVEN, user_message("b")],
+         "messages.1"),
+        ([user_message("a"), {"role": "assistant", "content": "b"}], "messages.1"),
         ([{"role": "wizard", "content": "a"}], "messages.0"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages.0.content"),
         ([{"role": "user", "content": [{"type": "image", "url": "javascript:alert(1)"}]}], "messages.0.content"),
@@ -28,10 +29,10 @@ GIVEN = {"role": "tool", "toolCallId": "c1", "content": "ok"}
          "messages.0.content"),
         ([{"role": "user", "content": [{"type": "image"}]}], "messages.0.content"),
         ([{"role": "user", "content": [{"type": "video", "url": "https://a.example/x"}]}], "messages.0.content"),
-        ([{"role": "system", "content": [{"type": "image", "url": "https://a.example/x"}]}, user("b")],
+        ([{"role": "system", "content": [{"type": "image", "url": "https://a.example/x"}]}, user_message("b")],
          "messages.0.content"),
-        ([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{"}}]}, user("b")],
-         "messages.0"),
+        ([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{"}}]},
+          user_message("b")], "messages.0"),
     ],
 )  # fmt: skip
 async def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: list[object], where: str) -> None:
@@ -44,22 +45,28 @@ async def test_a_history_that_no_provider_would_take_is_422_with_the_index(messa
     ("body", "why"),
     [
         ({}, "send messages, or a conversationId"),
-        ({"messages": [user("a")], "toolResults": [{"toolCallId": "c1", "result": 1}]}, "not both"),
+        ({"messages": [user_message("a")], "toolResults": [{"toolCallId": "c1", "result": 1}]}, "not both"),
         ({"toolResults": [{"toolCallId": "c1", "result": 1}]}, "conversationId: is missing"),
         ({"toolResults": [{"toolCallId": "c1"}]}, "toolResults.0: give either a result or an error"),
-        ({"messages": [user("a")], "tools": [{"description": "nameless"}]}, "tools.0: has no name"),
-        ({"messages": [user("a")], "tools": [{"name": "a.b/c"}]}, "cannot be a tool's name"),
-        ({"messages": [user("a")], "tools": [SEARCH, SEARCH]}, "two tools are named 'search_products'"),
-        ({"messages": [user("a")], "tools": [{"name": "x", "parameters": {"type": "objekt"}}]}, "type object"),
-        ({"messages": [user("a")], "tools": [{"name": "x", "sources": {"a": 7}}]}, "some fields are wrong"),
-        ({"messages": [user("a")], "tools": [{"name": "x", "examples": ["e" * 501]}]}, "some fields are wrong"),
-        ({"messages": [user("a")], "tools": [{"name": "x", "inputSchema": {"properties": 7}}]}, "valid JSON Schema"),
-        ({"messages": [user("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}, "some fields are wrong"),
-        ({"messages": [user("a")], "context": {"division": 7}}, "context.division: must be a text"),
-        ({"messages": [user("a")], "context": {"n" * 501: 1}}, "a name has 1 to 500 characters"),
-        ({"messages": [user("a")], "context": {f"n{n}": 1 for n in range(101)}}, "at most 100"),
-        ({"messages": [user("a")], "toolChoice": "nothing_like_it"}, "there is no tool named"),
-        ({"conversationId": "c", "messages": [user("a"), GIVEN, user("b")]}, "hand in the results first"),
+        ({"messages": [user_message("a")], "tools": [{"description": "nameless"}]}, "tools.0: has no name"),
+        ({"messages": [user_message("a")], "tools": [{"name": "a.b/c"}]}, "cannot be a tool's name"),
+        ({"messages": [user_message("a")], "tools": [SEARCH, SEARCH]}, "two tools are named 'search_products'"),
+        ({"messages": [user_message("a")], "tools": [{"name": "x", "parameters": {"type": "objekt"}}]}, "type object"),
+        ({"messages": [user_message("a")], "tools": [{"name": "x", "sources": {"a": 7}}]}, "some fields are wrong"),
+        ({"messages": [user_message("a")], "tools": [{"name": "x", "examples": ["e" * 501]}]}, "some fields are wrong"),
+        (
+            {"messages": [user_message("a")], "tools": [{"name": "x", "inputSchema": {"properties": 7}}]},
+            "valid JSON Schema",
+        ),
+        ({"messages": [user_message("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}, "some fields are wrong"),
+        ({"messages": [user_message("a")], "context": {"division": 7}}, "context.division: must be a text"),
+        ({"messages": [user_message("a")], "context": {"n" * 501: 1}}, "a name has 1 to 500 characters"),
+        ({"messages": [user_message("a")], "context": {f"n{n}": 1 for n in range(101)}}, "at most 100"),
+        ({"messages": [user_message("a")], "toolChoice": "nothing_like_it"}, "there is no tool named"),
+        (
+            {"conversationId": "c", "messages": [user_message("a"), GIVEN, user_message("b")]},
+            "hand in the results first",
+        ),
     ],
 )
 async def test_what_is_wrong_is_said(body: dict[str, object], why: str) -> None:
@@ -69,7 +76,7 @@ async def test_what_is_wrong_is_said(body: dict[str, object], why: str) -> None:
 
 async def test_300_tools_are_too_many_and_the_number_is_told() -> None:
     async with open_talk() as http:
-        body = {"messages": [user("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}
+        body = {"messages": [user_message("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}
         (field,) = (await App(http).post(body, expect=422))["details"]["fields"]
         assert "128" in field["message"] and field["key"] == "tools"
 
@@ -80,7 +87,10 @@ async def test_a_result_of_20_mb_is_413_and_the_call_goes_on_waiting() -> None:
     async with open_talk(model, way="socket") as http:
         app = App(http)
         first = await app.ask("go")
-        answers = [await http.answer("POST", PATH, encode(ran(first, "x" * size))) for size in (20_000_000, 2_000_000)]
+        answers = [
+            await http.send_request("POST", PATH, encode(build_tool_results(first, "x" * size)))
+            for size in (20_000_000, 2_000_000)
+        ]
         assert [(status, told.get("error_type")) for status, told, _ in answers] == [(413, "too_large"), (200, None)]
     (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert result.whole_bytes == 2_000_000 and len(result.content) <= 16_384
@@ -91,9 +101,9 @@ async def test_a_result_that_is_not_json_is_a_text_and_a_body_that_is_none_is_40
     async with open_talk(model) as http:
         app = App(http)
         first = await app.ask("go")
-        status, told, _ = await http.answer("POST", PATH, b'{"toolResults": [}')
+        status, told, _ = await http.send_request("POST", PATH, b'{"toolResults": [}')
         assert (status, told["error_type"]) == (400, "invalid_json")
-        await app.post(ran(first, "{not json"))
+        await app.post(build_tool_results(first, "{not json"))
     assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["{not json"]
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from surfaces.app_talk import PATH, TOOLS, App, ran, user
+from surfaces.app_talk import PATH, TOOLS, App, build_tool_results, user_message
 from surfaces.talk import Json, open_talk
 from toolyard import Limits, Scripted, call, say
 from toolyard.core.items import Result
@@ -23,7 +23,7 @@ def for_ever(request: ModelRequest) -> Turn:
 async def driven(app: App, answer: Json) -> Json:
     """Answer every call until there is a message."""
     while answer["type"] == "tool_calls":
-        answer = await app.post(ran(answer, *("ok" for _ in answer["toolCalls"])))
+        answer = await app.post(build_tool_results(answer, *("ok" for _ in answer["toolCalls"])))
     return answer
 
 
@@ -55,13 +55,13 @@ async def test_a_session_ends_in_the_middle_of_a_request() -> None:
 async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked: int) -> None:
     model = Scripted(for_ever)
     async with open_talk(model) as http:
-        history: list[object] = [user("go")]
+        history: list[object] = [user_message("go")]
         for number in range(before):
             made = {"id": f"c{number}", "name": "search_products", "arguments": {"query": "x"}}
             history += [
                 {"role": "assistant", "toolCalls": [made]},
                 {"role": "tool", "toolCallId": made["id"], "content": "ok"},
-                user("more"),
+                user_message("more"),
             ]
         app = App(http)
         last = await driven(app, await app.post({"messages": history, "tools": TOOLS}))
@@ -75,8 +75,8 @@ async def test_the_31st_request_of_a_minute_is_429_and_results_do_not_count() ->
         return say("done") if isinstance(request.history[-1], Result) else FOR_EVER
 
     async with open_talk(Scripted(once), requests_per_minute=30) as http:
-        body, began = {"messages": [user("go")], "tools": TOOLS}, time.monotonic()
-        asked = await asyncio.gather(*(http.answer("POST", PATH, body) for _ in range(40)))
+        body, began = {"messages": [user_message("go")], "tools": TOOLS}, time.monotonic()
+        asked = await asyncio.gather(*(http.send_request("POST", PATH, body) for _ in range(40)))
         freed = int((time.monotonic() - began) / 2)  # one in two seconds, should this machine be so slow
         taken = [told for status, told, _ in asked if status == 200]
         refused = [(told["error_type"], headers) for status, told, headers in asked if status == 429]
@@ -106,9 +106,9 @@ async def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_
     language: str, sentence: str
 ) -> None:
     async with open_talk([fail("overloaded", "unavailable"), fail("overloaded", "unavailable")]) as http:
-        app, body = App(http), {"messages": [user("go")], "tools": TOOLS}
+        app, body = App(http), {"messages": [user_message("go")], "tools": TOOLS}
         answer = await app.post(body, accept_language=language)
-        events = {event["type"]: event for event in await app.objects(body, accept_language=language)}
+        events = {event["type"]: event for event in await app.collect_objects(body, accept_language=language)}
         streamed, done = events["message"], events["done"]
         for final in (answer, streamed):
             assert final["stopReason"] == "failed" and final["message"]["content"].startswith(sentence)

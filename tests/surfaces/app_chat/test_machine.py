@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from surfaces.app_talk import PATH, user
+from surfaces.app_talk import PATH, user_message
 from surfaces.fuzzed import bounded
-from surfaces.talk import Json, Talk, talking, wired
+from surfaces.talk import Json, Talk, build_yard, connect_talk
 from toolyard import Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
@@ -64,7 +64,7 @@ class Devices(RuleBasedStateMachine):
         ready: asyncio.Future[tuple[Yard, Talk]] = self._loop.create_future()
 
         async def serve() -> None:
-            async with wired(Scripted(shopper), keys=DEVICES) as yard, talking(yard) as http:
+            async with build_yard(Scripted(shopper), keys=DEVICES) as yard, connect_talk(yard) as http:
                 ready.set_result((yard, http))
                 await self._over.wait()
 
@@ -78,7 +78,7 @@ class Devices(RuleBasedStateMachine):
 
     def _post(self, device: str, body: Mapping[str, object]) -> tuple[int, Json]:
         async def posted() -> tuple[int, Json]:
-            status, told, _ = await self.http.by(device).answer("POST", PATH, body)
+            status, told, _ = await self.http.with_key(device).send_request("POST", PATH, body)
             return status, told
 
         status, told = self._run(posted())
@@ -91,7 +91,7 @@ class Devices(RuleBasedStateMachine):
     def says_something(self, device: str, interrupt: bool) -> None:
         named = {"conversationId": self.conversation} if self.conversation else {}
         tools = [{"name": "search_products"}]
-        body = {"messages": [user("go")], "tools": tools, "interrupt": interrupt, **named}
+        body = {"messages": [user_message("go")], "tools": tools, "interrupt": interrupt, **named}
         status, told = self._post(device, body)
         assert status == 200 or (status == 409 and "requests wait" in told["error"]), told
 
@@ -126,7 +126,7 @@ class Devices(RuleBasedStateMachine):
 
         async def stopped() -> int:
             path = f"/conversations/{self.conversation}/cancel"
-            status, _, _ = await self.http.by(device).answer("POST", path, {})
+            status, _, _ = await self.http.with_key(device).send_request("POST", path, {})
             return status
 
         assert self._run(stopped()) in (200, 409)

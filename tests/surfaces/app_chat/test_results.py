@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from surfaces.app_talk import SEARCH, App, ran, user
+from surfaces.app_talk import SEARCH, App, build_tool_results, user_message
 from surfaces.fuzzed import bounded
-from surfaces.talk import Json, key, open_talk
+from surfaces.talk import Json, build_key, open_talk
 from toolyard import Scripted, call, say
 from toolyard.core.items import Result
 from toolyard.core.store import Key
@@ -46,7 +46,7 @@ async def test_the_whole_history_may_tell_again_what_it_told_but_not_only_that()
     async with open_talk([together(ASKED, ASKED), say("ok")]) as http:
         app = App(http)
         first = await app.ask("go")
-        asked = [user("go"), {"role": "assistant", "toolCalls": first["toolCalls"]}]
+        asked = [user_message("go"), {"role": "assistant", "toolCalls": first["toolCalls"]}]
         one, two = ({"role": "tool", "toolCallId": call["id"], "content": "x"} for call in first["toolCalls"])
         assert (await app.post({"messages": [*asked, one]}))["toolCalls"] == first["toolCalls"][1:]
         await app.post({"messages": [*asked, one]}, expect=409)
@@ -59,26 +59,26 @@ async def test_a_result_after_the_run_was_stopped_is_409() -> None:
         app = App(http)
         first = await app.ask("go")
         await http.post(f"/conversations/{first['conversationId']}/cancel")
-        await app.post(ran(first, "late"), expect=409)
+        await app.post(build_tool_results(first, "late"), expect=409)
         await http.delete(f"/conversations/{first['conversationId']}")
-        await app.post(ran(first, "late"), expect=404)
-        nameless = {"toolResults": ran(first, "late")["toolResults"]}
+        await app.post(build_tool_results(first, "late"), expect=404)
+        nameless = {"toolResults": build_tool_results(first, "late")["toolResults"]}
         await app.post(nameless, expect=409)
 
 
 async def test_a_second_device_takes_over_a_waiting_call_and_a_stranger_does_not() -> None:
-    async with open_talk([ASKED, say("ok")], keys=[key("ann"), key("bob")]) as http:
-        phone, tablet, stranger = App(http.by("ann")), App(http.by("ann")), App(http.by("bob"))
+    async with open_talk([ASKED, say("ok")], keys=[build_key("ann"), build_key("bob")]) as http:
+        phone, tablet, stranger = App(http.with_key("ann")), App(http.with_key("ann")), App(http.with_key("bob"))
         first = await phone.ask("go")
         named = {"conversationId": first["conversationId"]}
         await stranger.post(named, expect=404)
-        await stranger.post(ran(first, "mine"), expect=404)
-        nameless = {"toolResults": ran(first, "mine")["toolResults"]}
+        await stranger.post(build_tool_results(first, "mine"), expect=404)
+        nameless = {"toolResults": build_tool_results(first, "mine")["toolResults"]}
         await stranger.post(nameless, expect=409)
         taken = await tablet.post(named)
         assert taken["toolCalls"] == first["toolCalls"]
-        assert (await tablet.post(ran(taken, "from the tablet")))["stopReason"] == "done"
-        await phone.post(ran(first, "from the phone"), expect=409)
+        assert (await tablet.post(build_tool_results(taken, "from the tablet")))["stopReason"] == "done"
+        await phone.post(build_tool_results(first, "from the phone"), expect=409)
         assert (await phone.post(named))["message"]["content"] == "ok"
 
 
@@ -87,9 +87,9 @@ async def test_a_call_that_is_not_answered_in_time_is_a_timeout_that_the_model_i
     async with open_talk(model) as http:
         app = App(http, [{**SEARCH, "timeoutSeconds": 0.05}])
         first = await app.ask("go")
-        ended = await http.until_done(f"/conversations/{first['conversationId']}")
+        ended = await http.read_until_done(f"/conversations/{first['conversationId']}")
         assert ended[-1][1]["ending"] == "done"
-        await app.post(ran(first, "late"), expect=409)
+        await app.post(build_tool_results(first, "late"), expect=409)
         assert (await app.post({"conversationId": first["conversationId"]}))["message"]["content"] == "sorry"
     (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert result.outcome == "timeout"
@@ -122,13 +122,13 @@ async def test_whatever_two_devices_deliver_each_call_takes_one_result_and_no_ot
     model = Scripted([together(*(call("search_products", query=str(number)) for number in range(calls))), say("ok")])
     answers: list[tuple[Post, int, dict[int, str]]] = []
     async with open_talk(model, keys=DEVICES) as http:
-        devices = [App(http.by("phone")), App(http.by("tablet"))]
+        devices = [App(http.with_key("phone")), App(http.with_key("tablet"))]
         first = await devices[0].ask("go")
         numbers = itertools.count()
 
         async def send(post: Post) -> None:
             words = {number: f"word {next(numbers)}" for number in post.calls}
-            status = await devices[post.device].status(body_of(post, first["toolCalls"], words))
+            status = await devices[post.device].post_for_status(body_of(post, first["toolCalls"], words))
             answers.append((post, status, words))
 
         for posts in rounds:
@@ -150,12 +150,12 @@ def body_of(post: Post, handed: Sequence[Json], words: Mapping[int, str]) -> dic
     if not post.whole_history:
         return {"toolResults": [{"toolCallId": handed[number]["id"], "result": words[number]} for number in post.calls]}
     results = [{"role": "tool", "toolCallId": handed[number]["id"], "content": words[number]} for number in post.calls]
-    return {"messages": [user("go"), {"role": "assistant", "toolCalls": handed}, *results]}
+    return {"messages": [user_message("go"), {"role": "assistant", "toolCalls": handed}, *results]}
 
 
 async def test_an_id_that_was_handed_out_leads_back_after_a_restart(tmp_path: Path) -> None:
     store, handed = f"sqlite:///{tmp_path}/yard.db", list[Json]()
-    history = [user("a"), {"role": "assistant", "content": "b"}, user("go")]
+    history = [user_message("a"), {"role": "assistant", "content": "b"}, user_message("go")]
     async with open_talk([ASKED], store=store) as http:
         handed.append(await App(http).post({"messages": history, "tools": [SEARCH]}))
     async with open_talk([say("ok")], store=store) as http:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, talking
+from surfaces.talk import Json, Talk, connect_talk
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.server.config import load
@@ -34,7 +34,7 @@ async def open_configured(folder: Path, toml: str) -> AsyncGenerator[Talk, None]
     file = folder / "toolyard.toml"
     file.write_text(f"store = 'memory:'\n{toml}")
     yard = Yard.from_wiring(build_wiring(load(file, {}, {}), folder))
-    async with asyncio.timeout(30), yard, talking(yard) as http:
+    async with asyncio.timeout(30), yard, connect_talk(yard) as http:
         yield http
 
 
@@ -65,7 +65,7 @@ async def test_the_configured_models_are_listed_with_what_they_can_do_and_what_i
 @pytest.mark.parametrize("body", [{"model": "openai:gpt-5"}, {"model": "openai:gpt-4o/../x"}, {"model": "mistral"}])
 async def test_a_model_that_is_not_listed_is_422_that_names_what_is_allowed(tmp_path: Path, body: Json) -> None:
     async with open_configured(tmp_path, LISTED) as http:
-        conversation = await http.create()
+        conversation = await http.create_conversation()
         refused = await http.post(f"{conversation}/chat", {"content": "hi", **body}, expect=422)
         for name in ("openai:gpt-4o-mini", "ollama:qwen3", "anthropic:claude-sonnet-4", "openai:gpt-4o*", "groq:*"):
             assert name in refused["error"]
@@ -74,7 +74,7 @@ async def test_a_model_that_is_not_listed_is_422_that_names_what_is_allowed(tmp_
 
 async def test_a_name_that_fits_a_pattern_may_be_used(tmp_path: Path) -> None:
     async with open_configured(tmp_path, LISTED) as http:
-        changed = await http.put(await http.create(), {"model": "openai:gpt-4o-2024-08-06"})
+        changed = await http.put(await http.create_conversation(), {"model": "openai:gpt-4o-2024-08-06"})
         assert changed["success"]
         assert "openai:gpt-4o-2024-08-06" not in await listed(http), "the list is what is configured"
 
@@ -84,7 +84,9 @@ async def test_a_name_that_fits_a_pattern_may_be_used(tmp_path: Path) -> None:
 )
 async def test_a_model_whose_key_is_missing_is_422_that_says_so(tmp_path: Path, model: str, variable: str) -> None:
     async with open_configured(tmp_path, LISTED) as http:
-        refused = await http.post(f"{await http.create()}/chat", {"content": "hi", "model": model}, expect=422)
+        refused = await http.post(
+            f"{await http.create_conversation()}/chat", {"content": "hi", "model": model}, expect=422
+        )
         assert f"needs {variable}" in refused["error"]
 
 
@@ -101,7 +103,9 @@ async def test_credentials_in_the_address_of_a_model_are_not_shown(tmp_path: Pat
     async with open_configured(tmp_path, 'models = ["http://ann:hunter2@127.0.0.1:9/v1#phi"]') as http:
         model = (await http.get("/models"))["models"][-1]
         assert (model["provider"], model["name"]) == ("127.0.0.1", "phi") and "hunter2" not in str(model)
-        refused = await http.post(f"{await http.create()}/chat", {"content": "hi", "model": "other"}, expect=422)
+        refused = await http.post(
+            f"{await http.create_conversation()}/chat", {"content": "hi", "model": "other"}, expect=422
+        )
         assert "phi" in refused["error"] and "hunter2" not in refused["error"]
 
 

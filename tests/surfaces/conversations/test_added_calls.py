@@ -35,10 +35,10 @@ async def add(http: Talk, path: str, *messages: Json) -> list[Json]:
 async def test_a_call_and_its_result_are_added_and_given_to_the_model() -> None:
     model = Scripted([say("ok")])
     async with open_talk(model, tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         user = {"role": "user", "content": "What files are in /docs?"}
         added = await add(http, path, user, called("call_123"), result("call_123"))
-        assert await http.messages(path) == added
+        assert await http.list_messages(path) == added
         assert added[1]["content"] is None
         (made,) = added[1]["tool_calls"]
         assert (made["id"], made["type"]) == ("call_123", "function")
@@ -52,7 +52,7 @@ async def test_a_call_and_its_result_are_added_and_given_to_the_model() -> None:
 
 async def test_the_results_of_several_calls_come_in_any_order() -> None:
     async with open_talk([say("ok")], tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         added = await add(http, path, called("a", "b", content="I look."), result("b"), result("a"))
         assert (added[0]["content"], len(added[0]["tool_calls"])) == ("I look.", 2)
         await http.post(f"{path}/chat", {"content": "go on"})
@@ -77,15 +77,15 @@ async def test_the_results_of_several_calls_come_in_any_order() -> None:
 )
 async def test_what_would_have_no_counterpart_or_cannot_be_read_is_422(message: Json) -> None:
     async with open_talk() as http:
-        path = await http.create()
+        path = await http.create_conversation()
         refused = await http.post(f"{path}/messages", message, expect=422)
         assert refused["details"]["fields"]
-        assert await http.messages(path) == []
+        assert await http.list_messages(path) == []
 
 
 async def test_a_result_is_taken_once() -> None:
     async with open_talk() as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await add(http, path, called("a"), result("a"))
         await http.post(f"{path}/messages", result("a"), expect=422)
         await add(http, path, {"role": "user", "content": "x"})
@@ -96,12 +96,12 @@ async def test_a_result_is_taken_once() -> None:
 async def test_a_chat_after_a_call_without_its_result_goes_on(answered: list[str]) -> None:
     model = Scripted([say("ok"), say("ok")])
     async with open_talk(model) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await add(http, path, called("a", "b"), *map(result, answered))
         done = await http.post(f"{path}/chat", {"content": "go on"})
         assert done["assistant_message"]["content"] == "ok"
         assert find_faults(model.requests[0].history) == []
-        messages = await http.messages(path)
+        messages = await http.list_messages(path)
         assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user", "assistant"]
         told = json.loads(messages[2]["content"])
         assert (told["ok"], told["error_type"]) == (False, "cancelled")
@@ -115,27 +115,32 @@ async def test_a_chat_after_a_call_without_its_result_goes_on(answered: list[str
 async def test_a_message_after_a_call_without_its_result_closes_it(next_one: Json) -> None:
     model = Scripted([say("ok")])
     async with open_talk(model) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await add(http, path, called("a"), next_one)
-        assert [message["role"] for message in await http.messages(path)][:2] == ["assistant", "tool"]
+        assert [message["role"] for message in await http.list_messages(path)][:2] == ["assistant", "tool"]
         await http.post(f"{path}/chat", {"content": "go on"})
         assert find_faults(model.requests[0].history) == []
 
 
 async def test_a_direct_call_after_a_call_without_its_result_goes_on() -> None:
     async with open_talk(tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await add(http, path, called("a"))
-        made = await http.answer("POST", f"{path}/calls", {"tool": "list_directory", "arguments": {"path": "/x"}})
+        made = await http.send_request("POST", f"{path}/calls", {"tool": "list_directory", "arguments": {"path": "/x"}})
         assert made[0] == 202
-        await http.until_done(path)
-        assert [message["role"] for message in await http.messages(path)] == ["assistant", "tool", "assistant", "tool"]
+        await http.read_until_done(path)
+        assert [message["role"] for message in await http.list_messages(path)] == [
+            "assistant",
+            "tool",
+            "assistant",
+            "tool",
+        ]
 
 
 async def test_an_id_that_is_taken_gets_another_and_its_result_still_finds_it() -> None:
     model = Scripted([say("ok")])
     async with open_talk(model) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         added = await add(http, path, called("a"), result("a", "1"), called("a"), result("a", "2"))
         first, second = added[0]["tool_calls"][0]["id"], added[2]["tool_calls"][0]["id"]
         assert first == "a" != second
@@ -149,26 +154,26 @@ async def test_an_id_that_is_taken_gets_another_and_its_result_still_finds_it() 
 
 async def test_calls_without_a_text_join_the_assistants_text_before_them() -> None:
     async with open_talk() as http:
-        path = await http.create()
+        path = await http.create_conversation()
         added = await add(http, path, {"role": "assistant", "content": "I look."}, called("a"), result("a"))
-        assert await http.messages(path) == added[1:]
+        assert await http.list_messages(path) == added[1:]
         assert (added[1]["id"], added[1]["content"]) == (added[0]["id"], "I look.")
 
 
 async def test_deleting_takes_calls_and_results_along() -> None:
     async with open_talk() as http:
-        path = await http.create()
+        path = await http.create_conversation()
         added = await add(http, path, called("a"), result("a"), called("b"))
         await http.delete(f"{path}/messages/{added[2]['id']}")
         await http.delete(f"{path}/messages/{added[1]['id']}")
-        assert await http.messages(path) == []
+        assert await http.list_messages(path) == []
 
 
 async def test_they_are_there_after_a_restart(tmp_path: object) -> None:
     store = f"sqlite:///{tmp_path}/x.db"
     paths: list[str] = []
     async with open_talk(store=store) as http:
-        paths.append(await http.create())
+        paths.append(await http.create_conversation())
         await add(http, paths[0], called("a"))
     async with open_talk([call("list_directory", path="/"), say("ok")], tools=[list_directory], store=store) as http:
         await add(http, paths[0], result("a"))

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from surfaces.inside import Inside
-from surfaces.talk import Json, Talk, both_ways, key, open_talk, talking, wired
+from surfaces.inside import InProcessClient
+from surfaces.talk import Json, Talk, both_ways, build_key, build_yard, connect_talk, open_talk
 from toolyard import Caller, Scripted, Tool, call, say, tool
 from toolyard.app import App, Models, Wiring
 from toolyard.core.events import RunSuspended
@@ -34,13 +34,13 @@ def deleting(ran: list[str], **rules: object) -> object:
 
 async def waiting(http: Talk) -> tuple[str, list[str]]:
     """A conversation whose run waits, and the paths of its calls."""
-    path = await http.create()
+    path = await http.create_conversation()
     told = await http.post(f"{path}/chat", {"content": "delete"}, expect=202)
     return path, [f"{path}/calls/{one['call_id']}" for one in told["waiting"]]
 
 
 async def results(http: Talk, path: str) -> list[Json]:
-    return [one["content"] for one in await http.messages(path) if one["role"] == "tool"]
+    return [one["content"] for one in await http.list_messages(path) if one["role"] == "tool"]
 
 
 @both_ways
@@ -55,7 +55,7 @@ async def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way:
             for late in (first, third):
                 assert (await http.post(f"{late}/{verb}", {}, expect=409))["error_type"] == "conflict"
         await http.post(f"{second}/approve", {"arguments": {"path": "/b2"}})
-        assert (await http.until_done(path))[-1][1]["ending"] == "done"
+        assert (await http.read_until_done(path))[-1][1]["ending"] == "done"
         denied, edited, approved = await results(http, path)
         assert json.loads(denied)["error_type"] == "denied_by_user" and "keep it" in denied
         assert edited.endswith("/b2 is gone") and '"/b2"' in edited and approved == "/c is gone"
@@ -69,9 +69,9 @@ async def test_of_many_who_decide_at_once_one_is_heard() -> None:
     ran: list[str] = []
     async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran)]) as http:
         path, (only,) = await waiting(http)
-        answers = await asyncio.gather(*(http.answer("POST", f"{only}/approve") for _ in range(50)))
+        answers = await asyncio.gather(*(http.send_request("POST", f"{only}/approve") for _ in range(50)))
         assert sorted(status for status, _, _ in answers) == [200] + [409] * 49
-        await http.until_done(path)
+        await http.read_until_done(path)
         assert ran == ["/"]
 
 
@@ -83,7 +83,7 @@ async def test_edited_arguments_are_checked_and_a_wrong_edit_leaves_the_call_wai
             told = await http.post(f"{only}/approve", {"arguments": wrong}, expect=422)
             assert told["error_type"] == "validation_error"
         await http.post(f"{only}/approve", {"arguments": {"path": "/x"}})
-        await http.until_done(path)
+        await http.read_until_done(path)
         assert ran == ["/x"]
 
 
@@ -96,8 +96,8 @@ async def test_an_approval_is_remembered_where_the_caller_says_so(remember: str,
     async with open_talk(script, tools=[deleting(ran)]) as http:
         path, (only,) = await waiting(http)
         await http.post(f"{only}/approve", {"remember": remember})
-        await http.until_done(path)
-        status, _, _ = await http.answer("POST", f"{path}/chat", {"content": "again"})
+        await http.read_until_done(path)
+        status, _, _ = await http.send_request("POST", f"{path}/chat", {"content": "again"})
         assert status == (202 if asked_again else 200)
 
 
@@ -105,7 +105,7 @@ async def test_a_decision_after_the_time_to_decide_is_refused_and_nothing_runs()
     ran: list[str] = []
     async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran, approval_s=0.05)]) as http:
         path, (only,) = await waiting(http)
-        await http.until_done(path)  # nobody decided
+        await http.read_until_done(path)  # nobody decided
         await http.post(f"{only}/approve", expect=409)
         assert json.loads((await results(http, path))[0])["error_type"] == "approval_expired"
         assert ran == []
@@ -114,17 +114,23 @@ async def test_a_decision_after_the_time_to_decide_is_refused_and_nothing_runs()
 async def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else() -> None:
     ran: list[str] = []
 
-    keys = [key("ann"), key("bob"), key("op", "operator"), key("boss", "approver"), key("eve", "approver", tenant="e")]
+    keys = [
+        build_key("ann"),
+        build_key("bob"),
+        build_key("op", "operator"),
+        build_key("boss", "approver"),
+        build_key("eve", "approver", tenant="e"),
+    ]
     async with open_talk([THREE, say("ok")], tools=[deleting(ran)], keys=keys) as http:
-        path, (first, second, third) = await waiting(http.by("ann"))
+        path, (first, second, third) = await waiting(http.with_key("ann"))
         for who in ("bob", "op", "eve"):
             for verb, body in VERBS:
-                await http.by(who).post(f"{first}/{verb}", body, expect=404)
-        await http.by("ann").post(f"{first}/approve")
-        await http.by("boss").post(f"{second}/approve")
-        await http.by("boss").post(f"{third}/deny")
-        await http.by("boss").until_done(path)
-        trace = await http.by("op").get(path)
+                await http.with_key(who).post(f"{first}/{verb}", body, expect=404)
+        await http.with_key("ann").post(f"{first}/approve")
+        await http.with_key("boss").post(f"{second}/approve")
+        await http.with_key("boss").post(f"{third}/deny")
+        await http.with_key("boss").read_until_done(path)
+        trace = await http.with_key("op").get(path)
         assert trace["conversation"]["status"] == "idle" and sorted(ran) == ["/a", "/b"]
 
 
@@ -148,7 +154,7 @@ def handed_out(test: Callable[[Talk, str, str], Awaitable[None]], script: Sequen
     """A run whose call was handed to the application."""
 
     async def run() -> None:
-        async with asyncio.timeout(30), wired(script) as yard, talking(yard, way) as http:
+        async with asyncio.timeout(30), build_yard(script) as yard, connect_talk(yard, way) as http:
             begun = yard.run("go", app_tools=[SEARCH], caller=Caller(user="local"))
             async for event in begun:
                 if isinstance(event, RunSuspended):
@@ -180,7 +186,7 @@ def test_the_applications_result_or_error_is_taken_once(way: str, body: Json, co
         await http.post(result.replace("/result", "/approve"), expect=409)
         await http.post(result, body)
         await http.post(result, body, expect=409)
-        await http.until_done(path)
+        await http.read_until_done(path)
         assert [json.loads(one) for one in await results(http, path)] == [content]
 
     handed_out(test, [call("search"), say("ok")], way)
@@ -189,7 +195,7 @@ def test_the_applications_result_or_error_is_taken_once(way: str, body: Json, co
 def test_a_text_that_the_application_gives_is_the_text_that_the_model_reads() -> None:
     async def test(http: Talk, path: str, result: str) -> None:
         await http.post(result, {"result": "two bottles"})
-        await http.until_done(path)
+        await http.read_until_done(path)
         assert await results(http, path) == ["two bottles"]
 
     handed_out(test, [call("search"), say("ok")])
@@ -226,8 +232,8 @@ async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json
         app = App(Wiring(model=model), Models(model), store, tasks)
         app.registry.add(Asking())
         await app.service.start()
-        http = Talk(Inside(await app.asgi(), {}))
-        path = await http.create()
+        http = Talk(InProcessClient(await app.asgi(), {}))
+        path = await http.create_conversation()
         (asked,) = (await http.post(f"{path}/chat", {"content": "book"}, expect=202))["waiting"]
         assert (asked["name"], asked["for"]) == ("book", "answer")
         shown = await http.get(f"{path}/tools/available")
@@ -236,7 +242,7 @@ async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json
         await http.post(answer, {"content": "Monday"}, expect=422)
         await http.post(answer, body)
         await http.post(answer, body, expect=409)
-        seen = await http.until_done(path)
+        seen = await http.read_until_done(path)
         assert [one["question"] for _, one in seen if one["type"] == "question.asked"] == [{"message": "Which day?"}]
         assert [json.loads(one) for one in await results(http, path)] == [told]
         await app.close()

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import AsyncGenerator
 
-from surfaces.talk import Talk, talking, wired
+from surfaces.talk import Talk, build_yard, connect_talk
 from toolyard import say
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
@@ -44,8 +44,8 @@ async def chat_cost_s(http: Talk, path: str) -> float:
 
 
 async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
-    yard = wired(ConstantModel())
-    async with asyncio.timeout(120), yard, talking(yard) as http:
+    yard = build_yard(ConstantModel())
+    async with asyncio.timeout(120), yard, connect_talk(yard) as http:
         short, long = await begin_with(http, 10), await begin_with(http, 5000)
         for path in (short, long) * WARM_UP:
             await chat_cost_s(http, path)
@@ -60,8 +60,8 @@ async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
 
 
 async def test_the_answer_counts_the_messages_of_its_last_model_request() -> None:
-    yard = wired(lambda _: say("yes"))
-    async with asyncio.timeout(30), yard, talking(yard) as http:
+    yard = build_yard(lambda _: say("yes"))
+    async with asyncio.timeout(30), yard, connect_talk(yard) as http:
         path = await begin_with(http, 10)
         for count in (13, 15, 17):  # 10 before, the first prompt and its answer, then two for each chat
             answer = await http.post(f"{path}/chat", {"content": "and?"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, key, open_talk, talking, wired
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_talk, open_talk
 from toolyard import Limits, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import ModelRequest
@@ -37,7 +37,7 @@ async def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_
 
 async def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
     async with open_talk() as http:
-        path = await http.create("Before", description="d", system_prompt="p", max_turns=3)
+        path = await http.create_conversation("Before", description="d", system_prompt="p", max_turns=3)
         changed = await http.put(path, {"title": "After", "description": None, "max_turns": 4})
         shown = changed["conversation"]
         assert (shown["title"], shown["description"], shown["system_prompt"]) == ("After", "d", "p")
@@ -55,7 +55,7 @@ async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> N
         return say("fine")
 
     async with open_talk(echo) as http:
-        path = await http.create(max_messages=4)
+        path = await http.create_conversation(max_messages=4)
         for _ in range(6):
             await http.post(f"{path}/chat", {"content": "go on"})
         async with aclosing(http.chat_stream(path, "once more")) as stream:
@@ -63,7 +63,7 @@ async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> N
         assert max(shown) <= 4 and len(shown) == 7
         assert any(one["type"] == "history.compacted" and one["tokens_after"] < one["tokens_before"] for one in told)
         conversation = (await http.get(path))["conversation"]
-        assert len(conversation["messages"]) == len(await http.messages(path)) == 14
+        assert len(conversation["messages"]) == len(await http.list_messages(path)) == 14
         assert conversation["messages_in_context"] <= 5
         assert 0 < conversation["tokens_in_context"] < 100
         first = conversation["messages"][0]["id"]
@@ -74,7 +74,7 @@ async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> N
 @pytest.mark.parametrize("allowed", [5, 50])
 async def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_server_allows(allowed: int) -> None:
     async with open_talk(limits=Limits(turns_per_request=allowed)) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         assert (await http.get(path))["conversation"]["max_turns"] == min(10, allowed)
         refused = await http.put(path, {"max_turns": allowed + 1}, expect=422)
         assert refused["details"]["fields"][0]["key"] == "max_turns" and str(allowed) in refused["error"]
@@ -83,7 +83,7 @@ async def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_se
 
 async def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> None:
     async with open_talk() as http:
-        made = [await http.create(f"number {number}") for number in range(7)]
+        made = [await http.create_conversation(f"number {number}") for number in range(7)]
         await http.put(made[2], {"title": "changed"})
         seen: list[str] = []
         after = ""
@@ -98,11 +98,11 @@ async def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> 
 
 async def test_search_finds_titles_descriptions_and_what_was_said() -> None:
     async with open_talk() as http:
-        title = await http.create("Große Küche")
-        described = await http.create("b", description="everything about the küche")
-        told = await http.create("c")
+        title = await http.create_conversation("Große Küche")
+        described = await http.create_conversation("b", description="everything about the küche")
+        told = await http.create_conversation("c")
         await http.post(f"{told}/messages", {"role": "user", "content": "Die KÜCHE ist kalt"}, expect=201)
-        await http.create("d")
+        await http.create_conversation("d")
         found = await http.get("/conversations/search?q=k%C3%BCche")
         assert [f"/conversations/{one['id']}" for one in found["conversations"]] == [told, described, title]
         assert (found["count"], found["next"]) == (3, None)
@@ -113,8 +113,8 @@ async def test_search_finds_titles_descriptions_and_what_was_said() -> None:
 @both_ways
 async def test_what_is_deleted_is_gone_and_its_readers_are_told(way: str) -> None:
     async with open_talk([say("hi")], way=way) as http:
-        path = await http.create()
-        reading = asyncio.ensure_future(http.until_error(path))
+        path = await http.create_conversation()
+        reading = asyncio.ensure_future(http.read_until_error(path))
         await http.post(f"{path}/chat", {"content": "hello"})
         assert set(await http.delete(path)) == {"success", "message"}
         assert (await reading)["error_type"] == "not_found"
@@ -137,8 +137,8 @@ async def test_deleting_stops_what_runs() -> None:
             stopped.set()
 
     async with open_talk([call("forever")], tools=[forever]) as http:
-        path = await http.create()
-        chat = asyncio.ensure_future(http.answer("POST", f"{path}/chat", {"content": "go"}))
+        path = await http.create_conversation()
+        chat = asyncio.ensure_future(http.send_request("POST", f"{path}/chat", {"content": "go"}))
         await started.wait()
         await http.delete(path)
         await stopped.wait()
@@ -146,11 +146,11 @@ async def test_deleting_stops_what_runs() -> None:
 
 
 KEYS = [
-    key("ann"),
-    key("bob"),
-    key("op", "operator"),
-    key("boss", "approver"),
-    key("eve", "operator", "approver", "admin", tenant="elsewhere"),
+    build_key("ann"),
+    build_key("bob"),
+    build_key("op", "operator"),
+    build_key("boss", "approver"),
+    build_key("eve", "operator", "approver", "admin", tenant="elsewhere"),
 ]
 
 
@@ -184,34 +184,34 @@ def everything(path: str) -> list[tuple[str, str, object]]:
 @pytest.mark.parametrize("who", ["bob", "eve"])
 async def test_what_is_anothers_is_not_found_whatever_is_asked_of_it(who: str) -> None:
     async with open_talk(keys=KEYS, tools=[add]) as http:
-        path = await http.by("ann").create("secret plans")
+        path = await http.with_key("ann").create_conversation("secret plans")
         for method, where, body in everything(path):
-            status, told, _ = await http.by(who).answer(method, where, body)
+            status, told, _ = await http.with_key(who).send_request(method, where, body)
             assert (status, told["error_type"]) == (404, "not_found"), (method, where, told)
-        assert (await http.by(who).get("/conversations"))["count"] == 0
-        assert (await http.by(who).get("/conversations/search?q=secret"))["count"] == 0
-        assert (await http.by("ann").get(path))["conversation"]["messages"] == []
+        assert (await http.with_key(who).get("/conversations"))["count"] == 0
+        assert (await http.with_key(who).get("/conversations/search?q=secret"))["count"] == 0
+        assert (await http.with_key("ann").get(path))["conversation"]["messages"] == []
 
 
 async def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> None:
     async with open_talk(keys=KEYS) as http:
-        path = await http.by("ann").create("hers")
+        path = await http.with_key("ann").create_conversation("hers")
         for who, count in (("op", 1), ("boss", 1), ("eve", 0)):
-            assert (await http.by(who).get("/conversations"))["count"] == 0
-            assert (await http.by(who).get("/conversations?whose=tenant"))["count"] == count
-            assert (await http.by(who).get("/conversations/search?q=HERS&whose=tenant"))["count"] == count
-        refused = await http.by("bob").get("/conversations?whose=tenant", expect=403)
+            assert (await http.with_key(who).get("/conversations"))["count"] == 0
+            assert (await http.with_key(who).get("/conversations?whose=tenant"))["count"] == count
+            assert (await http.with_key(who).get("/conversations/search?q=HERS&whose=tenant"))["count"] == count
+        refused = await http.with_key("bob").get("/conversations?whose=tenant", expect=403)
         assert refused["error_type"] == "permission_denied"
-        assert (await http.by("op").get(path))["conversation"]["title"] == "hers"
-        await http.by("op").put(path, {"title": "mine"}, expect=404)
-        await http.by("op").delete(path, expect=404)
-        await http.by("op").post(f"{path}/cancel", expect=404)
-        await http.by("boss").post(f"{path}/cancel", expect=409)  # may decide, but nothing runs
+        assert (await http.with_key("op").get(path))["conversation"]["title"] == "hers"
+        await http.with_key("op").put(path, {"title": "mine"}, expect=404)
+        await http.with_key("op").delete(path, expect=404)
+        await http.with_key("op").post(f"{path}/cancel", expect=404)
+        await http.with_key("boss").post(f"{path}/cancel", expect=409)  # may decide, but nothing runs
 
 
 async def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
     async with open_talk(allowed_models=frozenset({"given"})) as http:
-        path = await http.create(model="given")
+        path = await http.create_conversation(model="given")
         assert (await http.get(path))["conversation"]["model"] == "given"
         for wrong in (
             await http.post("/conversations", {"title": "x", "model": "http://evil/v1#m"}, expect=422),
@@ -223,21 +223,21 @@ async def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
 
 async def test_what_a_new_conversation_may_use_is_the_servers_default() -> None:
     async with open_talk(tools=[add], default_settings=NOTHING_ENABLED) as http:
-        assert (await http.get(await http.create()))["conversation"]["enabled_tools"] == []
+        assert (await http.get(await http.create_conversation()))["conversation"]["enabled_tools"] == []
     async with open_talk(tools=[add], default_settings=Settings(system_prompt="p")) as http:
-        enabled = (await http.get(await http.create()))["conversation"]["enabled_tools"]
+        enabled = (await http.get(await http.create_conversation()))["conversation"]["enabled_tools"]
         assert enabled == [{"server_id": "function", "tool_name": "add"}]
 
 
 async def test_conversations_are_there_after_a_restart(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
-    async with wired([say("hi")], store=store) as yard, talking(yard) as http:
-        path = await http.create("kept", system_prompt="p")
+    async with build_yard([say("hi")], store=store) as yard, connect_talk(yard) as http:
+        path = await http.create_conversation("kept", system_prompt="p")
         await http.post(f"{path}/chat", {"content": "hello"})
         before = (await http.get(path))["conversation"]
-    async with wired([], store=store) as yard, talking(yard) as http:
+    async with build_yard([], store=store) as yard, connect_talk(yard) as http:
         assert (await http.get(path))["conversation"] == before
         assert (await http.get("/conversations/search?q=HELLO"))["count"] == 1
         await http.delete(path)
-    async with wired([], store=store) as yard, talking(yard) as http:
+    async with build_yard([], store=store) as yard, connect_talk(yard) as http:
         await http.get(path, expect=404)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, both_ways, is_over, open_talk, others, said, talking, wired
+from surfaces.talk import Json, Talk, both_ways, build_yard, connect_talk, drop_deltas, is_over, join_deltas, open_talk
 from toolyard import call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
@@ -49,7 +49,7 @@ class Stepwise:
 async def some(http: Talk, path: str, count: int, last: str = "") -> list[tuple[str, Json]]:
     """So many events, then the client is gone."""
     seen: list[tuple[str, Json]] = []
-    async with aclosing(http.events(f"{path}/events", last)) as events:
+    async with aclosing(http.stream_events(f"{path}/events", last)) as events:
         async for event in events:
             seen.append(event)
             if len(seen) == count:
@@ -60,26 +60,26 @@ async def some(http: Talk, path: str, count: int, last: str = "") -> list[tuple[
 @both_ways
 async def test_a_client_that_drops_after_any_event_and_rejoins_has_no_gap_and_no_repeat(way: str) -> None:
     async with open_talk([together(say("Eins. "), call("add", a=1, b=2)), say(*WORDS)], way=way, tools=[add]) as http:
-        path = await http.create()
-        reading = asyncio.ensure_future(http.until_done(path))  # live, in the model's own pieces
+        path = await http.create_conversation()
+        reading = asyncio.ensure_future(http.read_until_done(path))  # live, in the model's own pieces
         await http.post(f"{path}/chat", {"content": "go"})
         whole = await reading
-        assert said(whole) == "Eins. " + "".join(WORDS)
+        assert join_deltas(whole) == "Eins. " + "".join(WORDS)
         for index, (last, _) in enumerate(whole[:-1]):
-            joined = [*whole[: index + 1], *await http.until_done(path, last)]
-            assert said(joined) == said(whole), f"left after {last}"
-            assert others(joined) == others(whole), f"left after {last}"
-        for count in range(1, len(await http.until_done(path))):  # from the log, in pieces as large as can be
+            joined = [*whole[: index + 1], *await http.read_until_done(path, last)]
+            assert join_deltas(joined) == join_deltas(whole), f"left after {last}"
+            assert drop_deltas(joined) == drop_deltas(whole), f"left after {last}"
+        for count in range(1, len(await http.read_until_done(path))):  # from the log, in pieces as large as can be
             first = await some(http, path, count)
-            joined = [*first, *await http.until_done(path, first[-1][0])]
-            assert (said(joined), others(joined)) == (said(whole), others(whole))
+            joined = [*first, *await http.read_until_done(path, first[-1][0])]
+            assert (join_deltas(joined), drop_deltas(joined)) == (join_deltas(whole), drop_deltas(whole))
 
 
 @both_ways
 async def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_gets_it_whole(way: str) -> None:
     model = Stepwise()
     async with open_talk(model, way=way) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         seen: list[tuple[str, Json]] = []
         for _ in WORDS:
@@ -87,36 +87,36 @@ async def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_ge
             seen += await some(http, path, 1, seen[-1][0] if seen else "")
         assert [event["content"] for _, event in seen] == WORDS
         model.let.release()
-        seen += await http.until_done(path, seen[-1][0])
-        assert said(seen) == "".join(WORDS) == (await chat)["assistant_message"]["content"]
-        assert len(others(seen)) == 1
+        seen += await http.read_until_done(path, seen[-1][0])
+        assert join_deltas(seen) == "".join(WORDS) == (await chat)["assistant_message"]["content"]
+        assert len(drop_deltas(seen)) == 1
 
 
 @both_ways
 async def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: str) -> None:
     model = Stepwise()
     async with open_talk(model, way=way) as http:
-        path = await http.create()
-        early = [asyncio.ensure_future(http.until_done(path)) for _ in range(3)]
+        path = await http.create_conversation()
+        early = [asyncio.ensure_future(http.read_until_done(path)) for _ in range(3)]
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         for _ in WORDS[:3]:
             model.let.release()
         half = await some(http, path, 3)  # what three words came to, in pieces
-        late = asyncio.ensure_future(http.until_done(path))
+        late = asyncio.ensure_future(http.read_until_done(path))
         for _ in WORDS[3:]:
             model.let.release()
         model.let.release()
         await chat
         for seen in (*await asyncio.gather(*early), await late):
-            assert said(seen) == "".join(WORDS) and is_over(seen[-1][1])
-        assert said(half) == "".join(WORDS[:3])
+            assert join_deltas(seen) == "".join(WORDS) and is_over(seen[-1][1])
+        assert join_deltas(half) == "".join(WORDS[:3])
 
 
 async def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
     pieces = ["x" * 10_000] * (3 * RING_SIZE)  # more than any buffer on the way holds
     async with open_talk(Stepwise(pieces, let=len(pieces) + 1), way="socket") as http:
-        path = await http.create()
-        async with aclosing(http.events(f"{path}/events")) as events:
+        path = await http.create_conversation()
+        async with aclosing(http.stream_events(f"{path}/events")) as events:
             chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
             seen = [await anext(events)]
             assert (await chat)["status"] == "done"  # all is said while this reader looked elsewhere
@@ -124,17 +124,17 @@ async def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> 
                 seen.append(event)
                 if is_over(event[1]):
                     break
-        assert said(seen) == "".join(pieces)
+        assert join_deltas(seen) == "".join(pieces)
         assert len(seen) < len(pieces)  # it was overrun, and got the rest from the log
 
 
 async def test_a_reader_that_has_left_is_not_kept() -> None:
-    async with asyncio.timeout(30), wired([say("ok"), say("ok")]) as yard, talking(yard) as http:
-        path = await http.create()
+    async with asyncio.timeout(30), build_yard([say("ok"), say("ok")]) as yard, connect_talk(yard) as http:
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "go"})
         async with (
-            aclosing(http.events(f"{path}/events")) as waiting,
-            aclosing(http.events(f"{path}/events")) as cut,
+            aclosing(http.stream_events(f"{path}/events")) as waiting,
+            aclosing(http.stream_events(f"{path}/events")) as cut,
         ):
             await anext(cut)  # left with events still to come
             assert [(await anext(waiting))[1]["type"] for _ in range(2)] == ["text.delta", "done"]
@@ -148,8 +148,8 @@ async def test_a_reader_that_has_left_is_not_kept() -> None:
 @both_ways
 async def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: str) -> None:
     async with open_talk([say("to one"), say("to two")], way=way) as http:
-        path = await http.create()
-        async with aclosing(http.events(f"{path}/events")) as events:
+        path = await http.create_conversation()
+        async with aclosing(http.stream_events(f"{path}/events")) as events:
             for content in ("one", "two"):
                 answer = await http.post(f"{path}/chat", {"content": content})
                 seen: list[tuple[str, Json]] = []
@@ -157,16 +157,16 @@ async def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done
                     seen.append(event)
                     if is_over(event[1]):
                         break
-                assert (said(seen), seen[-1][1]["run_id"]) == (f"to {content}", answer["run_id"])
+                assert (join_deltas(seen), seen[-1][1]["run_id"]) == (f"to {content}", answer["run_id"])
 
 
 @both_ways
 async def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str) -> None:
     async with open_talk([say("ok")], way=way) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "go"})
         seen: list[tuple[str, Json]] = []
-        async with aclosing(http.events(f"{path}/events?format=entries")) as events:
+        async with aclosing(http.stream_events(f"{path}/events?format=entries")) as events:
             async for event in events:
                 seen.append(event)
                 if event[1].get("event", {}).get("type") == "run.ended":
@@ -175,9 +175,9 @@ async def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str
         assert [entry["seq"] for _, entry in entries] == list(range(1, len(entries) + 1))
         assert [last for last, _ in entries] == [str(entry["seq"]) for _, entry in entries]
         assert entries[0][1]["event"]["type"] == "conversation.opened"
-        async with aclosing(http.events(f"{path}/events?format=entries&after={entries[-2][0]}")) as events:
+        async with aclosing(http.stream_events(f"{path}/events?format=entries&after={entries[-2][0]}")) as events:
             assert await anext(events) == seen[-1]
-        async with aclosing(http.events(f"{path}/events?after=1", last=entries[-2][0])) as events:
+        async with aclosing(http.stream_events(f"{path}/events?after=1", last_id=entries[-2][0])) as events:
             assert (await anext(events))[1]["type"] == "done"  # the header wins over the address
 
 
@@ -185,10 +185,10 @@ async def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str
 @pytest.mark.parametrize("last", ["x", "1.2", "-1", "1.2.3.4", "9" * 40, "1e3", "999", "999.1.2"])
 async def test_a_place_that_was_never_given_out_is_refused(way: str, last: str) -> None:
     async with open_talk(way=way) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         for status, told, _ in (
-            await http.answer("GET", f"{path}/events", last_event_id=last),
-            await http.answer("GET", f"{path}/events?after={last}"),
+            await http.send_request("GET", f"{path}/events", last_event_id=last),
+            await http.send_request("GET", f"{path}/events?after={last}"),
         ):
             assert (status, told["error_type"]) == (422, "validation_error"), told
         await http.get(f"{path}/events?format=xml", expect=422)
@@ -200,8 +200,8 @@ async def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way
     store = f"sqlite:///{tmp_path}/yard.db"
     async with asyncio.timeout(30):
         model = Stepwise()
-        async with wired(model, store=store, grace_s=0.0) as yard, talking(yard, way) as http:
-            path = await http.create()
+        async with build_yard(model, store=store, grace_s=0.0) as yard, connect_talk(yard, way) as http:
+            path = await http.create_conversation()
             async with aclosing(http.chat_stream(path, "go")) as events:
                 for _ in WORDS[:3]:
                     model.let.release()
@@ -209,11 +209,11 @@ async def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way
                 await yard.service.close(0)
                 ending = [event async for event in events]
             assert [event["error_type"] for _, event in ending] == ["unavailable"]
-        async with wired([say(*WORDS)], store=store) as yard, talking(yard, way) as http:
-            after = await http.until_done(path, before[-1][0])
-            assert [event["type"] for event in others(after)] == ["turn.restarted", "done"]
-            assert said(after) == "".join(WORDS)
-            assert (await http.messages(path))[-1]["content"] == "".join(WORDS)
+        async with build_yard([say(*WORDS)], store=store) as yard, connect_talk(yard, way) as http:
+            after = await http.read_until_done(path, before[-1][0])
+            assert [event["type"] for event in drop_deltas(after)] == ["turn.restarted", "done"]
+            assert join_deltas(after) == "".join(WORDS)
+            assert (await http.list_messages(path))[-1]["content"] == "".join(WORDS)
 
 
 async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_each_call_once(tmp_path: Path) -> None:
@@ -235,17 +235,20 @@ async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_eac
         return "seen"
 
     async with asyncio.timeout(30):
-        first_yard = wired([call("look")], store=store, grace_s=0.0, tools=[hanging])
-        async with first_yard as yard, talking(yard, "socket") as http:
-            path = await http.create()
+        first_yard = build_yard([call("look")], store=store, grace_s=0.0, tools=[hanging])
+        async with first_yard as yard, connect_talk(yard, "socket") as http:
+            path = await http.create_conversation()
             async with aclosing(http.chat_stream(path, "go")) as events:
                 first = [await anext(events)]
                 await stuck.wait()
                 await yard.service.close(0)
-        async with wired([say("Seen.")], store=store, tools=[working]) as yard, talking(yard, "socket") as http:
-            seen = [*first, *await http.until_done(path, first[-1][0])]
-            states = [event.get("state") or event["type"] for event in others(seen)]
-            assert (states, said(seen)) == (["started", "finished", "done"], "Seen.")
+        async with (
+            build_yard([say("Seen.")], store=store, tools=[working]) as yard,
+            connect_talk(yard, "socket") as http,
+        ):
+            seen = [*first, *await http.read_until_done(path, first[-1][0])]
+            states = [event.get("state") or event["type"] for event in drop_deltas(seen)]
+            assert (states, join_deltas(seen)) == (["started", "finished", "done"], "Seen.")
             assert seen[1][1]["name"] == "look"  # although this reader began after its start
-            assert (await http.messages(path))[2]["content"] == "seen"
+            assert (await http.list_messages(path))[2]["content"] == "seen"
     assert ran == ["first", "second"]

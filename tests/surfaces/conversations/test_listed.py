@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from surfaces.mcp_host import open_host
-from surfaces.talk import open_talk, talking
+from surfaces.talk import connect_talk, open_talk
 from toolyard import say, tool
 from venues.mcp.plain import Plain
 
@@ -32,7 +32,7 @@ async def test_a_conversation_begun_by_respond_has_its_first_words_as_title() ->
 
 async def test_a_conversation_that_goes_on_keeps_its_title() -> None:
     async with open_talk(lambda _: say("ok")) as http:
-        path = await http.create("Mine")
+        path = await http.create_conversation("Mine")
         body = {"prompt": "Another thing", "conversation_id": path.rpartition("/")[2]}
         async for _ in http.post_stream("/ai/respond", body):
             pass
@@ -48,11 +48,11 @@ async def test_direct_calls_are_not_among_peoples_conversations_but_traces_find_
     name = "memory:" if store == "memory:" else f"sqlite:///{tmp_path}/x.db"
     async with (
         open_host(servers={"plain": plain.spec}, tools=[weigh], store=name) as (host, yard),
-        talking(yard) as http,
+        connect_talk(yard) as http,
     ):
-        await http.create("A person's")
+        await http.create_conversation("A person's")
         call = {"tool_name": "add"}
-        status, called, _ = await http.answer("POST", "/servers/plain/tools/call", call, x_correlation_id="t-1")
+        status, called, _ = await http.send_request("POST", "/servers/plain/tools/call", call, x_correlation_id="t-1")
         assert (status, called["outcome"]) == (200, "ok")
         weighed = await host.call("weigh", {"what": "flour"})
         assert "2 kg" in weighed.text
@@ -63,7 +63,7 @@ async def test_direct_calls_are_not_among_peoples_conversations_but_traces_find_
         direct = f"/conversations/{called['conversation_id']}"
         assert (await http.get(direct))["conversation"]["id"] == called["conversation_id"]
         for trace in ("t-1", weighed.headers["x-correlation-id"]):
-            _, found, _ = await http.answer("GET", f"/traces/{trace}")
+            _, found, _ = await http.send_request("GET", f"/traces/{trace}")
             assert len(found["runs"]) == 1
-        _, runs, _ = await http.answer("GET", "/traces")
+        _, runs, _ = await http.send_request("GET", "/traces")
         assert {call["tool"] for run in runs["runs"] for call in run["calls"]} >= {"add", "weigh"}

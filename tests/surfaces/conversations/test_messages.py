@@ -45,7 +45,7 @@ async def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None
 
     script = [call("list_directory", path="/docs"), say("README.md ", "and /docs.md")]
     async with open_talk(script, way=way, tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "What files are in /docs?"})
         listed = await http.get(f"{path}/messages")
         assert (listed["count"], listed["total"], listed["next"]) == (4, 4, None)
@@ -68,12 +68,12 @@ async def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None
 async def test_messages_of_three_roles_are_added_and_given_to_the_model() -> None:
     model = Scripted([say("ok")])
     async with open_talk(model) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         for role in ("system", "user", "assistant"):
             added = await http.post(f"{path}/messages", {"role": role, "content": f"from {role}"}, expect=201)
             assert set(added) == {"success", "message", "result_message"}
             assert (added["message"]["role"], added["message"]["content"]) == (role, f"from {role}")
-            assert (await http.messages(path))[-1] == added["message"]
+            assert (await http.list_messages(path))[-1] == added["message"]
         for role in ("tool", "wizard"):
             await http.post(f"{path}/messages", {"role": role, "content": "x"}, expect=422)
         await http.post(f"{path}/chat", {"content": "go"})
@@ -82,7 +82,7 @@ async def test_messages_of_three_roles_are_added_and_given_to_the_model() -> Non
 
 async def test_messages_are_paged_from_the_oldest_on() -> None:
     async with open_talk() as http:
-        path = await http.create()
+        path = await http.create_conversation()
         for number in range(5):
             await http.post(f"{path}/messages", {"role": "user", "content": str(number)}, expect=201)
         first = await http.get(f"{path}/messages?limit=3")
@@ -111,11 +111,11 @@ def model_text(request: ModelRequest) -> Turn:
 )
 async def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(index: int, left: list[str]) -> None:
     async with open_talk(model_text, tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "look"})
-        before = await http.messages(path)
+        before = await http.list_messages(path)
         gone = await http.delete(f"{path}/messages/{before[index]['id']}")
-        after = await http.messages(path)
+        after = await http.list_messages(path)
         assert [one["role"] for one in after] == left
         assert gone["deleted"] == [one["id"] for one in before if one["id"] not in {kept["id"] for kept in after}]
         answered = {one["tool_call_id"] for one in after if one["role"] == "tool"}
@@ -153,7 +153,7 @@ async def test_messages_are_not_changed_while_a_run_is_open() -> None:
         """Asks."""
 
     async with open_talk([call("dangerous")], tools=[dangerous]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
         refused = await http.post(f"{path}/messages", {"role": "user", "content": "x"}, expect=409)
         assert refused["error_type"] == "conflict" and "stop it" in refused["error"]
@@ -164,7 +164,7 @@ async def test_messages_are_not_changed_while_a_run_is_open() -> None:
 async def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
     model = Scripted([say("ok"), say("ok")])
     async with open_talk(model, way=way) as http:
-        path = await http.create(system_prompt="Be brief.")
+        path = await http.create_conversation(system_prompt="Be brief.")
         note: dict[str, object] = {
             "descriptive_name": "Pantry",
             "content": "two eggs",
@@ -189,11 +189,11 @@ async def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> N
 @both_ways
 async def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(way: str) -> None:
     async with open_talk(way=way) as http:
-        path = await http.create()
+        path = await http.create_conversation()
 
         async def add(number: int) -> tuple[int, Json]:
             body = {"descriptive_name": f"note {number}", "content": "x"}
-            status, told, _ = await http.answer("POST", f"{path}/context", body)
+            status, told, _ = await http.send_request("POST", f"{path}/context", body)
             return status, told
 
         answers = await asyncio.gather(*map(add, range(105)))

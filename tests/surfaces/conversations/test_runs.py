@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, is_over, key, open_talk, others, said
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, drop_deltas, is_over, join_deltas, open_talk
 from toolyard import Limits, Scripted, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
@@ -63,7 +63,7 @@ async def test_the_steps_of_the_seeds_script(way: str) -> None:
         assert answer["assistant_message"]["content"] == "There are README.md and API.md."
         assert (answer["status"], answer["waiting"]) == ("done", [])
         assert (answer["token_count"], answer["tokens_sent"], answer["messages_in_context"]) == (30, 20, 3)
-        messages = await http.messages(path)
+        messages = await http.list_messages(path)
         assert [one["role"] for one in messages] == ["user", "assistant", "tool", "assistant"]
         assert (messages[0], messages[-1]) == (answer["user_message"], answer["assistant_message"])
         (asked,) = messages[1]["tool_calls"]
@@ -79,7 +79,7 @@ async def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() 
     async with open_talk(
         model, tools=[list_directory, delete_file], default_settings=NOTHING_ENABLED, system_prompt="You serve."
     ) as http:
-        path = await http.create(system_prompt="Be brief.")
+        path = await http.create_conversation(system_prompt="Be brief.")
         await http.post(f"{path}/context", {"descriptive_name": "Place", "content": "/docs"}, expect=201)
         await http.post(f"{path}/tools", {"server_id": "function", "tool_name": "list_directory"})
         for content in ("one", "two"):
@@ -103,15 +103,15 @@ async def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str
         *(call("list_directory", path="/"), say("Still two.")),
     ]
     async with open_talk(script, way=way, tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         seen = [event async for event in http.chat_stream(path, "look")]
-        assert [one.get("state") or one["type"] for one in others(seen)] == ["started", "finished", "done"]
-        assert said(seen) == "Two files." and is_over(seen[-1][1])
+        assert [one.get("state") or one["type"] for one in drop_deltas(seen)] == ["started", "finished", "done"]
+        assert join_deltas(seen) == "Two files." and is_over(seen[-1][1])
         async with aclosing(http.chat_stream(path, "again")) as events:
             last, _ = await anext(events)
-        rest = await http.until_done(path, last)
-        assert is_over(rest[-1][1]) and said(rest) == "Still two."
-        assert (await http.messages(path))[-1]["content"] == "Still two."
+        rest = await http.read_until_done(path, last)
+        assert is_over(rest[-1][1]) and join_deltas(rest) == "Still two."
+        assert (await http.list_messages(path))[-1]["content"] == "Still two."
 
 
 async def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -> None:
@@ -125,22 +125,22 @@ async def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -
         return "at last"
 
     async with open_talk([call("slow"), say("Here it is.")], way="socket", tools=[slow]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         await started.wait()
         chat.cancel()
         await asyncio.wait([chat])
         go_on.set()
-        assert (await http.until_done(path))[-1][1]["ending"] == "done"
-        assert (await http.messages(path))[-1]["content"] == "Here it is."
+        assert (await http.read_until_done(path))[-1][1]["ending"] == "done"
+        assert (await http.list_messages(path))[-1]["content"] == "Here it is."
 
 
 @pytest.mark.proves("004.errors-as-tool-response")
 async def test_a_tool_that_fails_is_told_to_the_model_as_json() -> None:
     async with open_talk([call("list_directory", path="/secret"), say("I may not.")], tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "look"})
-        told = json.loads((await http.messages(path))[2]["content"])
+        told = json.loads((await http.list_messages(path))[2]["content"])
         assert (told["ok"], told["error_type"]) == (False, "execution_error") and "/secret" in told["error"]
 
 
@@ -151,12 +151,12 @@ async def test_after_ten_tool_turns_the_caller_is_told_in_their_language() -> No
         return call("list_directory", path="/")
 
     async with open_talk(always, tools=[list_directory]) as http:
-        path = await http.create()
-        status, answer, _ = await http.answer("POST", f"{path}/chat", {"content": "go"}, accept_language="de-DE")
+        path = await http.create_conversation()
+        status, answer, _ = await http.send_request("POST", f"{path}/chat", {"content": "go"}, accept_language="de-DE")
         assert (status, answer["status"], answer["detail"]) == (200, "limit", "turns_per_request")
         assert answer["assistant_message"]["content"].startswith("Das hat leider zu viele Schritte")
-        assert (await http.messages(path))[-1] == answer["assistant_message"]
-        assert sum(one["role"] == "tool" for one in await http.messages(path)) == 10
+        assert (await http.list_messages(path))[-1] == answer["assistant_message"]
+        assert sum(one["role"] == "tool" for one in await http.list_messages(path)) == 10
 
 
 @pytest.mark.parametrize("limits", [None, Limits(turns_per_request=2)])
@@ -165,19 +165,19 @@ async def test_the_turns_of_one_conversation_can_be_fewer(limits: Limits | None)
     looking = call("list_directory", path="/")
     settings = Settings(limits=limits)
     async with open_talk([looking, looking], tools=[list_directory], default_settings=settings) as http:
-        path = await (http.create() if limits else http.create(max_turns=2))
+        path = await (http.create_conversation() if limits else http.create_conversation(max_turns=2))
         assert (await http.post(f"{path}/chat", {"content": "go"}))["status"] == "limit"
-        assert sum(one["role"] == "tool" for one in await http.messages(path)) == 2
+        assert sum(one["role"] == "tool" for one in await http.list_messages(path)) == 2
 
 
 @pytest.mark.proves("004.chat-saves-user-message")
 async def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_works() -> None:
     async with open_talk([fail("no answer from the provider", "overloaded"), say("Here I am.")]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         failed = await http.post(f"{path}/chat", {"content": "go"}, expect=502)
         assert (failed["error_type"], failed["error"]) == ("model_error", "no answer from the provider")
         assert failed["details"]["cause"] == "overloaded"
-        assert [one["content"] for one in await http.messages(path)] == ["go"]  # it was kept before anything else
+        assert [one["content"] for one in await http.list_messages(path)] == ["go"]  # it was kept before anything else
         run = await http.get(f"{path}/runs/{failed['details']['run_id']}")
         assert run["run"]["ending"] == "failed"
         assert (await http.post(f"{path}/chat", {"content": "again"}))["assistant_message"]["content"] == "Here I am."
@@ -188,7 +188,7 @@ async def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line
 
     script = [call("delete_file", path="/docs/API.md"), say("gone"), say("nothing")]
     async with open_talk(script, way=way, tools=[delete_file]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         waiting = await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
         (asked,) = waiting["waiting"]
         assert (waiting["status"], waiting["assistant_message"]) == ("waiting", None)
@@ -202,10 +202,10 @@ async def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line
         queued = await http.post(f"{path}/chat", {"content": "and then?"}, expect=202)
         assert (queued["status"], queued["user_message"]["content"]) == ("queued", "and then?")
         await http.post(f"{path}/calls/{asked['call_id']}/approve")
-        seen = await http.until_done(path)
-        seen += await http.until_done(path, seen[-1][0])
+        seen = await http.read_until_done(path)
+        seen += await http.read_until_done(path, seen[-1][0])
         assert [one["run_id"] for _, one in seen if is_over(one)] == [waiting["run_id"], queued["run_id"]]
-        assert [one["content"] for one in await http.messages(path) if one["role"] == "user"] == [
+        assert [one["content"] for one in await http.list_messages(path) if one["role"] == "user"] == [
             "delete it",
             "and then?",
         ]
@@ -213,11 +213,11 @@ async def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line
 
 async def test_an_interrupt_stops_the_run_in_front() -> None:
     async with open_talk([call("delete_file", path="/"), say("as you wish")], tools=[delete_file]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
         answer = await http.post(f"{path}/chat", {"content": "never mind", "interrupt": True})
         assert answer["assistant_message"]["content"] == "as you wish"
-        told = json.loads((await http.messages(path))[2]["content"])
+        told = json.loads((await http.list_messages(path))[2]["content"])
         assert told["error_type"] == "cancelled"
 
 
@@ -232,14 +232,14 @@ async def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> No
         await asyncio.Event().wait()
 
     async with open_talk([call("forever"), say("here")], way=way, tools=[forever]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         assert (await http.post(f"{path}/cancel", expect=409))["error_type"] == "conflict"
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         await started.wait()
         await http.post(f"{path}/cancel")
         answer = await chat
         assert (answer["status"], answer["assistant_message"]) == ("cancelled", None)
-        assert json.loads((await http.messages(path))[-1]["content"])["error_type"] == "cancelled"
+        assert json.loads((await http.list_messages(path))[-1]["content"])["error_type"] == "cancelled"
         await http.post(f"{path}/cancel", expect=409)
         assert (await http.post(f"{path}/chat", {"content": "go on"}))["status"] == "done"
 
@@ -254,9 +254,9 @@ async def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
         await asyncio.Event().wait()
 
     async with open_talk([call("forever"), say("then not")], tools=[forever]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
-        async with aclosing(http.events(f"{path}/events")) as events:
+        async with aclosing(http.stream_events(f"{path}/events")) as events:
             async for _, event in events:
                 if event["type"] == "tool.status":
                     await http.post(f"{path}/cancel", {"call_id": event["call_id"]})
@@ -273,9 +273,9 @@ async def test_a_tool_that_takes_longer_than_its_timeout_is_given_up() -> None:
         await asyncio.Event().wait()
 
     async with open_talk([call("forever"), say("too slow")], tools=[forever]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "go"})
-        told = json.loads((await http.messages(path))[2]["content"])
+        told = json.loads((await http.list_messages(path))[2]["content"])
         assert (told["error_type"], told["details"]) == ("timeout", {"timeout_s": 0.05})
 
 
@@ -286,7 +286,7 @@ async def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
         await asyncio.Event().wait()
 
     async with open_talk([call("forever")], tools=[forever], limits=Limits(run_seconds=0.1)) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         answer = await http.post(f"{path}/chat", {"content": "go"})
         assert (answer["status"], answer["detail"]) == ("limit", "run_seconds")
         assert answer["assistant_message"]["content"].startswith("Sorry")
@@ -295,9 +295,9 @@ async def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
 @both_ways
 async def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleaved(way: str) -> None:
     async with open_talk(echo, way=way) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         answers = await asyncio.gather(
-            *(http.answer("POST", f"{path}/chat", {"content": f"number {number}"}) for number in range(100))
+            *(http.send_request("POST", f"{path}/chat", {"content": f"number {number}"}) for number in range(100))
         )
         assert {status for status, _, _ in answers} <= {200, 409}
         refused = [told for status, told, _ in answers if status == 409]
@@ -306,7 +306,7 @@ async def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleav
         assert len(done) >= 17
         for told in done:
             assert told["assistant_message"]["content"] == f"you said {told['user_message']['content']}"
-        messages = await http.messages(path)
+        messages = await http.list_messages(path)
         assert len(messages) == 2 * len(done)
         for asked, answered in zip(messages[::2], messages[1::2], strict=True):
             assert answered["content"] == f"you said {asked['content']}"
@@ -314,28 +314,28 @@ async def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleav
 
 @both_ways
 async def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_run(way: str) -> None:
-    async with open_talk(echo, way=way, keys=[key("ann"), key("bob")], requests_per_minute=3) as http:
-        ann = http.by("ann")
-        path = await ann.create()
+    async with open_talk(echo, way=way, keys=[build_key("ann"), build_key("bob")], requests_per_minute=3) as http:
+        ann = http.with_key("ann")
+        path = await ann.create_conversation()
         for left in ("2", "1", "0"):
-            status, _, headers = await ann.answer("POST", f"{path}/chat", {"content": "x"})
+            status, _, headers = await ann.send_request("POST", f"{path}/chat", {"content": "x"})
             assert (status, headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == (200, "3", left)
             assert int(headers["x-ratelimit-reset"]) <= 60
         for _ in range(2):
-            status, told, headers = await ann.answer("POST", f"{path}/chat", {"content": "x"})
+            status, told, headers = await ann.send_request("POST", f"{path}/chat", {"content": "x"})
             assert (status, told["error_type"]) == (429, "rate_limited")
             assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")
             assert 1 <= int(headers["retry-after"]) <= 20 and 40 <= int(headers["x-ratelimit-reset"]) <= 60
-        status, _, headers = await ann.answer("GET", path)
+        status, _, headers = await ann.send_request("GET", path)
         assert status == 200 and "x-ratelimit-limit" not in headers
-        assert len(await ann.messages(path)) == 6
-        await http.by("bob").create()
+        assert len(await ann.list_messages(path)) == 6
+        await http.with_key("bob").create_conversation()
 
 
 async def test_a_tool_can_be_forced_or_forbidden_for_one_message() -> None:
     model = Scripted([say("a"), call("list_directory", path="/"), say("b")])
     async with open_talk(model, tools=[list_directory]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "none"})
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "list_directory"})
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "nope"}, expect=422)
@@ -352,6 +352,6 @@ async def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> 
         return Turn(text=(words,), usage=Usage(output_tokens=1))
 
     async with open_talk(script, windows={"given": 10_000}) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         spent = [(await http.post(f"{path}/chat", {"content": words}))["token_count"] for _ in range(4)]
         assert spent == [1, 1, 1, 708]

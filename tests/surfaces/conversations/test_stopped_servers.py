@@ -17,7 +17,7 @@ async def test_a_chat_is_offered_an_enabled_tool_only_while_its_server_runs(tmp_
 
     servers = {"plain": Plain(tmp_path, trust=True).spec}
     async with open_talk(model, servers=servers, default_settings=NOTHING_ENABLED) as http:
-        conversation = await http.create()
+        conversation = await http.create_conversation()
         await http.post(f"{conversation}/tools", ADD)
         for action in ("", "stop", "start"):
             if action:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, key, open_talk
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, open_talk
 from toolyard import Scripted, call, say, tool
 
 
@@ -42,7 +42,7 @@ SUBTRACT = {"server_id": "function", "tool_name": "subtract"}
 async def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> None:
     model = Scripted([say("none"), call("add", a=1, b=2), say("three"), say("none again")])
     async with open_talk(model, way=way, tools=TOOLS, default_settings=NOTHING_ENABLED) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         available = await http.get(f"{path}/tools/available")
         assert set(available) == {"success", "available_tools", "count"} and available["count"] == 2
         shown = available["available_tools"][0]
@@ -65,7 +65,7 @@ async def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> 
 
 async def test_where_everything_is_enabled_the_first_that_is_taken_leaves_the_others() -> None:
     async with open_talk(tools=TOOLS) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         assert (await http.get(f"{path}/tools"))["enabled_tools"] == [ADD, SUBTRACT]
         assert (await http.post(f"{path}/tools", ADD))["enabled_tools"] == [ADD, SUBTRACT]
         assert (await http.delete(f"{path}/tools?server_id=function&tool_name=add"))["enabled_tools"] == [SUBTRACT]
@@ -74,10 +74,10 @@ async def test_where_everything_is_enabled_the_first_that_is_taken_leaves_the_ot
 
 async def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> None:
 
-    keys = [key("ann"), key("boss", "boss")]
+    keys = [build_key("ann"), build_key("boss", "boss")]
     async with open_talk(tools=TOOLS, keys=keys, default_settings=NOTHING_ENABLED) as http:
-        ann, boss = http.by("ann"), http.by("boss")
-        path = await ann.create()
+        ann, boss = http.with_key("ann"), http.with_key("boss")
+        path = await ann.create_conversation()
         for name in ("fire", "retired", "nope"):
             refused = await ann.post(f"{path}/tools", {"server_id": "function", "tool_name": name}, expect=404)
             assert name in refused["error"]
@@ -87,7 +87,7 @@ async def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> No
         await ann.delete(f"{path}/tools?server_id=function", expect=422)
         names = [one["tool_name"] for one in (await ann.get(f"{path}/tools/available"))["available_tools"]]
         assert names == ["add", "subtract"]
-        hers = await boss.create()
+        hers = await boss.create_conversation()
         assert (await boss.get(f"{hers}/tools/available"))["count"] == 3
         fire = {"server_id": "function", "tool_name": "fire"}
         assert (await boss.post(f"{hers}/tools", fire))["enabled_tools"] == [fire]
@@ -102,11 +102,11 @@ async def test_a_tool_that_is_disabled_while_its_call_waits_does_not_run() -> No
         ran.append("dangerous")
 
     async with open_talk([call("dangerous"), say("ok")], tools=[dangerous]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
         await http.delete(f"{path}/tools?server_id=function&tool_name=dangerous")
         await http.post(f"{path}/calls/{waiting['waiting'][0]['call_id']}/approve")
-        finished = [one for _, one in await http.until_done(path) if one.get("state") == "finished"]
+        finished = [one for _, one in await http.read_until_done(path) if one.get("state") == "finished"]
         assert [(one["ok"], one["error_type"]) for one in finished] == [(False, "permission_denied")]
         assert ran == []
 
@@ -118,7 +118,7 @@ async def test_of_many_who_enable_at_once_every_one_counts() -> None:
 
     many = [tool(name=f"t{number}")(first.function) for number in range(40)]
     async with open_talk(tools=many, default_settings=NOTHING_ENABLED) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         names = [f"t{number}" for number in range(40)]
         await asyncio.gather(
             *(http.post(f"{path}/tools", {"server_id": "function", "tool_name": name}) for name in names)

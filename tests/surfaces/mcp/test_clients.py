@@ -13,8 +13,8 @@ from mcp.client.session import ClientRequestContext
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from surfaces.served import served
-from surfaces.talk import wired
+from surfaces.served import serve_yard
+from surfaces.talk import build_yard
 from toolyard import Context, tool
 
 Mode = Literal["auto", "legacy"]
@@ -75,8 +75,8 @@ async def use(target: Any, mode: Mode) -> None:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_over_http(mode: Mode) -> None:
     async with asyncio.timeout(30), AsyncExitStack() as stack:
-        yard = await stack.enter_async_context(wired((), tools=[opening_hours, delete_order]))
-        await use(f"{await stack.enter_async_context(served(yard))}/mcp", mode)
+        yard = await stack.enter_async_context(build_yard((), tools=[opening_hours, delete_order]))
+        await use(f"{await stack.enter_async_context(serve_yard(yard))}/mcp", mode)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

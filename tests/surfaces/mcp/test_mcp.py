@@ -6,9 +6,9 @@ from contextlib import aclosing
 
 import pytest
 
-from hosting import Hosting
-from surfaces.mcp_host import MODERN, OWN, Answer, Host, Json, Legacy, open_host
-from surfaces.talk import key
+from hosting import NativeScripted
+from surfaces.mcp_host import META_PREFIX, MODERN, Host, HostAnswer, Json, LegacyHost, open_host
+from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
 from toolyard.core.events import CallEnded, RunEnded
 from toolyard.engine.authentication import LOCAL_ADMIN
@@ -59,11 +59,11 @@ def long_list() -> str:
 TOOLS = (opening_hours, fails, delete_order, raise_prices, counts, long_list)
 
 
-def names(answer: Answer) -> list[str]:
+def names(answer: HostAnswer) -> list[str]:
     return [one["name"] for one in answer.result["tools"]]
 
 
-def problem(answer: Answer) -> Json:
+def problem(answer: HostAnswer) -> Json:
     """The structured error of a call that failed."""
     assert answer.result["isError"] is True
     return json.loads(answer.text)
@@ -71,11 +71,11 @@ def problem(answer: Answer) -> Json:
 
 async def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        found = await host.modern("server/discover")
+        found = await host.request_modern("server/discover")
         assert found.result["supportedVersions"] == [MODERN]
         assert found.result["capabilities"]["tools"] is not None
-        assert found.result["_meta"][f"{OWN}serverInfo"]["name"] == "toolyard"
-        listed = await host.modern("tools/list")
+        assert found.result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == "toolyard"
+        listed = await host.request_modern("tools/list")
         assert (listed.result["cacheScope"], listed.result["resultType"]) == ("private", "complete")
         (hours,) = [one for one in listed.result["tools"] if one["name"] == "opening_hours"]
         assert hours["inputSchema"]["required"] == ["day"] and hours["inputSchema"]["type"] == "object"
@@ -90,8 +90,8 @@ async def test_a_modern_client_discovers_lists_and_calls_without_any_session() -
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26"])
 async def test_a_legacy_client_opens_a_session_lists_calls_and_ends_it(version: str) -> None:
-    async with open_host(tools=TOOLS) as (host, _), host.session(version) as client:
-        assert client.told["protocolVersion"] == version
+    async with open_host(tools=TOOLS) as (host, _), host.open_session(version) as client:
+        assert client.initialize_result["protocolVersion"] == version
         assert "opening_hours" in names(await client.ask("tools/list"))
         called = await client.ask("tools/call", {"name": "opening_hours", "arguments": {"day": "Monday"}})
         assert json.loads(called.text) == {"day": "Monday", "open": "9 to 18"}
@@ -104,9 +104,11 @@ async def test_a_legacy_client_opens_a_session_lists_calls_and_ends_it(version: 
 
 async def test_a_version_that_we_do_not_speak_is_answered_with_one_that_we_do() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        async with host.session("1999-01-01") as client:
-            assert client.told["protocolVersion"] == "2025-11-25"
-        body, headers = host.modern_body("tools/list", {"_meta": {f"{OWN}protocolVersion": "2030-01-01"}})
+        async with host.open_session("1999-01-01") as client:
+            assert client.initialize_result["protocolVersion"] == "2025-11-25"
+        body, headers = host.build_modern_request(
+            "tools/list", {"_meta": {f"{META_PREFIX}protocolVersion": "2030-01-01"}}
+        )
         answer = await host.send("POST", body, **(headers | {"mcp-protocol-version": "2030-01-01"}))
         assert (answer.status, answer.error["code"]) == (400, -32022)
         assert answer.error["data"] == {"supported": [MODERN], "requested": "2030-01-01"}
@@ -128,24 +130,24 @@ async def test_a_result_that_is_cut_for_models_is_passed_on_whole() -> None:
 
 
 async def test_keys_and_roles_hold_here_as_everywhere() -> None:
-    async with open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _):
-        refused = await host.modern("tools/list")
+    async with open_host(tools=TOOLS, keys=[build_key("anna"), build_key("maria", "manager")]) as (host, _):
+        refused = await host.request_modern("tools/list")
         assert (refused.status, refused.messages[0]["error_type"]) == (401, "unauthenticated")
-        assert (await host.by("nobody").modern("tools/list")).status == 401
-        anna, maria = host.by("anna"), host.by("maria")
-        assert "raise_prices" not in names(await anna.modern("tools/list"))
+        assert (await host.with_key("nobody").request_modern("tools/list")).status == 401
+        anna, maria = host.with_key("anna"), host.with_key("maria")
+        assert "raise_prices" not in names(await anna.request_modern("tools/list"))
         hidden = await anna.call("raise_prices", {"percent": 5})
         assert hidden.error["code"] == -32602
-        assert "raise_prices" in names(await maria.modern("tools/list"))
+        assert "raise_prices" in names(await maria.request_modern("tools/list"))
         assert (await maria.call("raise_prices", {"percent": 5})).text == "done"
 
 
 async def test_a_session_belongs_to_the_caller_who_opened_it() -> None:
     async with (
-        open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _),
-        host.by("anna").session() as client,
+        open_host(tools=TOOLS, keys=[build_key("anna"), build_key("maria", "manager")]) as (host, _),
+        host.with_key("anna").open_session() as client,
     ):
-        stolen = Legacy(host._session, host._url, **(client.headers | {"x-api-key": "maria"}))  # pyright: ignore[reportPrivateUsage]
+        stolen = LegacyHost(host._session, host._url, **(client.headers | {"x-api-key": "maria"}))  # pyright: ignore[reportPrivateUsage]
         assert (await stolen.ask("tools/list")).status == 404
         assert (await stolen.send("DELETE")).status == 404
         assert (await client.ask("tools/list")).status == 200
@@ -153,7 +155,7 @@ async def test_a_session_belongs_to_the_caller_who_opened_it() -> None:
 
 async def test_a_web_page_of_another_origin_cannot_drive_it() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        body, headers = host.modern_body("tools/list")
+        body, headers = host.build_modern_request("tools/list")
         assert (await host.send("POST", body, **headers, origin="https://evil.example")).status == 403
         assert (await host.send("POST", body, **headers, host="evil.example")).status == 403
 
@@ -161,16 +163,16 @@ async def test_a_web_page_of_another_origin_cannot_drive_it() -> None:
 @pytest.mark.parametrize(
     ("meta", "headers", "code"),
     [
-        ({f"{OWN}clientCapabilities": None}, {}, -32602),
-        ({f"{OWN}protocolVersion": None}, {}, -32602),
+        ({f"{META_PREFIX}clientCapabilities": None}, {}, -32602),
+        ({f"{META_PREFIX}protocolVersion": None}, {}, -32602),
         ({}, {"mcp-protocol-version": "2025-11-25"}, -32020),
         ({}, {"mcp-method": "tools/call"}, -32020),
-        ({f"{OWN}protocolVersion": "v9"}, {}, -32020),
+        ({f"{META_PREFIX}protocolVersion": "v9"}, {}, -32020),
     ],
 )
 async def test_a_modern_request_must_say_what_it_is_twice_and_the_same(meta: Json, headers: Json, code: int) -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        body, sent = host.modern_body("tools/list", {"_meta": meta})
+        body, sent = host.build_modern_request("tools/list", {"_meta": meta})
         answer = await host.send("POST", body, **(sent | headers))
         assert (answer.status, answer.error["code"], answer.messages[-1]["id"]) == (400, code, 1)
 
@@ -178,7 +180,7 @@ async def test_a_modern_request_must_say_what_it_is_twice_and_the_same(meta: Jso
 @pytest.mark.parametrize("left_out", ["mcp-protocol-version", "mcp-method", "mcp-name"])
 async def test_a_modern_call_needs_its_headers(left_out: str) -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        body, sent = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
+        body, sent = host.build_modern_request("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
         answer = await host.send("POST", body, **{name: value for name, value in sent.items() if name != left_out})
         assert (answer.status, answer.error["code"]) == (400, -32020)
         encoded = await host.send("POST", body, **(sent | {"mcp-name": "=?base64?b3BlbmluZ19ob3Vycw==?="}))
@@ -188,7 +190,7 @@ async def test_a_modern_call_needs_its_headers(left_out: str) -> None:
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "no/such"])
 async def test_methods_that_the_newest_revision_does_not_have_are_not_found(method: str) -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        answer = await host.modern(method)
+        answer = await host.request_modern(method)
         assert (answer.status, answer.error["code"]) == (404, -32601)
 
 
@@ -234,21 +236,23 @@ async def test_progress_comes_before_the_result_for_whoever_gave_a_token() -> No
         ]
         assert told.text == "counted"
         assert len((await host.call("counts")).messages) == 1
-        async with host.session() as client:
+        async with host.open_session() as client:
             told = await client.ask("tools/call", {"name": "counts", "_meta": {"progressToken": 7}})
             assert [one["params"]["progress"] for one in told.messages[:-1]] == [0, 1, 2]
 
 
 async def test_a_client_that_takes_no_stream_gets_the_result_alone() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        body, headers = host.modern_body("tools/call", {"name": "counts", "_meta": {"progressToken": 1}})
+        body, headers = host.build_modern_request("tools/call", {"name": "counts", "_meta": {"progressToken": 1}})
         answer = await host.send("POST", body, **headers, accept="application/json")
         assert (answer.headers["content-type"], answer.text) == ("application/json", "counted")
 
 
 async def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id() -> None:
     async with open_host(tools=TOOLS) as (host, yard):
-        body, headers = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
+        body, headers = host.build_modern_request(
+            "tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}}
+        )
         await host.send("POST", body, **headers, x_correlation_id="my-trace")
         ((conversation, _),) = await yard.service.find_runs("my-trace")
         events = [entry.event for entry in await yard.service.read_entries(conversation)]
@@ -264,7 +268,7 @@ async def test_too_many_calls_in_a_minute_are_told_to_the_model() -> None:
             assert (await host.call("opening_hours", {"day": "Sunday"})).result["isError"] is False
         limited = problem(await host.call("opening_hours", {"day": "Sunday"}))
         assert limited["error_type"] == "rate_limited" and "come again in" in limited["error"]
-        assert (await host.modern("tools/list")).status == 200
+        assert (await host.request_modern("tools/list")).status == 200
 
 
 def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
@@ -284,7 +288,7 @@ def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
 async def test_a_modern_client_that_leaves_stops_its_call() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
     async with open_host(tools=[slow(started, stopped)]) as (host, _):
-        body, headers = host.modern_body("tools/call", {"name": "slow"})
+        body, headers = host.build_modern_request("tools/call", {"name": "slow"})
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await host.send("POST", body, **headers)
@@ -294,31 +298,31 @@ async def test_a_modern_client_that_leaves_stops_its_call() -> None:
 
 async def test_a_legacy_client_cancels_by_a_notification_and_the_tool_is_stopped() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
-    async with open_host(tools=[slow(started, stopped)]) as (host, _), host.session() as client:
-        body = client.body("tools/call", {"name": "slow"})
+    async with open_host(tools=[slow(started, stopped)]) as (host, _), host.open_session() as client:
+        body = client.build_request("tools/call", {"name": "slow"})
 
         async def cancel() -> None:
             await started.wait()
             said = {"requestId": body["id"], "reason": "changed my mind"}
-            assert (await client.say(method="notifications/cancelled", params=said)).status == 202
+            assert (await client.send_message(method="notifications/cancelled", params=said)).status == 202
 
         answer, _ = await asyncio.gather(client.send("POST", body), cancel())
         assert problem(answer)["error_type"] == "cancelled"
         assert stopped.is_set()
-        assert (await client.say(method="notifications/cancelled", params={"requestId": 99})).status == 202
+        assert (await client.send_message(method="notifications/cancelled", params={"requestId": 99})).status == 202
 
 
 async def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> None:
     async with (
-        open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _),
-        host.by("maria").session() as other,
-        host.by("anna").session() as first,
+        open_host(tools=TOOLS, keys=[build_key("anna"), build_key("maria", "manager")]) as (host, _),
+        host.with_key("maria").open_session() as other,
+        host.with_key("anna").open_session() as first,
     ):
         for _ in range(_mcp_sessions.MAX_SESSIONS_PER_CALLER - 1):
-            async with host.by("anna").session():
+            async with host.with_key("anna").open_session():
                 pass
         assert (await first.ask("ping")).status == 200
-        async with host.by("anna").session(), host.by("anna").session():
+        async with host.with_key("anna").open_session(), host.with_key("anna").open_session():
             assert (await first.ask("ping")).status == 200
             assert (await other.ask("ping")).status == 200
 
@@ -326,18 +330,18 @@ async def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> N
 # What a call waits for
 
 
-async def asked(client: Legacy, tool: str, arguments: Json, **reply: Json) -> tuple[Answer, Json]:
+async def asked(client: LegacyHost, tool: str, arguments: Json, **reply: Json) -> tuple[HostAnswer, Json]:
     """Call, answer the one question that comes, and hear the end."""
     messages: list[Json] = []
     question: Json = None
-    body = client.body("tools/call", {"name": tool, "arguments": arguments})
-    async with client.open("POST", body) as (status, headers, stream), aclosing(stream):
+    body = client.build_request("tools/call", {"name": tool, "arguments": arguments})
+    async with client.open_request("POST", body) as (status, headers, stream), aclosing(stream):
         async for message in stream:
             messages.append(message)
             if "method" in message and "id" in message:
                 question = message
-                assert (await client.say(id=message["id"], **reply)).status == 202
-        return Answer(status, headers, messages), question
+                assert (await client.send_message(id=message["id"], **reply)).status == 202
+        return HostAnswer(status, headers, messages), question
 
 
 @pytest.mark.parametrize(
@@ -353,7 +357,7 @@ async def asked(client: Legacy, tool: str, arguments: Json, **reply: Json) -> tu
     ],
 )
 async def test_a_legacy_client_is_asked_for_an_approval_on_the_stream(reply: Json, error_type: str) -> None:
-    async with open_host(tools=TOOLS) as (host, _), host.session(elicitation={}) as client:
+    async with open_host(tools=TOOLS) as (host, _), host.open_session(elicitation={}) as client:
         answer, question = await asked(client, "delete_order", {"number": 7}, **reply)
         assert question["method"] == "elicitation/create"
         assert '"number": 7' in question["params"]["message"]
@@ -383,8 +387,8 @@ async def test_a_modern_client_comes_again_with_the_decision(approve: bool, text
 
 
 async def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one() -> None:
-    async with open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _):
-        anna, maria = host.by("anna"), host.by("maria")
+    async with open_host(tools=TOOLS, keys=[build_key("anna"), build_key("maria", "manager")]) as (host, _):
+        anna, maria = host.with_key("anna"), host.with_key("maria")
         first = (await anna.call("delete_order", {"number": 7}, capabilities=FORM)).result
         other = (await anna.call("delete_order", {"number": 8}, capabilities=FORM)).result
         yes = {name: {"action": "accept", "content": {"approve": True}} for name in first["inputRequests"]}
@@ -405,9 +409,9 @@ async def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one()
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_once_it_is_decided(era: str) -> None:
-    async with open_host(tools=TOOLS) as (host, yard), host.session() as client:
+    async with open_host(tools=TOOLS) as (host, yard), host.open_session() as client:
 
-        async def call() -> Answer:
+        async def call() -> HostAnswer:
             if era == "modern":
                 return await host.call("delete_order", {"number": 7})
             return await client.ask("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
@@ -423,9 +427,9 @@ async def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_
 
 
 async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
-    async with open_host(tools=TOOLS) as (host, yard), host.session(elicitation={}) as client:
-        body = client.body("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
-        async with client.open("POST", body) as (_, _, stream), aclosing(stream):
+    async with open_host(tools=TOOLS) as (host, yard), host.open_session(elicitation={}) as client:
+        body = client.build_request("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
+        async with client.open_request("POST", body) as (_, _, stream), aclosing(stream):
             question = await anext(stream)
             (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
             (call_id,) = (await yard.service.state(card.id)).calls
@@ -434,11 +438,11 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
         assert rest[0]["method"] == "notifications/cancelled"
         assert rest[0]["params"]["requestId"] == question["id"]
         assert rest[1]["result"]["content"][0]["text"] == "order 7 is gone"
-        assert (await client.say(id=question["id"], result={"action": "decline"})).status == 202
+        assert (await client.send_message(id=question["id"], result={"action": "decline"})).status == 202
 
 
 async def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
-    async with open_host(Hosting([]), tools=TOOLS) as (host, yard):
+    async with open_host(NativeScripted([]), tools=TOOLS) as (host, yard):
         assert "web_search" in [one.name for one in yard.service.list_tools(LOCAL_ADMIN)]
-        assert "web_search" not in names(await host.modern("tools/list"))
+        assert "web_search" not in names(await host.request_modern("tools/list"))
         assert (await host.call("web_search", {"query": "x"})).error["code"] == -32602

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from support import PATIENCE_S, condition, entries
-from surfaces.mcp_host import OWN, Answer, Host, Json, Legacy, hosting
-from surfaces.talk import key, wired
+from support import TEST_TIMEOUT_S, read_entries, wait_until
+from surfaces.mcp_host import META_PREFIX, Host, HostAnswer, Json, LegacyHost, connect_host
+from surfaces.talk import build_key, build_yard
 from toolyard import Tool, Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.mcp_servers import ServerSpec
@@ -35,11 +35,11 @@ async def open_host_before(
     servers: dict[str, ServerSpec], way: str = "stdio", **wiring: object
 ) -> AsyncGenerator[tuple[Host, Yard], None]:
     """Open a client of a yard with these servers; over `http` each is a process that the yard does not start."""
-    async with asyncio.timeout(PATIENCE_S * 2), AsyncExitStack() as stack:
+    async with asyncio.timeout(TEST_TIMEOUT_S * 2), AsyncExitStack() as stack:
         there = servers if way == "stdio" else {name: await _apart(servers[name], stack) for name in servers}
-        yard = await stack.enter_async_context(wired((), servers=there, **wiring))
+        yard = await stack.enter_async_context(build_yard((), servers=there, **wiring))
         await settled(yard)
-        yield await stack.enter_async_context(hosting(yard)), yard
+        yield await stack.enter_async_context(connect_host(yard)), yard
 
 
 async def _apart(spec: ServerSpec, stack: AsyncExitStack) -> ServerSpec:
@@ -54,10 +54,10 @@ both_ways = pytest.mark.parametrize("way", ["stdio", "http"])
 @both_ways
 @both_eras
 async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, way: str) -> None:
-    async with open_host_before({"odd": child(ODD)}, way) as (host, _), host.session() as legacy:
+    async with open_host_before({"odd": child(ODD)}, way) as (host, _), host.open_session() as legacy:
 
-        async def ask(method: str, params: Json = None) -> Answer:
-            return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
+        async def ask(method: str, params: Json = None) -> HostAnswer:
+            return await (host.request_modern(method, params) if era == "modern" else legacy.ask(method, params))
 
         (listed,) = (await ask("tools/list")).result["tools"]
         assert listed["outputSchema"]["description"] == "kept" and listed["title"] == "An odd tool"
@@ -84,13 +84,13 @@ async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(e
 async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, way: str) -> None:
     async with (
         open_host_before({"one": child(ODD, "one"), "two": child(ODD, "two")}, way) as (host, _),
-        host.session() as legacy,
+        host.open_session() as legacy,
     ):
 
-        async def ask(method: str, params: Json = None) -> Answer:
-            return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
+        async def ask(method: str, params: Json = None) -> HostAnswer:
+            return await (host.request_modern(method, params) if era == "modern" else legacy.ask(method, params))
 
-        found = await host.modern("server/discover")
+        found = await host.request_modern("server/discover")
         assert set(found.result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
         prompts = [one["name"] for one in (await ask("prompts/list")).result["prompts"]]
         assert prompts == ["odd", "two__odd"]
@@ -112,7 +112,7 @@ async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: s
 
 async def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
     async with open_host_before({"one": child(ODD, "one"), "two": child(ODD, "refuses")}) as (host, _):
-        listed = (await host.modern("resources/list")).result["resources"]
+        listed = (await host.request_modern("resources/list")).result["resources"]
         assert [one["uri"] for one in listed] == ["odd://one"]
 
 
@@ -120,42 +120,42 @@ async def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_ha
     async with open_host_before(
         {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")}
     ) as (host, _):
-        read = await host.modern("resources/read", {"uri": "odd://one"})
+        read = await host.request_modern("resources/read", {"uri": "odd://one"})
         assert read.result["contents"][0]["uri"] == "odd://one"
 
 
 async def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> None:
     async with open_host_before({"one": child(ODD, "one", idle_s=0.1), "dies": child(ODD, "dies")}) as (host, yard):
         uris: Json = [{"uri": "odd://one", "name": "one"}, {"uri": "odd://dies", "name": "dies"}]
-        await condition(lambda: yard.servers.cards()[0].status == "idle")
-        assert (await host.modern("resources/list")).result["resources"] == uris
+        await wait_until(lambda: yard.servers.cards()[0].status == "idle")
+        assert (await host.request_modern("resources/list")).result["resources"] == uris
         for _ in range(2):
-            gone = await host.modern("resources/read", {"uri": "odd://dies"})
+            gone = await host.request_modern("resources/read", {"uri": "odd://dies"})
             assert "not available" in gone.error["message"], gone.error
 
 
 async def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:
     async with open_host_before({"dies": child(ODD, "dies"), "one": child(ODD, "one")}) as (host, _):
-        await host.modern("resources/list")
-        assert "not available" in (await host.modern("resources/read", {"uri": "odd://dies"})).error["message"]
-        assert (await host.modern("resources/read", {"uri": "odd://three"})).error["code"] == -32602
+        await host.request_modern("resources/list")
+        assert "not available" in (await host.request_modern("resources/read", {"uri": "odd://dies"})).error["message"]
+        assert (await host.request_modern("resources/read", {"uri": "odd://three"})).error["code"] == -32602
 
 
 async def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> None:
     async with open_host_before({"dies": child(ODD, "dies"), "one": child(ODD, "one")}) as (host, _):
         wants: Json = {"notifications": {"resourceSubscriptions": ["odd://dies", "odd://one", "odd://none"]}}
-        body, headers = host.modern_body("subscriptions/listen", wants)
-        async with host.open("POST", body, **headers) as (_, _, stream), aclosing(stream):
+        body, headers = host.build_modern_request("subscriptions/listen", wants)
+        async with host.open_request("POST", body, **headers) as (_, _, stream), aclosing(stream):
             first = await anext(stream)
             assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
 
 
 async def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others() -> None:
     async with open_host_before({"mute": child(ODD, "mute"), "one": child(ODD, "one")}) as (host, _):
-        body, headers = host.modern_body(
+        body, headers = host.build_modern_request(
             "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["odd://one"]}}
         )
-        async with host.open("POST", body, **headers) as (_, _, stream), aclosing(stream):
+        async with host.open_request("POST", body, **headers) as (_, _, stream), aclosing(stream):
             first = await anext(stream)
             assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
 
@@ -165,14 +165,14 @@ async def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> No
         return replace(tool, roles=frozenset({"manager"}))
 
     async with open_host_before(
-        {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], apply_rules=apply_rules
+        {"one": child(ODD, "one")}, keys=[build_key("anna"), build_key("maria", "manager")], apply_rules=apply_rules
     ) as (host, _):
-        anna, maria = host.by("anna"), host.by("maria")
-        assert (await anna.modern("resources/list")).result["resources"] == []
-        assert (await anna.modern("resources/read", {"uri": "odd://one"})).error["code"] == -32602
-        assert (await anna.modern("prompts/get", {"name": "odd"})).error["code"] == -32602
-        assert len((await maria.modern("resources/list")).result["resources"]) == 1
-        assert (await maria.modern("prompts/get", {"name": "odd"})).status == 200
+        anna, maria = host.with_key("anna"), host.with_key("maria")
+        assert (await anna.request_modern("resources/list")).result["resources"] == []
+        assert (await anna.request_modern("resources/read", {"uri": "odd://one"})).error["code"] == -32602
+        assert (await anna.request_modern("prompts/get", {"name": "odd"})).error["code"] == -32602
+        assert len((await maria.request_modern("resources/list")).result["resources"]) == 1
+        assert (await maria.request_modern("prompts/get", {"name": "odd"})).status == 200
 
 
 async def test_what_a_name_stands_for_is_each_callers_own() -> None:
@@ -182,17 +182,19 @@ async def test_what_a_name_stands_for_is_each_callers_own() -> None:
         return replace(tool, roles=frozenset({"manager"})) if tool.server == "one" else tool
 
     servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
-    async with open_host_before(servers, keys=[key("anna"), key("maria", "manager")], apply_rules=apply_rules) as (
+    async with open_host_before(
+        servers, keys=[build_key("anna"), build_key("maria", "manager")], apply_rules=apply_rules
+    ) as (
         host,
         _,
     ):
-        anna, maria = host.by("anna"), host.by("maria")
+        anna, maria = host.with_key("anna"), host.with_key("maria")
 
         async def names(who: Host) -> list[str]:
-            return [one["name"] for one in (await who.modern("prompts/list")).result["prompts"]]
+            return [one["name"] for one in (await who.request_modern("prompts/list")).result["prompts"]]
 
         async def said(who: Host) -> str:
-            return (await who.modern("prompts/get", {"name": "odd"})).result["messages"][0]["content"]["text"]
+            return (await who.request_modern("prompts/get", {"name": "odd"})).result["messages"][0]["content"]["text"]
 
         assert (await names(maria), await names(anna)) == (["odd", "two__odd"], ["odd"])
         assert (await said(maria), await said(anna)) == ("from one", "from two")
@@ -214,17 +216,17 @@ async def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str,
         form: Json = {"elicitation": {}}
         params: Json = asks
         for content in answers:
-            asked = (await host.modern("tools/call", params, **form)).result
+            asked = (await host.request_modern("tools/call", params, **form)).result
             assert asked["resultType"] == "input_required", asked
             replies = {name: {"action": "accept", "content": content} for name in asked["inputRequests"]}
             params = {**asks, "inputResponses": replies, "requestState": asked["requestState"]}
-        assert (await host.modern("tools/call", params, **form)).text == "Anna likes blue"
-        async with host.session(**form) as client:
-            body, left, said = client.body("tools/call", asks), list(answers), ""
-            async with client.open("POST", body) as (_, _, stream), aclosing(stream):
+        assert (await host.request_modern("tools/call", params, **form)).text == "Anna likes blue"
+        async with host.open_session(**form) as client:
+            body, left, said = client.build_request("tools/call", asks), list(answers), ""
+            async with client.open_request("POST", body) as (_, _, stream), aclosing(stream):
                 async for message in stream:
                     if message.get("method") == "elicitation/create":
-                        await client.say(id=message["id"], result={"action": "accept", "content": left.pop(0)})
+                        await client.send_message(id=message["id"], result={"action": "accept", "content": left.pop(0)})
                     elif "result" in message:
                         said = message["result"]["content"][0]["text"]
             assert said == "Anna likes blue"
@@ -237,7 +239,7 @@ async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era
         assert (answer.status, answer.error["code"]) == (400, -32021)
         assert answer.error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
         (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
-        ended = (await entries(yard, card.id))[-1].event
+        ended = (await read_entries(yard, card.id))[-1].event
         assert isinstance(ended, RunEnded) and ended.ending == "cancelled"
 
 
@@ -246,19 +248,22 @@ async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era
 async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, way: str) -> None:
     async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}, way) as (host, _):
         wants = {"notifications": {"toolsListChanged": True}}
-        body, headers = host.modern_body("subscriptions/listen", wants)
-        async with host.open("POST", body, **headers) as (status, _, stream), aclosing(stream):
+        body, headers = host.build_modern_request("subscriptions/listen", wants)
+        async with host.open_request("POST", body, **headers) as (status, _, stream), aclosing(stream):
             assert status == 200
             first = await anext(stream)
             assert first["method"] == "notifications/subscriptions/acknowledged"
-            assert first["params"] == {"notifications": wants["notifications"], "_meta": {f"{OWN}subscriptionId": 1}}
-            async with host.session() as client, client.open("GET") as (_, _, told), aclosing(told):
+            assert first["params"] == {
+                "notifications": wants["notifications"],
+                "_meta": {f"{META_PREFIX}subscriptionId": 1},
+            }
+            async with host.open_session() as client, client.open_request("GET") as (_, _, told), aclosing(told):
                 await host.call("test_trigger_prompt_change")
                 assert (await anext(told))["method"] == "notifications/prompts/list_changed"
                 await host.call("test_trigger_tool_change")
                 news = await anext(stream)
                 assert news["method"] == "notifications/tools/list_changed", "prompts were not asked for"
-                assert news["params"]["_meta"] == {f"{OWN}subscriptionId": 1}
+                assert news["params"]["_meta"] == {f"{META_PREFIX}subscriptionId": 1}
                 assert (await anext(told))["method"] == "notifications/tools/list_changed"
 
 
@@ -267,10 +272,10 @@ async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: 
     async with open_host_before({"fixtures": child(FIXTURES, "--era", "legacy")}, way) as (host, _):
         uri = "test://watched-resource"
         async with (
-            host.session() as client,
-            host.session() as other,
-            client.open("GET") as (_, _, told),
-            other.open("GET") as (_, _, elsewhere),
+            host.open_session() as client,
+            host.open_session() as other,
+            client.open_request("GET") as (_, _, told),
+            other.open_request("GET") as (_, _, elsewhere),
         ):
             assert (await client.ask("resources/subscribe", {"uri": uri})).result == {}
             news = await anext(told)
@@ -284,12 +289,16 @@ async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: 
 ELICITS: Json = {"elicitation": {"form": {}}}
 
 
-async def called(client: Legacy, tool: str, answers: dict[str, Json]) -> Json:
+async def called(client: LegacyHost, tool: str, answers: dict[str, Json]) -> Json:
     """Return the result of a call, with these answers to what the server asks, by method."""
-    async with client.open("POST", client.body("tools/call", {"name": tool, "arguments": {}})) as (_, _, messages):
+    async with client.open_request("POST", client.build_request("tools/call", {"name": tool, "arguments": {}})) as (
+        _,
+        _,
+        messages,
+    ):
         async for message in messages:
             if message.get("method") in answers:
-                await client.say(id=message["id"], result=answers[message["method"]])
+                await client.send_message(id=message["id"], result=answers[message["method"]])
             elif "method" not in message:
                 return message["result"]
     raise AssertionError("no answer came")
@@ -299,14 +308,17 @@ async def test_a_legacy_client_is_served_in_its_own_era_by_a_server_that_speaks_
     """Its server's tools ask by requests of their own, which the new era does not have."""
     async with open_host_before({"both": child(MODERN_SERVER)}) as (host, yard):
         assert yard.servers.cards()[0].protocol == "2026-07-28"
-        async with host.session(**ELICITS) as legacy:
+        async with host.open_session(**ELICITS) as legacy:
             answer = {"action": "accept", "content": {"name": "Ann"}}
             result = await called(legacy, "push", {"elicitation/create": answer})
             assert result["content"][0]["text"] == "hello Ann after 1 calls"
 
 
 async def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it() -> None:
-    async with open_host_before({"modern": child(FIXTURES, "--era", "modern")}) as (host, _), host.session() as legacy:
+    async with (
+        open_host_before({"modern": child(FIXTURES, "--era", "modern")}) as (host, _),
+        host.open_session() as legacy,
+    ):
         for _ in range(2):
             answer = await legacy.ask("tools/call", {"name": "test_simple_text", "arguments": {}})
             assert "simple text" in answer.text
@@ -315,10 +327,10 @@ async def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it
 async def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "typed", trust=True, sampling=True)
     async with open_host_before({"plain": plain.spec}) as (host, _):
-        async with host.session(**ELICITS) as without:
+        async with host.open_session(**ELICITS) as without:
             refused = await called(without, "asks_model", {})
             assert "-3260" in refused["content"][0]["text"], "the server is told that there is no model"
-        async with host.session(sampling={}) as able:
+        async with host.open_session(sampling={}) as able:
             words = {"role": "assistant", "model": "m", "content": WORDS}
             result = await called(able, "asks_model", {"sampling/createMessage": words})
             assert "the model says" in result["content"][0]["text"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from surfaces.app_talk import App, ran, user
+from surfaces.app_talk import App, build_tool_results, user_message
 from surfaces.talk import Json, open_talk
 from toolyard import Scripted, call, say
 from toolyard.core.items import ImagePart, Result
@@ -32,7 +32,7 @@ async def delivered_to_model(result: object) -> Result:
     model = Scripted([ASKED, say("ok")])
     async with open_talk(model) as http:
         app = App(http)
-        assert (await app.post(ran(await app.ask("go"), result)))["stopReason"] == "done"
+        assert (await app.post(build_tool_results(await app.ask("go"), result)))["stopReason"] == "done"
     return result_in(model)
 
 
@@ -73,13 +73,13 @@ async def test_the_other_ways_to_deliver_a_result_unwrap_it_too() -> None:
     async with open_talk(stateless) as http:
         first = await App(http).ask("go")
         answered: Json = {"role": "tool", "toolCallId": first["toolCalls"][0]["id"], "content": json.dumps(FAILED)}
-        history = [user("go"), {"role": "assistant", "toolCalls": first["toolCalls"]}, answered]
+        history = [user_message("go"), {"role": "assistant", "toolCalls": first["toolCalls"]}, answered]
         assert (await App(http).post({"messages": history}))["stopReason"] == "done"
     async with open_talk(direct) as http:
         first = await App(http).ask("go")
         conversation, call_id = first["toolCalls"][0]["id"].split(".")
         await http.post(f"/conversations/{conversation}/calls/{call_id}/result", {"result": FAILED})
-        await http.until_done(f"/conversations/{conversation}")
+        await http.read_until_done(f"/conversations/{conversation}")
     for model in (stateless, direct):
         error = result_in(model).error
         assert error is not None and error.error == "sold out"

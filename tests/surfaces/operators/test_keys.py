@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from support import PATIENCE_S
-from surfaces.served import Client, client
+from support import TEST_TIMEOUT_S
+from surfaces.served import Client, connect_client
 from toolyard import Scripted, Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
@@ -20,7 +20,7 @@ def key(name: str, *roles: str, tenant: str = "") -> Key:
 @asynccontextmanager
 async def open_client_with_keys(*keys: Key) -> AsyncGenerator[Client, None]:
     wiring = Wiring(model=Scripted([]), keys=keys)
-    async with asyncio.timeout(PATIENCE_S), Yard.from_wiring(wiring) as yard, client(yard) as http:
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard, connect_client(yard) as http:
         yield http
 
 

@@ -5,8 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
-from support import events_of
-from surfaces.served import client
+from support import collect_events
+from surfaces.served import connect_client
 from toolyard import Scripted, Yard, say
 from toolyard.app import Wiring
 from toolyard.core.store import Key
@@ -29,7 +29,7 @@ KEYS = [
 
 async def scraped(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
     async with (
-        client(yard) as http,
+        connect_client(yard) as http,
         aiohttp.ClientSession() as session,
         session.get(f"{http.url}/metrics", headers=headers) as answer,
     ):
@@ -38,7 +38,7 @@ async def scraped(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
 
 async def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() -> None:
     async with asyncio.timeout(30), Yard(model=Scripted([say("hi")])) as yard:
-        await events_of(yard.run("hello"))
+        await collect_events(yard.run("hello"))
         status, kind, text = await scraped(yard, {})
         assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert 'toolyard_runs_total{ending="done"} 1\n' in text

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, key, open_talk
+from surfaces.talk import Json, Talk, build_key, open_talk
 from toolyard import tool
 from toolyard.models.scripted import call, fail, say, together
 
 KEYS = [
-    key("ann"),
-    key("bob"),
-    key("olga", "operator"),
-    key("abe", "approver"),
-    key("eve", "operator", tenant="other"),
+    build_key("ann"),
+    build_key("bob"),
+    build_key("olga", "operator"),
+    build_key("abe", "approver"),
+    build_key("eve", "operator", tenant="other"),
 ]
 
 
@@ -35,8 +35,8 @@ TOOLS = [stock, sell]
 
 
 async def asked(http: Talk, content: str, title: str = "Test") -> str:
-    conversation = await http.create(title)
-    await http.answer("POST", f"{conversation}/chat", {"content": content})
+    conversation = await http.create_conversation(title)
+    await http.send_request("POST", f"{conversation}/chat", {"content": content})
     return conversation.rpartition("/")[2]
 
 
@@ -48,7 +48,7 @@ async def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> 
 
     script = [call("stock", item="milk"), say("2"), call("stock", item="gold"), say("none"), fail("no")]
     async with open_talk(script, keys=KEYS, tools=TOOLS) as http:
-        ann, bob, olga = http.by("ann"), http.by("bob"), http.by("olga")
+        ann, bob, olga = http.with_key("ann"), http.with_key("bob"), http.with_key("olga")
         good = await asked(ann, "milk?", "Milk")
         bad = await asked(ann, "gold?")
         failed = await asked(bob, "hello")
@@ -69,14 +69,14 @@ async def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> 
 
 async def test_nobody_sees_the_runs_of_another() -> None:
     async with open_talk([say("hi")], keys=KEYS) as http:
-        mine = await asked(http.by("ann"), "hello")
+        mine = await asked(http.with_key("ann"), "hello")
         for query in ("", "?user=ann"):
-            assert await runs(http.by("bob"), query) == []
+            assert await runs(http.with_key("bob"), query) == []
         for name in ("bob", "eve"):
-            await http.by(name).get(f"/traces?conversation={mine}", expect=404)
-        assert await runs(http.by("eve"), "?whose=tenant") == []
+            await http.with_key(name).get(f"/traces?conversation={mine}", expect=404)
+        assert await runs(http.with_key("eve"), "?whose=tenant") == []
         for path in ("/traces", "/overview", "/live"):
-            await http.by("bob").get(f"{path}?whose=tenant", expect=403)
+            await http.with_key("bob").get(f"{path}?whose=tenant", expect=403)
 
 
 async def test_a_list_of_runs_leads_on_to_earlier_ones_and_none_is_missed() -> None:
@@ -98,7 +98,7 @@ async def test_the_list_tells_what_happened_since_it_was_asked_last() -> None:
     async with open_talk([say("1"), say("2")]) as http:
         conversation = await asked(http, "one")
         assert len(await runs(http)) == 1
-        await http.answer("POST", f"/conversations/{conversation}/chat", {"content": "two"})
+        await http.send_request("POST", f"/conversations/{conversation}/chat", {"content": "two"})
         first, second = await runs(http)
         assert first["queued_at"] > second["queued_at"]
 
@@ -132,31 +132,31 @@ async def test_an_overview_of_no_time_is_refused(hours: str) -> None:
 
 async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
     async with open_talk([call("sell", item="gold")], keys=KEYS, tools=TOOLS) as http:
-        ann = http.by("ann")
+        ann = http.with_key("ann")
         conversation = await asked(ann, "sell it", "Selling")
         for who, query, may_stop in (
             ("ann", "", True),
             ("olga", "?whose=tenant", False),
             ("abe", "?whose=tenant", True),
         ):
-            (run,) = (await http.by(who).get(f"/live{query}"))["runs"]
+            (run,) = (await http.with_key(who).get(f"/live{query}"))["runs"]
             assert run["may_stop"] is may_stop
             assert (run["conversation"], run["title"], run["user"]) == (conversation, "Selling", "ann")
             assert run["status"] == "waiting"
             assert [(one["tool"], one["phase"]) for one in run["calls"]] == [("sell", "asking")]
-        assert (await http.by("bob").get("/live"))["runs"] == []
-        assert (await http.by("eve").get("/live?whose=tenant"))["runs"] == []
-        await http.by("olga").post(f"/conversations/{conversation}/cancel", {}, expect=404)
-        await http.by("abe").post(f"/conversations/{conversation}/cancel", {})
-        await ann.until_done(f"/conversations/{conversation}")
+        assert (await http.with_key("bob").get("/live"))["runs"] == []
+        assert (await http.with_key("eve").get("/live?whose=tenant"))["runs"] == []
+        await http.with_key("olga").post(f"/conversations/{conversation}/cancel", {}, expect=404)
+        await http.with_key("abe").post(f"/conversations/{conversation}/cancel", {})
+        await ann.read_until_done(f"/conversations/{conversation}")
         assert (await ann.get("/live"))["runs"] == []
 
 
 async def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
     async with open_talk((), tools=TOOLS) as http:
-        conversation = await http.create("By hand")
+        conversation = await http.create_conversation("By hand")
         called = await http.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": "milk"}}, expect=202)
-        seen = await http.until_done(conversation)
+        seen = await http.read_until_done(conversation)
         finished = [event for _, event in seen if event["type"] == "tool.status" and event["state"] == "finished"]
         assert [(one["call_id"], one["ok"]) for one in finished] == [(called["call_id"], True)]
         asking = await http.post(f"{conversation}/calls", {"tool": "sell", "arguments": {"item": "milk"}}, expect=202)
@@ -166,13 +166,13 @@ async def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None
 
 async def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger_is_not_found() -> None:
     async with open_talk((), keys=KEYS, tools=TOOLS) as http:
-        ann = http.by("ann")
-        conversation = await ann.create("By hand")
+        ann = http.with_key("ann")
+        conversation = await ann.create_conversation("By hand")
         await ann.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": 7}}, expect=202)
-        seen = await ann.until_done(conversation)
+        seen = await ann.read_until_done(conversation)
         finished = next(event for _, event in seen if event["type"] == "tool.status" and event["state"] == "finished")
         assert finished["ok"] is False
-        await http.by("bob").post(f"{conversation}/calls", {"tool": "stock"}, expect=404)
+        await http.with_key("bob").post(f"{conversation}/calls", {"tool": "stock"}, expect=404)
         await ann.post(f"{conversation}/calls", {"arguments": {}}, expect=422)
 
 
@@ -187,9 +187,9 @@ async def test_calls_of_a_tool_that_was_not_there_are_not_charged_to_one_that_is
 
     script = [call("stock_take"), say("ok")]
     async with open_talk(script, store=store) as http:
-        assert [one async for one in http.chat_stream(await http.create(), "count")]
+        assert [one async for one in http.chat_stream(await http.create_conversation(), "count")]
     async with open_talk(script, store=store, tools=[stock_take]) as http:
-        assert [one async for one in http.chat_stream(await http.create(), "count")]
+        assert [one async for one in http.chat_stream(await http.create_conversation(), "count")]
         figures = {one["tool"]: one for one in (await http.get("/overview"))["overview"]["tools"]}
         assert (figures["stock_take"]["calls"], figures["stock_take"]["errors"]) == (1, 0)
         assert (figures["(unknown)"]["calls"], figures["(unknown)"]["errors"]) == (1, 1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support import condition
-from surfaces.talk import key, open_talk
+from support import wait_until
+from surfaces.talk import build_key, open_talk
 from toolyard import Settings, call, say, tool
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.server.config import OAuthConfig, ServerConfig
@@ -15,7 +15,7 @@ from toolyard.surfaces.operators.servers import NewServerConfig, NewServerOAuth
 from venues.mcp.modern import PERSONAL, SIGNED, over_http
 from venues.mcp.plain import Plain
 
-KEYS = [key("boss", "admin", tenant=""), key("ann")]
+KEYS = [build_key("boss", "admin", tenant=""), build_key("ann")]
 
 
 def body(plain: Plain, name: str = "plain", **more: object) -> dict[str, object]:
@@ -39,15 +39,15 @@ async def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path
         assert {"name", "description", "input_schema"} <= set(listed["tools"][0]) and listed["status"] == "running"
         done = await http.post("/servers/plain/tools/call", {"tool_name": "add"})
         assert done["result"].startswith("add of process") and done["tool_name"] == "add"
-        failed = (await http.answer("POST", "/servers/plain/tools/call", {"tool_name": "fails"}))[1]
+        failed = (await http.send_request("POST", "/servers/plain/tools/call", {"tool_name": "fails"}))[1]
         assert (failed["success"], failed["message"]) == (False, "out of flour")
         assert (await http.post("/servers/plain/stop", None))["server"]["status"] == "stopped"
-        await condition(lambda: plain.alive == [])
+        await wait_until(lambda: plain.alive == [])
         await http.post("/servers/plain/tools/call", {"tool_name": "nothing"}, expect=404)
         assert (await http.post("/servers/plain/start", None))["server"]["status"] == "running"
         assert (await http.delete("/servers/plain"))["message"] == "Server 'plain' removed"
         await http.get("/servers/plain", expect=404)
-        await condition(lambda: plain.alive == [])
+        await wait_until(lambda: plain.alive == [])
 
 
 async def test_a_call_that_asks_waits_in_its_conversation(tmp_path: Path) -> None:
@@ -57,17 +57,17 @@ async def test_a_call_that_asks_waits_in_its_conversation(tmp_path: Path) -> Non
         path = f"/conversations/{waiting['conversation_id']}/calls/{waiting['call_id']}"
         assert waiting["status"] == "waiting"
         await http.post(f"{path}/approve", {})
-        await condition(lambda: plain.noted("ended") == ["add"])
+        await wait_until(lambda: plain.noted("ended") == ["add"])
 
 
 async def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
     async with open_talk(servers={"plain": plain.spec}, keys=KEYS) as http:
-        ann, boss = http.by("ann"), http.by("boss")
+        ann, boss = http.with_key("ann"), http.with_key("boss")
         await ann.post("/servers", body(plain), expect=403)
         for act in ("start", "stop", "accept", "reject"):
             await ann.post(f"/servers/plain/{act}", None, expect=403)
-        await ann.answer("DELETE", "/servers/plain")
+        await ann.send_request("DELETE", "/servers/plain")
         assert "command" not in (await ann.get("/servers/plain"))["server"]["config"]
         assert (await boss.get("/servers/plain"))["server"]["config"]["command"] == plain.spec.command
         assert (await boss.get("/servers/plain"))["server"]["status"] == "running"
@@ -91,10 +91,10 @@ async def test_what_is_wrong_with_a_new_server_is_said(tmp_path: Path, wrong: di
 
 async def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> None:
     async with open_talk(servers={"broken": Plain(tmp_path, "crashes").spec}, keys=KEYS) as http:
-        ann, boss = http.by("ann"), http.by("boss")
+        ann, boss = http.with_key("ann"), http.with_key("boss")
         assert "cannot find its configuration" in (await boss.get("/servers/broken"))["server"]["error_message"]
         assert "cannot find" not in str(await ann.get("/servers/broken"))
-        assert "cannot find" not in str((await ann.answer("GET", "/ai/tools/health"))[1])
+        assert "cannot find" not in str((await ann.send_request("GET", "/ai/tools/health"))[1])
 
 
 async def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> None:
@@ -103,10 +103,10 @@ async def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() 
         over_http(SIGNED) as server,
         open_talk(servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS) as http,
     ):
-        ann, boss = http.by("ann"), http.by("boss")
+        ann, boss = http.with_key("ann"), http.with_key("boss")
         await ann.post("/servers/shared/login", back, expect=403)
         await ann.post("/servers/shared/login/answer", {"state": "x", "code": "y"}, expect=403)
-        await ann.answer("DELETE", "/servers/shared/login")
+        await ann.send_request("DELETE", "/servers/shared/login")
         page = await ann.post("/servers/own/login", back)
         answer = {"state": page["state"], "error": "access_denied"}
         await boss.post("/servers/own/login/answer", answer, expect=409)
@@ -124,12 +124,12 @@ async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> 
         words = urllib.parse.urlencode({"user": "ann", "look": "Looks into ann's papers."})
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/control?{words}").close()
         spec = server.spec(auth="caller", headers={"x-user-name": "{user}"})
-        async with open_talk(servers={"own": spec}, keys=[*KEYS, key("eve")]) as http:
-            ann, eve, boss = http.by("ann"), http.by("eve"), http.by("boss")
+        async with open_talk(servers={"own": spec}, keys=[*KEYS, build_key("eve")]) as http:
+            ann, eve, boss = http.with_key("ann"), http.with_key("eve"), http.with_key("boss")
             asked: dict[str, object] = {"tool_name": "look", "arguments": {}}
             while (await boss.get("/servers/own"))["server"]["status"] != "running":
                 pass
-            _, told, _ = await ann.answer("POST", "/servers/own/tools/call", asked)
+            _, told, _ = await ann.send_request("POST", "/servers/own/tools/call", asked)
             assert told["outcome"] == "error", told
             shown = [tool for tool in (await boss.get("/servers/own/tools"))["tools"] if "ann's" in tool["difference"]]
             assert [(tool["name"], tool["state"]) for tool in shown] == [("look", "changed")]
@@ -141,7 +141,7 @@ async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> 
 
 async def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:
     async with open_talk(servers={"plain": Plain(tmp_path).spec}) as http:
-        status, told, _ = await http.answer("DELETE", "/servers/plain")
+        status, told, _ = await http.send_request("DELETE", "/servers/plain")
         assert status == 409 and "configuration" in told["error"]
 
 
@@ -166,7 +166,7 @@ async def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: P
 
     servers = {"plain": Plain(tmp_path, trust=True).spec}
     async with open_talk(script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset())) as http:
-        made = await http.create()
+        made = await http.create_conversation()
         there = (await http.get(f"{made}/tools/available"))["available_tools"]
         assert {(one["server_id"], one["tool_name"]) for one in there} >= {("function", "add"), ("plain", "add")}
         named = {"server_id": "plain", "tool_name": "add"}
@@ -184,7 +184,7 @@ async def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable
 
     spec = Plain(tmp_path, trust=True).spec
     async with open_talk(servers={"plain": spec}, default_settings=Settings(tools=frozenset())) as http:
-        chosen, path = await http.create(), await http.create()
+        chosen, path = await http.create_conversation(), await http.create_conversation()
         await http.post(f"{chosen}/tools", named)
         await http.post("/servers/plain/stop", None)
         assert (await http.get(f"{chosen}/tools"))["enabled_tools"] == [absent]
@@ -197,7 +197,7 @@ async def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable
 
 async def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Path) -> None:
     async with open_talk(servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add]) as http:
-        path = await http.create()
+        path = await http.create_conversation()
         await http.post("/servers/plain/stop", None)
         await http.delete(f"{path}/tools", {"server_id": "function", "tool_name": "add"})
         await http.post("/servers/plain/start", None)
@@ -209,7 +209,7 @@ async def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) 
     (tmp_path / "bad").mkdir()
     good, bad = Plain(tmp_path), Plain(tmp_path / "bad", "crashes")
     async with open_talk(servers={"good": good.spec, "bad": bad.spec}) as http:
-        _, told, _ = await http.answer("GET", "/ai/tools/health")
+        _, told, _ = await http.send_request("GET", "/ai/tools/health")
         states = {one["id"]: one["status"] for one in told["servers"]}
         assert states["good"] == "running" and states["bad"] in ("restarting", "failed")
         assert "cannot find its configuration" in next(one["error"] for one in told["servers"] if one["id"] == "bad")

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from support import events_of, until
-from surfaces.served import Client, client
+from support import collect_events, wait_for_event
+from surfaces.served import Client, connect_client
 from toolyard import Caller, Context, Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.cli.waterfall import draw
@@ -44,7 +44,7 @@ def show_id(context: Context) -> str:
 @asynccontextmanager
 async def open_yard_and_client(script: Script, **options: object) -> AsyncGenerator[tuple[Yard, Client], None]:
     wiring = Wiring(model=Scripted(script), tools=(order, show_id), **options)  # pyright: ignore[reportArgumentType]
-    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, client(yard) as http:
+    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, connect_client(yard) as http:
         yield yard, http
 
 
@@ -55,12 +55,12 @@ def runs_of(body: dict[str, object]) -> list[Trace]:
 async def test_a_run_that_waits_and_then_ends_is_shown_as_it_stands_and_can_be_drawn() -> None:
     async with open_yard_and_client([call("order", item="milk"), say("done")]) as (yard, http):
         run = yard.run("order milk", correlation_id="abc-123")
-        suspended, _ = await until(run, RunSuspended)
+        suspended, _ = await wait_for_event(run, RunSuspended)
         _, body, _ = await http.ask("GET", "/traces/abc-123")
         (open_run,) = runs_of(body)
         assert (open_run.status, open_run.ended_at, open_run.calls[0].tool) == ("waiting", None, "order")
         await yard.approve(run.conversation, suspended.waiting_for[0])
-        await events_of(run)
+        await collect_events(run)
         status, body, _ = await http.ask("GET", "/traces/abc-123")
         assert (status, body["success"], body["correlation_id"], body["earlier"]) == (200, True, "abc-123", 0)
         (over,) = runs_of(body)
@@ -74,8 +74,8 @@ async def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversat
     async with open_yard_and_client(lambda request: say("ok")) as (yard, http):
         runs = [yard.run("hi", correlation_id="abc", conversation=name) for name in ("k1", "k2", "k1")]
         for run in runs:
-            await events_of(run)
-        await events_of(yard.run("hi", correlation_id="other"))
+            await collect_events(run)
+        await collect_events(yard.run("hi", correlation_id="other"))
         _, body, _ = await http.ask("GET", "/traces/abc")
         shown = [(run.conversation, run.run_id) for run in runs_of(body)]
         assert shown == [(run.conversation, run.id) for run in runs]
@@ -87,7 +87,7 @@ async def test_a_trace_is_seen_by_its_owner_and_the_tenant_s_operators_and_is_no
 ) -> None:
     async with open_yard_and_client([say("ok")], keys=list(WHO.values())) as (yard, http):
         run = yard.run("hi", correlation_id="abc", caller=ANN)
-        await events_of(run)
+        await collect_events(run)
         for path in ("/traces/abc", f"/conversations/{run.conversation}/runs/{run.id}"):
             got, body, _ = await http.ask("GET", path, x_api_key=who)
             assert (got, body.get("error_type")) == (status, None if status == 200 else "not_found")
@@ -96,7 +96,7 @@ async def test_a_trace_is_seen_by_its_owner_and_the_tenant_s_operators_and_is_no
 async def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> None:
     async with open_yard_and_client(lambda request: say("ok"), keys=list(WHO.values())) as (yard, http):
         for user in ("ann", "bob"):
-            await events_of(yard.run("hi", correlation_id="abc", caller=Caller(user=user, tenant="t")))
+            await collect_events(yard.run("hi", correlation_id="abc", caller=Caller(user=user, tenant="t")))
         _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="bob")
         assert [run.user for run in runs_of(body)] == ["bob"]
         _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="operator")
@@ -113,15 +113,15 @@ async def test_what_is_not_there_is_not_found(path: str) -> None:
 async def test_a_run_is_not_found_in_another_conversation() -> None:
     async with open_yard_and_client(lambda request: say("ok")) as (yard, http):
         first, second = yard.run("hi"), yard.run("hi")
-        await events_of(first)
-        await events_of(second)
+        await collect_events(first)
+        await collect_events(second)
         status, _, _ = await http.ask("GET", f"/conversations/{first.conversation}/runs/{second.id}")
         assert status == 404
 
 
 async def test_an_id_with_slashes_is_found_by_its_path() -> None:
     async with open_yard_and_client([say("ok")]) as (yard, http):
-        await events_of(yard.run("hi", correlation_id="shop/order:17"))
+        await collect_events(yard.run("hi", correlation_id="shop/order:17"))
         for path in ("/traces/shop/order:17", "/traces/shop%2Forder%3A17", "/traces/shop/order:17/"):
             status, body, _ = await http.ask("GET", path)
             assert (status, body.get("correlation_id")) == (200, "shop/order:17"), path

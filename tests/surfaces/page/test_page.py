@@ -6,8 +6,8 @@ from pathlib import Path
 from litestar import Litestar, Response
 from litestar.testing import TestClient
 
-from surfaces.inside import Exchange, inside
-from surfaces.talk import key, open_talk, wired
+from surfaces.inside import InProcessExchange, open_in_process_client
+from surfaces.talk import build_key, build_yard, open_talk
 from toolyard import Yard, tool
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.page import routes as page
@@ -69,13 +69,13 @@ def test_a_checkout_without_the_build_says_how_to_make_it(tmp_path: Path) -> Non
 
 
 async def status(yard: Yard, path: str) -> int:
-    asking = Exchange("GET", path, {"host": "127.0.0.1"}, b"")
+    asking = InProcessExchange("GET", path, {"host": "127.0.0.1"}, b"")
     await yard.asgi()(asking.scope, asking.receive, asking.send)
-    return (await asking.begin())[0]
+    return (await asking.read_start())[0]
 
 
 async def test_the_page_asks_for_no_key_and_everything_that_it_shows_does() -> None:
-    async with wired((), keys=[key("ann")]) as yard, inside(yard) as http:
+    async with build_yard((), keys=[build_key("ann")]) as yard, open_in_process_client(yard) as http:
         assert await status(yard, "/") == 200
         assert await status(yard, "/assets/none.js") == 404
         for path in ("/me", "/tools", "/conversations"):
@@ -83,8 +83,8 @@ async def test_the_page_asks_for_no_key_and_everything_that_it_shows_does() -> N
 
 
 async def test_me_is_who_the_key_stands_for() -> None:
-    async with open_talk(keys=[key("ann", "operator", "approver")]) as http:
-        me = await http.by("ann").get("/me")
+    async with open_talk(keys=[build_key("ann", "operator", "approver")]) as http:
+        me = await http.with_key("ann").get("/me")
         assert (me["user"], me["roles"], me["tenant"], me["keyless"]) == ("ann", ["approver", "operator"], "t", False)
 
 
@@ -107,12 +107,12 @@ def taste() -> str:
 
 
 async def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
-    async with open_talk(keys=[key("ann"), key("bob", "chef")], tools=[cook, taste]) as http:
-        assert [one["name"] for one in (await http.by("ann").get("/tools"))["tools"]] == ["taste"]
-        cooking = (await http.by("bob").get("/tools"))["tools"][0]
+    async with open_talk(keys=[build_key("ann"), build_key("bob", "chef")], tools=[cook, taste]) as http:
+        assert [one["name"] for one in (await http.with_key("ann").get("/tools"))["tools"]] == ["taste"]
+        cooking = (await http.with_key("bob").get("/tools"))["tools"][0]
         assert cooking["name"] == "cook" and cooking["roles"] == ["chef"] and cooking["approval"] == "ask"
         assert cooking["parameters"]["required"] == ["dish"] and cooking["venue"] == "function"
         assert cooking["idempotent"] and cooking["examples"] == ["cook"]
         assert (cooking["read_only"], cooking["destructive"], cooking["open_world"]) == (False, True, True)
-        tasting = (await http.by("ann").get("/tools"))["tools"][0]
+        tasting = (await http.with_key("ann").get("/tools"))["tools"][0]
         assert (tasting["read_only"], tasting["destructive"], tasting["idempotent"]) == (True, False, False)

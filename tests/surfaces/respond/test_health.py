@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, key, open_talk, talking, wired
+from surfaces.talk import Json, Talk, build_key, build_yard, connect_talk, open_talk
 from toolyard import tool
 from toolyard.core.mcp_servers import ServerSpec
 from venues.mcp.plain import SCRIPT, Plain
@@ -29,7 +29,7 @@ def tool_named(name: str, **rules: object) -> object:
 async def health_when(http: Talk, holds: Callable[[Json], bool]) -> Json:
     """Ask for the health until it is so; the test's own deadline ends this."""
     while True:
-        _, health, _ = await http.answer("GET", "/ai/tools/health")
+        _, health, _ = await http.send_request("GET", "/ai/tools/health")
         if holds(health):
             return health
 
@@ -37,10 +37,10 @@ async def health_when(http: Talk, holds: Callable[[Json], bool]) -> Json:
 async def test_a_yard_of_seven_tools_counts_seven_and_each_caller_sees_their_own() -> None:
     seven = [tool_named(f"tool_{number}") for number in range(6)]
 
-    keys = [key("ann"), key("chef", "chef")]
+    keys = [build_key("ann"), build_key("chef", "chef")]
     async with open_talk(tools=[*seven, tool_named("cook", roles=["chef"])], keys=keys) as http:
         for user, count in (("ann", 6), ("chef", 7)):
-            _, health, _ = await http.by(user).answer("GET", "/ai/tools/health")
+            _, health, _ = await http.with_key(user).send_request("GET", "/ai/tools/health")
             tools = health["tools"]
             assert health["status"] == "healthy" and tools["total_schemas"] == tools["total_dispatchers"] == count
             assert ("cook" in str(health)) == (user == "chef")
@@ -80,19 +80,19 @@ def locked(path: Path) -> sqlite3.Connection:
 async def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_without_paths(tmp_path: Path) -> None:
     path = tmp_path / "yard.db"
 
-    keys = [key("ann"), key("boss", "admin", tenant="")]
+    keys = [build_key("ann"), build_key("boss", "admin", tenant="")]
     async with open_talk(store=f"sqlite:///{path}", keys=keys) as http:
-        assert (await http.answer("GET", "/readyz"))[:2] == (200, {"status": "ready", "ok": True})
-        assert (await http.answer("GET", "/ai/tools/health", x_api_key="ann"))[1]["store"] == "ok"
+        assert (await http.send_request("GET", "/readyz"))[:2] == (200, {"status": "ready", "ok": True})
+        assert (await http.send_request("GET", "/ai/tools/health", x_api_key="ann"))[1]["store"] == "ok"
         other = locked(path)
-        answers = await asyncio.gather(*(http.answer("GET", "/readyz") for _ in range(50)))
+        answers = await asyncio.gather(*(http.send_request("GET", "/readyz") for _ in range(50)))
         assert {status for status, _, _ in answers} == {503}
         error = answers[0][1]
         assert "the store took no write within 1 s" in error["error"] and error["error_type"] == "unavailable"
-        _, health, _ = await http.answer("GET", "/ai/tools/health", x_api_key="ann")
+        _, health, _ = await http.send_request("GET", "/ai/tools/health", x_api_key="ann")
         assert health["status"] == "unhealthy" and "took no write" in health["store"]
         other.close()
-        while (await http.answer("GET", "/readyz"))[0] != 200:
+        while (await http.send_request("GET", "/readyz"))[0] != 200:
             pass
         with sqlite3.connect(path) as connection:
             connection.execute("DROP TABLE shelf")
@@ -101,7 +101,7 @@ async def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_with
             ("GET", "/readyz", None),
             ("POST", "/keys", {"name": "new", "user": "new"}),
         ):
-            status, error, _ = await http.answer(method, url, body, x_api_key="boss")
+            status, error, _ = await http.send_request(method, url, body, x_api_key="boss")
             assert status == 503 and "no such table" in error["error"] and str(tmp_path) not in str(error)
         connection.close()
 
@@ -121,16 +121,16 @@ async def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
                     f"CREATE TRIGGER count_{change} AFTER {change} ON shelf WHEN new.kind = 'readiness' "
                     "BEGIN UPDATE probes SET total = total + 1; END"
                 )
-        answers = await asyncio.gather(*(http.answer("GET", "/readyz") for _ in range(100)))
+        answers = await asyncio.gather(*(http.send_request("GET", "/readyz") for _ in range(100)))
         assert {status for status, _, _ in answers} == {200}
         assert 1 <= probes_of(connection) < 50
         connection.close()
 
 
 async def test_a_server_that_is_about_to_stop_is_not_ready() -> None:
-    async with asyncio.timeout(30), wired(()) as yard, talking(yard) as http:
-        assert (await http.answer("GET", "/readyz"))[0] == 200
+    async with asyncio.timeout(30), build_yard(()) as yard, connect_talk(yard) as http:
+        assert (await http.send_request("GET", "/readyz"))[0] == 200
         await yard.service.close(0)
-        status, error, _ = await http.answer("GET", "/readyz")
+        status, error, _ = await http.send_request("GET", "/readyz")
         assert status == 503 and "about to stop" in error["error"]
-        assert (await http.answer("GET", "/healthz"))[0] == 200
+        assert (await http.send_request("GET", "/healthz"))[0] == 200

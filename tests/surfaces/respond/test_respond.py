@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from surfaces.served import Client, client
+from surfaces.served import Client, connect_client
 from toolyard import Scripted, ToolError, Yard, call, say, tool
 from toolyard.models.scripted import Script, fail, together
 
@@ -34,7 +34,7 @@ async def open_client(script: Script) -> AsyncGenerator[Client, None]:
     async with (
         asyncio.timeout(30),
         Yard(tools=[add_to_groceries, broken, delete_list], model=Scripted(script)) as yard,
-        client(yard) as http,
+        connect_client(yard) as http,
     ):
         yield http
 
@@ -122,7 +122,7 @@ async def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_fa
 @pytest.mark.proves("003.mode-tools-chat")
 async def test_chat_only_offers_no_tool_and_history_is_given_to_the_model() -> None:
     model = Scripted([say("Ann")])
-    async with Yard(tools=[add_to_groceries], model=model) as yard, client(yard) as http:
+    async with Yard(tools=[add_to_groceries], model=model) as yard, connect_client(yard) as http:
         history = [
             {"role": "user", "content": "I am Ann"},
             {"role": "assistant", "content": None, "tool_calls": [_called("c1")]},

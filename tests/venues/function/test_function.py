@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from support import STAFF, events_of, open_yard, problem, result, until
+from support import STAFF, collect_events, get_problem, get_result, open_yard, wait_for_event
 from toolyard import Caller, Context, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import CallProgressed, CallStarted, Event
@@ -71,7 +71,7 @@ async def test_arguments_arrive_as_the_functions_own_types() -> None:
         "day": "2026-11-15",
     }
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
-        assert result(await events_of(yard.run("go"))).content == '["flour KG","milk L"]'
+        assert get_result(await collect_events(yard.run("go"))).content == '["flour KG","milk L"]'
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ async def test_a_wrong_field_is_named_however_deep_it_lies(changes: dict[str, ob
 
     arguments: dict[str, object] = {"orders": [], "place": {"shelf": "A"}, "day": "2026-11-15", **changes}
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
-        found = result(await events_of(yard.run("go")))
-        assert problem(found) == ("error", "validation_error") and field in found.content
+        found = get_result(await collect_events(yard.run("go")))
+        assert get_problem(found) == ("error", "validation_error") and field in found.content
 
 
 async def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
@@ -99,7 +99,7 @@ async def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
 
     arguments: dict[str, object] = {"orders": [deep], "place": {"shelf": "A"}, "day": "2026-11-15"}
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
-        assert result(await events_of(yard.run("go"))).outcome in ("ok", "error")
+        assert get_result(await collect_events(yard.run("go"))).outcome in ("ok", "error")
 
 
 async def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
@@ -134,9 +134,9 @@ async def test_progress_may_be_reported_from_a_thread() -> None:
         return "ok"
 
     async with open_yard([call("work"), say("ok")], [work]) as yard:
-        progressed, run = await until(yard.run("go"), CallProgressed)
+        progressed, run = await wait_for_event(yard.run("go"), CallProgressed)
         assert progressed.progress == 0.5
-        await events_of(run)
+        await collect_events(run)
 
 
 async def test_a_plain_function_is_a_tool_and_a_tool_is_still_a_function() -> None:
@@ -212,9 +212,9 @@ async def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: thread
 
     script = [step for name in ("block", "block", "block", "fine") for step in (call(name), say("ok"))]
     async with open_yard(script, [block, fine], threads=4) as yard:
-        outcomes = [problem(result(await events_of(yard.run("go")))) for _ in range(3)]
+        outcomes = [get_problem(get_result(await collect_events(yard.run("go")))) for _ in range(3)]
         assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
-        assert result(await events_of(yard.run("go"))).outcome == "ok"
+        assert get_result(await collect_events(yard.run("go"))).outcome == "ok"
         assert yard.service.warnings() == ["2 synchronous call(s) hang past the deadline, each in a thread of its own"]
 
 
@@ -240,12 +240,12 @@ async def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(relea
         return "ok"
 
     async with open_yard([], [*map(hanging, "abc"), fine, quick], threads=4) as yard:
-        hung = [problem(result(await events_of(yard.call(name, {}, caller=ann)))) for name in "abc"]
+        hung = [get_problem(get_result(await collect_events(yard.call(name, {}, caller=ann)))) for name in "abc"]
         assert hung == [("timeout", "timeout")] * 3
-        refused = result(await events_of(yard.call("fine", {}, caller=ann)))
-        assert problem(refused) == ("error", "unavailable") and "was not started" in refused.content
-        assert result(await events_of(yard.call("fine", {}, caller=bob))).outcome == "ok"
-        assert result(await events_of(yard.call("quick", {}, caller=ann))).outcome == "ok"
+        refused = get_result(await collect_events(yard.call("fine", {}, caller=ann)))
+        assert get_problem(refused) == ("error", "unavailable") and "was not started" in refused.content
+        assert get_result(await collect_events(yard.call("fine", {}, caller=bob))).outcome == "ok"
+        assert get_result(await collect_events(yard.call("quick", {}, caller=ann))).outcome == "ok"
 
 
 async def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(release: threading.Event) -> None:
@@ -269,14 +269,14 @@ async def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_st
     async with open_yard([], [*map(holding, "ab"), charge], threads=2) as yard:
         held = [yard.call(name, {}, caller=Caller(user=name)) for name in "ab"]
         for run in held:
-            await until(run, CallStarted)
+            await wait_for_event(run, CallStarted)
             await asyncio.to_thread(entered.acquire, timeout=20)
-        waited = result(await events_of(yard.call("charge", {}, caller=Caller(user="ann"))))
-        assert problem(waited) == ("error", "unavailable")
+        waited = get_result(await collect_events(yard.call("charge", {}, caller=Caller(user="ann"))))
+        assert get_problem(waited) == ("error", "unavailable")
         assert "was not started" in waited.content and "effect" not in waited.content
         release.set()
         for run in held:
-            await events_of(run)
+            await collect_events(run)
         assert not started
 
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from ports import held_port
-from support import condition
+from ports import reserve_port
+from support import wait_until
 from toolyard import Yard
 from toolyard.core.mcp_servers import ServerSpec
 
@@ -37,7 +37,7 @@ class OverHttp:
 
     async def start(self) -> None:
         self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port), *self._args])
-        await condition(self._listens)
+        await wait_until(self._listens)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -54,13 +54,13 @@ class OverHttp:
 
 async def settled(yard: Yard) -> None:
     """Until each server runs or has failed once: on a busy machine that may be after the yard is open."""
-    await condition(lambda: all(card.status != "starting" for card in yard.servers.cards()))
+    await wait_until(lambda: all(card.status != "starting" for card in yard.servers.cards()))
 
 
 @contextmanager
 def blocking(script: Path) -> Generator[OverHttp]:
     """For a test without a loop of its own."""
-    with held_port() as port:
+    with reserve_port() as port:
         server = OverHttp(script, port)
         try:
             asyncio.run(server.start())
@@ -71,7 +71,7 @@ def blocking(script: Path) -> Generator[OverHttp]:
 
 @asynccontextmanager
 async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[OverHttp]:
-    with held_port() as port:
+    with reserve_port() as port:
         server = OverHttp(script, port, *args)
         try:
             await server.start()

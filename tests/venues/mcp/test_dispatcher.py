@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S
+from support import TEST_TIMEOUT_S
 from toolyard import Yard
 from venues.mcp.plain import Plain
 from wire.strict_chat import StrictChat, asks, says
@@ -32,7 +32,7 @@ async def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: py
 
     async def test() -> str:
         async with (
-            asyncio.timeout(PATIENCE_S),
+            asyncio.timeout(TEST_TIMEOUT_S),
             provider.serving() as base_url,
             Yard(model=f"{base_url}#m", servers={"plain": plain.spec}) as yard,
         ):

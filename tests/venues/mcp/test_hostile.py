@@ -12,7 +12,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 
-from support import condition, events_of, open_yard, problem, result
+from support import collect_events, get_problem, get_result, open_yard, wait_until
 from toolyard import Caller
 from toolyard.core.tools import NAME_PATTERN
 from toolyard.venues.mcp.bounded_http import BoundedTransport
@@ -30,7 +30,7 @@ async def test_what_is_no_message_goes_to_the_log_and_does_no_harm(
     plain = Plain(tmp_path, "garbage", trust=True)
     with caplog.at_level(logging.INFO, "toolyard.mcp"):
         async with open_yard([], servers={"noisy": plain.spec}) as yard:
-            assert result(await events_of(yard.call("add", {}))).outcome == "ok"
+            assert get_result(await collect_events(yard.call("add", {}))).outcome == "ok"
     said = [record.getMessage() for record in caplog.records if "no message" in record.getMessage()]
     assert any("{not json}" in line for line in said) and all(len(line) < 1200 for line in said)
     assert len(plain.processes) == 1
@@ -40,34 +40,34 @@ async def test_a_chatty_server_does_not_fill_the_log(tmp_path: Path, caplog: pyt
     plain = Plain(tmp_path, "chatty", trust=True)
     with caplog.at_level(logging.INFO, "toolyard.mcp"):
         async with open_yard([], servers={"chatty": plain.spec}) as yard:
-            assert result(await events_of(yard.call("add", {}))).outcome == "ok"
+            assert get_result(await collect_events(yard.call("add", {}))).outcome == "ok"
     assert 0 < sum("one word" in record.getMessage() for record in caplog.records) <= 400
 
 
 async def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_path: Path) -> None:
     plain = Plain(tmp_path, env={"BIG_BYTES": str(50 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
-        big = result(await events_of(yard.call("big", {})))
+        big = get_result(await collect_events(yard.call("big", {})))
         assert big.outcome == "ok" and big.whole_bytes == 50 * MB
         assert len(big.content) < 20_000 and big.handle in big.content
-        assert result(await events_of(yard.call("look", {}))).outcome == "ok"
+        assert get_result(await collect_events(yard.call("look", {}))).outcome == "ok"
     assert len(plain.processes) == 1
 
 
 async def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_the_log(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, env={"BIG_BYTES": str(2 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
-        came = result(await events_of(yard.call("fails", {})))
-        assert problem(came) == ("error", "too_much") and came.native
+        came = get_result(await collect_events(yard.call("fails", {})))
+        assert get_problem(came) == ("error", "too_much") and came.native
         assert len(came.content) < 50_000 and "bytes left out" in came.content, len(came.content)
 
 
 async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
     plain = Plain(tmp_path, env={"BIG_BYTES": str(70 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
-        big = result(await events_of(yard.call("big", {})))
+        big = get_result(await collect_events(yard.call("big", {})))
         assert big.outcome == "error" and "longer than" in big.content
-        assert result(await events_of(yard.call("look", {}))).outcome == "ok"
+        assert get_result(await collect_events(yard.call("look", {}))).outcome == "ok"
     assert len(plain.processes) == 1
 
 
@@ -78,15 +78,15 @@ async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_t
         assert all(NAME_PATTERN.fullmatch(tool.name) for tool in offered.values())
         assert offered["a_b_c"].name != offered["a.b/c"].name
         for remote in ("x" * 300, "a.b/c", "a_b_c", "ünïcode"):
-            done = result(await events_of(yard.call(offered[remote].name, {})))
+            done = get_result(await collect_events(yard.call(offered[remote].name, {})))
             assert done.content.startswith(f"{remote} of process"), done
         (listed,) = [one for one in yard.servers.cards()[0].tools if one.name == "cyclic"]
         assert offered["cyclic"].parameters == listed.definition["inputSchema"]
         assert listed.definition["x-unknown"] == {"kept": True}
         tree: dict[str, object] = {"root": {"children": [{"children": []}]}}
-        assert result(await events_of(yard.call("cyclic", tree))).outcome == "ok"
-        wrong = result(await events_of(yard.call("cyclic", {"root": {"children": [{"children": 1}]}})))
-        assert problem(wrong) == ("error", "validation_error")
+        assert get_result(await collect_events(yard.call("cyclic", tree))).outcome == "ok"
+        wrong = get_result(await collect_events(yard.call("cyclic", {"root": {"children": [{"children": 1}]}})))
+        assert get_problem(wrong) == ("error", "validation_error")
         (broken,) = [one for one in yard.servers.cards()[0].tools if one.name == "no schema"]
         assert (broken.state, "no schema" in offered) == ("unusable", False)
 
@@ -95,7 +95,7 @@ async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "many", trust=True)
     async with open_yard([], servers={"many": plain.spec}) as yard:
         assert len(yard.service.list_tools(Caller())) == 1009
-        assert result(await events_of(yard.call("tool_999", {}))).outcome == "ok"
+        assert get_result(await collect_events(yard.call("tool_999", {}))).outcome == "ok"
 
 
 async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_path: Path) -> None:
@@ -105,17 +105,20 @@ async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_pa
         names = {tool.server: tool.name for tool in yard.service.list_tools(Caller()) if tool.remote == "add"}
         for _ in range(6):
             lost, done = await asyncio.gather(
-                events_of(yard.call(names["bad"], {})), events_of(yard.call(names["good"], {}))
+                collect_events(yard.call(names["bad"], {})), collect_events(yard.call(names["good"], {}))
             )
-            assert result(lost).outcome in ("unknown", "error") and result(done).outcome == "ok"
-        await condition(lambda: yard.servers.cards()[1].status == "failed")
-        assert problem(result(await events_of(yard.call(names["bad"], {}))))[1] in ("unavailable", "unknown_tool")
+            assert get_result(lost).outcome in ("unknown", "error") and get_result(done).outcome == "ok"
+        await wait_until(lambda: yard.servers.cards()[1].status == "failed")
+        assert get_problem(get_result(await collect_events(yard.call(names["bad"], {}))))[1] in (
+            "unavailable",
+            "unknown_tool",
+        )
     assert len(good.processes) == 1
 
 
 async def test_a_listing_without_end_is_not_kept(tmp_path: Path) -> None:
     async with open_yard([], servers={"heavy": Plain(tmp_path, "heavy").spec}) as yard:
-        await condition(lambda: yard.servers.cards()[0].error != "")
+        await wait_until(lambda: yard.servers.cards()[0].error != "")
         (only,) = yard.servers.cards()
         assert "lists more than" in only.error and only.tools == () and "add" not in yard.tool_names
 
@@ -173,10 +176,10 @@ async def test_a_listing_that_never_comes_makes_way_for_the_next(
 ) -> None:
     plain = Plain(tmp_path, "stalls", trust=True, list_s=1.0)
     async with open_yard([], servers={"stalling": plain.spec}) as yard:
-        await events_of(yard.call("add", {}))
-        await condition(lambda: plain.noted("stalled") == ["listing"])
+        await collect_events(yard.call("add", {}))
+        await wait_until(lambda: plain.noted("stalled") == ["listing"])
         plain.notes.with_suffix(".changed").write_text("Looks elsewhere.")
-        await events_of(yard.call("add", {}))
-        await condition(lambda: any(tool.state == "changed" for tool in yard.servers.cards()[0].tools))
+        await collect_events(yard.call("add", {}))
+        await wait_until(lambda: any(tool.state == "changed" for tool in yard.servers.cards()[0].tools))
     assert "could not be listed: it did not answer within 1 s" in caplog.text
     assert len(plain.processes) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx2
 
-from support import PATIENCE_S, condition, entries, events_of, problem, result, until
+from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, read_entries, wait_for_event, wait_until
 from toolyard import Caller, Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, CallStarted
 from toolyard.core.items import UserMessage
@@ -36,7 +36,7 @@ def with_personal(
     """Each with a yard of its own, one after the other, before the same server."""
 
     async def opened() -> None:
-        async with asyncio.timeout(PATIENCE_S * 2), over_http(PERSONAL) as server:
+        async with asyncio.timeout(TEST_TIMEOUT_S * 2), over_http(PERSONAL) as server:
             for caller, words in before.items():
                 await otherwise(server, caller, **words)
             spec = server.spec(auth="caller", headers={"x-user-name": "{user}"}, **more)
@@ -63,12 +63,12 @@ async def listed(yard: Yard, *callers: Caller) -> None:
     server = yard.servers.get_server("own")
     for caller in callers:
         server.reconnect(caller)
-        await condition(lambda caller=caller: server.has_listing_for(caller))
+        await wait_until(lambda caller=caller: server.has_listing_for(caller))
 
 
 async def called(yard: Yard, caller: Caller, tool: str = "look") -> str:
-    found = result(await events_of(yard.call(tool, {}, caller=caller)))
-    return found.content if found.outcome == "ok" else problem(found)[1]
+    found = get_result(await collect_events(yard.call(tool, {}, caller=caller)))
+    return found.content if found.outcome == "ok" else get_problem(found)[1]
 
 
 def seen(yard: Yard, caller: Caller) -> dict[str, str]:
@@ -90,8 +90,8 @@ def test_what_changes_for_one_caller_is_quarantined_for_that_caller_alone() -> N
         await listed(yard, ANN, BOB)
         await otherwise(server, BOB, look=EVIL)
         await listed(yard, BOB)
-        assert result(await events_of(yard.run("go", caller=ANN))).content == "look for ann"
-        assert problem(result(await events_of(yard.run("go", caller=BOB)))) == ("error", "unknown_tool")
+        assert get_result(await collect_events(yard.run("go", caller=ANN))).content == "look for ann"
+        assert get_problem(get_result(await collect_events(yard.run("go", caller=BOB)))) == ("error", "unknown_tool")
         assert [sorted(one.offer.hashes) for one in requests] == [["add", "look"]] * 2 + [["add"]] * 2
         assert await called(yard, CARL) == "look for carl", "nor for one who comes later"
         (one,) = waiting(yard)
@@ -175,7 +175,7 @@ def test_a_caller_gets_what_is_accepted_of_a_server_that_has_nothing_for_all() -
         assert yard.service.find_servers(BOB, "resources") == ["own"]
         assert yard.service.find_servers(ANN, "resources") == [], "whoever gets none of its tools gets nothing of it"
         await otherwise(server, BOB, more="More.", nothing="yes", hang="yes")
-        started, run = await until(yard.call("more", {}, caller=BOB), CallStarted)
+        started, run = await wait_for_event(yard.call("more", {}, caller=BOB), CallStarted)
         assert yard.service.find_only_call("own") == started.call_id
         await run.stop()
 
@@ -212,7 +212,7 @@ def test_where_there_are_too_many_tools_each_caller_finds_those_that_the_caller_
         await listed(yard, ANN, BOB)
         await yard.servers.act("own", "accept")
         for caller, described in ((BOB, "Cancels a hotel"), (ANN, ""), (BOB, "Looks up a hotel")):
-            found = result(await events_of(yard.run("go", caller=caller))).content
+            found = get_result(await collect_events(yard.run("go", caller=caller))).content
             assert described in found and ("hotel" in found) is bool(described)
 
     with_personal(test, model=script, budget=Budget(tools=1))
@@ -225,9 +225,9 @@ def test_a_call_that_is_stopped_says_what_is_so_of_the_tool_that_its_caller_gets
         await listed(yard, ANN, BOB)
         await yard.servers.act("own", "accept", ["look"])
         for caller, said in ((ANN, False), (BOB, True)):
-            _, run = await until(yard.call("look", {}, caller=caller), CallStarted)
+            _, run = await wait_for_event(yard.call("look", {}, caller=caller), CallStarted)
             await run.stop()
-            assert ("may have taken effect" in result(await events_of(run)).content) is said
+            assert ("may have taken effect" in get_result(await collect_events(run)).content) is said
 
     with_personal(test, trust=True)
 
@@ -240,8 +240,8 @@ def test_after_a_restart_a_call_is_not_run_by_the_rules_of_what_others_get(tmp_p
 
     async def second(yard: Yard, server: OverHttp) -> None:
         assert [tool.read_only for tool in yard.service.list_tools(BOB) if tool.name == "look"] == [True]
-        found = result(await events_of(yard.call("look", {}, caller=BOB)))
-        assert problem(found)[1] == "permission_denied" and "ask for it again" in found.content
+        found = get_result(await collect_events(yard.call("look", {}, caller=BOB)))
+        assert get_problem(found)[1] == "permission_denied" and "ask for it again" in found.content
         assert [tool.read_only for tool in yard.service.list_tools(BOB) if tool.name == "look"] == [False]
         assert await called(yard, BOB, "add") == "add for bob", "what is the same for all runs"
         assert await otherwise(server, BOB) == 1
@@ -260,13 +260,13 @@ def test_a_call_that_was_cut_off_is_not_repeated_because_others_may_repeat_it(tm
         await otherwise(server, BOB, look=EVIL, hang="yes")
         await listed(yard, BOB)
         await yard.servers.act("own", "accept", ["look"])
-        await until(yard.run("go", conversation="c", caller=BOB), CallStarted)
+        await wait_for_event(yard.run("go", conversation="c", caller=BOB), CallStarted)
         while not await otherwise(server, BOB, look=EVIL, hang="yes"):
             pass
         await otherwise(server, BOB, look=EVIL)
 
     async def second(yard: Yard, server: OverHttp) -> None:
-        log = await entries(yard, "c")
+        log = await read_entries(yard, "c")
         (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
         assert ended.outcome == "unknown"
         assert await otherwise(server, BOB) == 1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from real_servers import npm_server, python_server
-from support import asked, ending, open_yard, result, results, text
+from real_servers import build_npm_server, build_python_server
+from support import get_ending, get_result, get_results, join_text, list_asked_calls, open_yard
 from toolyard import call, say
 from toolyard.core.events import CallJudged, Event
 from toolyard.core.mcp_servers import ServerSpec
@@ -29,16 +29,18 @@ async def drive(script: Script, **servers: ServerSpec) -> list[Event]:
 
 @pytest.mark.proves("002.mcp-calls-intercepted", "002.mcp-arguments-passed", "000.one-server")
 async def test_everything() -> None:
-    events = await drive([call("echo", message="hello there"), say("it said so")], everything=npm_server("everything"))
-    assert result(events).content == "Echo: hello there"
-    assert (ending(events).ending, text(events)) == ("done", "it said so")
+    events = await drive(
+        [call("echo", message="hello there"), say("it said so")], everything=build_npm_server("everything")
+    )
+    assert get_result(events).content == "Echo: hello there"
+    assert (get_ending(events).ending, join_text(events)) == ("done", "it said so")
 
 
 async def test_filesystem(tmp_path: Path) -> None:
     script = [call("write_file", path=str(tmp_path / "a.txt"), content="milk"), say("written")]
-    events = await drive(script, files=npm_server("filesystem", str(tmp_path), trust=True))
-    assert asked(events), "a tool that says it destroys asks, also on a server that is trusted"
-    assert result(events).outcome == "ok", result(events)
+    events = await drive(script, files=build_npm_server("filesystem", str(tmp_path), trust=True))
+    assert list_asked_calls(events), "a tool that says it destroys asks, also on a server that is trusted"
+    assert get_result(events).outcome == "ok", get_result(events)
     assert (tmp_path / "a.txt").read_text() == "milk"
 
 
@@ -46,10 +48,10 @@ async def test_memory(tmp_path: Path) -> None:
     entity = {"name": "flour", "entityType": "grocery", "observations": ["is white"]}
     events = await drive(
         [call("create_entities", entities=[entity]), call("read_graph"), say("kept")],
-        memory=npm_server("memory", trust=True, env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
+        memory=build_npm_server("memory", trust=True, env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
     )
-    assert [one.outcome for one in results(events)] == ["ok", "ok"]
-    assert json.loads(results(events)[1].content)["entities"] == [entity]
+    assert [one.outcome for one in get_results(events)] == ["ok", "ok"]
+    assert json.loads(get_results(events)[1].content)["entities"] == [entity]
 
 
 async def test_time() -> None:
@@ -57,8 +59,8 @@ async def test_time() -> None:
         call("convert_time", source_timezone="Europe/Berlin", time="12:00", target_timezone="Asia/Tokyo"),
         say("evening"),
     ]
-    events = await drive(script, time=python_server("time", trust=True))
-    assert "T19:00:00+09:00" in result(events).content or "T20:00:00+09:00" in result(events).content
+    events = await drive(script, time=build_python_server("time", trust=True))
+    assert "T19:00:00+09:00" in get_result(events).content or "T20:00:00+09:00" in get_result(events).content
 
 
 async def test_git(tmp_path: Path) -> None:
@@ -66,18 +68,20 @@ async def test_git(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("milk")
     events = await drive(
         [call("git_status", repo_path=str(tmp_path)), say("one file")],
-        git=python_server("git", "--repository", str(tmp_path), trust=True),
+        git=build_python_server("git", "--repository", str(tmp_path), trust=True),
     )
-    assert "a.txt" in result(events).content
+    assert "a.txt" in get_result(events).content
 
 
 @pytest.mark.proves("000.many-servers-routed", "002.mcp-every-call-run")
 async def test_calls_of_one_turn_go_each_to_its_own_server() -> None:
     both = [together(call("echo", message="one"), call("get_current_time", timezone="Europe/Berlin")), say("both")]
-    events = await drive(both, everything=npm_server("everything", trust=True), time=python_server("time", trust=True))
-    told = {one.tool: one.content for one in results(events)}  # in the order in which they ended
+    events = await drive(
+        both, everything=build_npm_server("everything", trust=True), time=build_python_server("time", trust=True)
+    )
+    told = {one.tool: one.content for one in get_results(events)}  # in the order in which they ended
     assert told["echo"] == "Echo: one" and "Europe/Berlin" in told["get_current_time"]
-    assert ending(events).ending == "done"
+    assert get_ending(events).ending == "done"
 
 
 def run(command: Sequence[str], where: Path) -> None:

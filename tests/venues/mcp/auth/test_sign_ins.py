@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from support import PATIENCE_S, condition, events_of, problem, result
+from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, wait_until
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
@@ -30,7 +30,7 @@ BACK = "http://127.0.0.1:8765/callback"
 async def open_signed_yard(store: str = "memory:", **more: object) -> AsyncGenerator[tuple[Yard, OverHttp], None]:
     """Open a yard with a server at which each person signs in."""
     async with (
-        asyncio.timeout(PATIENCE_S * 2),
+        asyncio.timeout(TEST_TIMEOUT_S * 2),
         over_http(SIGNED) as server,
         Yard(model=Scripted([]), store=store, servers={"mail": server.spec(trust=True, **more)}) as yard,
     ):
@@ -63,7 +63,7 @@ async def signed_in(yard: Yard, caller: Caller = ANN) -> ServerCard:
 
 
 async def mailbox(yard: Yard, caller: Caller = ANN) -> str:
-    return result(await events_of(yard.call("mailbox", {}, caller=caller))).content
+    return get_result(await collect_events(yard.call("mailbox", {}, caller=caller))).content
 
 
 async def test_a_server_that_wants_a_person_says_so_and_runs_once_somebody_signed_in() -> None:
@@ -118,7 +118,7 @@ async def test_each_caller_signs_in_alone_and_nobody_uses_anothers_token() -> No
 async def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Path) -> None:
     """The SDK by itself takes a token that was kept for a valid one, and then asks a person again."""
     store = f"sqlite:///{tmp_path / 'yard.db'}"
-    async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server:
+    async with asyncio.timeout(TEST_TIMEOUT_S * 2), over_http(SIGNED) as server:
         servers = {"mail": server.spec(trust=True)}
         await control(server, lifetime="0")
         async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
@@ -127,7 +127,7 @@ async def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Pa
         before = (await control(server, lifetime="3600"))["renewed"]
         assert before >= 1
         async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
-            await condition(lambda: card(yard).status == "running")
+            await wait_until(lambda: card(yard).status == "running")
             assert await mailbox(yard) == "the mailbox of ann"
             assert (await control(server, revoke="yes"))["renewed"] == before + 1
             assert await mailbox(yard) == "the mailbox of ann"
@@ -241,7 +241,7 @@ async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
 
 async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_address_does_not_get_them() -> None:
     async with (
-        asyncio.timeout(PATIENCE_S * 2),
+        asyncio.timeout(TEST_TIMEOUT_S * 2),
         over_http(SIGNED) as server,
         over_http(SIGNED) as other,
         Yard(model=Scripted([])) as yard,
@@ -265,7 +265,7 @@ async def test_a_person_is_sent_back_to_the_loopback_only(back: str) -> None:
 
 
 async def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_in_to() -> None:
-    async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server, over_http() as free:
+    async with asyncio.timeout(TEST_TIMEOUT_S * 2), over_http(SIGNED) as server, over_http() as free:
         oauth = OAuth(issuer="https://issuer.example", client_id="me", grant="authorization_code")
         secret = OAuth(issuer="https://issuer.example", client_id="me", client_secret="s")
         servers = {
@@ -286,29 +286,29 @@ async def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_
 
 async def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_token() -> None:
     """The SDK's flow lets one request at a time through until its answer begins."""
-    async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+    async with asyncio.timeout(TEST_TIMEOUT_S * 2), over_http(GUARDED) as server:
         issuer = f"http://127.0.0.1:{server.port}"
         oauth = OAuth(issuer=issuer, client_id="shop", client_secret="s3cret", scope="stock")
         async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
             await settled(yard)
-            slow = asyncio.create_task(events_of(yard.call("wait", {})))
-            await condition(lambda: yard.servers.get_connection("guarded", ANN).describe().in_flight == 1)
-            assert result(await events_of(yard.call("stock", {}))).content == "seven"
+            slow = asyncio.create_task(collect_events(yard.call("wait", {})))
+            await wait_until(lambda: yard.servers.get_connection("guarded", ANN).describe().in_flight == 1)
+            assert get_result(await collect_events(yard.call("stock", {}))).content == "seven"
             assert not slow.done()
-            assert result(await events_of(yard.call("release", {}))).content == "released"
-            assert result(await slow).content == "waited"
+            assert get_result(await collect_events(yard.call("release", {}))).content == "released"
+            assert get_result(await slow).content == "waited"
 
 
 async def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_them() -> None:
     async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, more="archive")
-        denied = result(await events_of(yard.call("mailbox", {}, caller=ANN)))
-        assert problem(denied) == ("error", "permission_denied")
+        denied = get_result(await collect_events(yard.call("mailbox", {}, caller=ANN)))
+        assert get_problem(denied) == ("error", "permission_denied")
         assert "archive" in denied.content and "toolyard servers login mail" in denied.content
         assert (card(yard).status, card(yard).restarts) == ("running", 0), "others go on with what was granted"
         await signed_in(yard)
-        assert result(await events_of(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
+        assert get_result(await collect_events(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
 
 
 @pytest.mark.parametrize("at", ["method", "tools/list"])
@@ -317,7 +317,7 @@ async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str
         await signed_in(yard)
         await control(server, more="archive", at=at)
         yard.servers.get_server("mail").reconnect(ANN)
-        await condition(lambda: card(yard).status == "failed")
+        await wait_until(lambda: card(yard).status == "failed")
         assert "archive" in card(yard).error and "toolyard servers login mail" in card(yard).error
         assert (await signed_in(yard)).status == "running"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from real_servers import npm_server
-from support import events_of, open_yard, result
+from real_servers import build_npm_server
+from support import collect_events, get_result, open_yard
 from toolyard.core.items import FilePart, ImagePart
 from toolyard.core.ports import Failure, Value
 from toolyard.venues.mcp.calls.content import parse_call_result
@@ -88,9 +88,9 @@ def test_nonsense_is_an_empty_answer_and_no_failure_of_ours(raw: dict[str, objec
 
 
 async def test_an_image_of_a_real_server_is_kept_whole() -> None:
-    async with open_yard([], servers={"everything": npm_server("everything", trust=True)}) as yard:
+    async with open_yard([], servers={"everything": build_npm_server("everything", trust=True)}) as yard:
         run = yard.call("get-tiny-image", {})
-        image = result(await events_of(run))
+        image = get_result(await collect_events(run))
         assert "[image: image/png" in image.content and isinstance(image.parts[0], ImagePart)
         kept = await yard.result(run.conversation, image.native)
         assert kept is not None and json.loads(kept)["content"][1]["type"] == "image"
@@ -111,7 +111,7 @@ async def test_a_structured_result_is_held_to_what_its_tool_promised(
 ) -> None:
     """One that breaks its promise is an error that says that the tool has run, and has all that came."""
     async with open_yard([], servers={"plain": Plain(tmp_path, "typed", trust=True).spec}) as yard:
-        came = result(await events_of(yard.call(tool, {})))
+        came = get_result(await collect_events(yard.call(tool, {})))
         assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
         assert told in (came.error.error if came.error else came.content)
         assert "there are" in came.content

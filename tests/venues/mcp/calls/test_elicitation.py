@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, condition, events_of, open_yard, problem, until
+from support import TEST_TIMEOUT_S, collect_events, get_problem, open_yard, wait_for_event, wait_until
 from toolyard import Caller, Run, Scripted, Yard
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, CallParked
@@ -33,7 +33,7 @@ async def parked(run: Run, after: int = 0) -> CallParked:
 
 
 async def ended(run: Run) -> Result:
-    return (await until(run, CallEnded))[0].result
+    return (await wait_for_event(run, CallEnded))[0].result
 
 
 REPLIES: list[tuple[str, dict[str, object], str, str]] = [
@@ -97,7 +97,7 @@ def in_two_processes(
         return Yard(model=Scripted([]), servers={"asking": spec}, store=f"sqlite:///{tmp_path}/yard.db", grace_s=0.1)
 
     async def both() -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TEST_TIMEOUT_S):
             async with yard() as first:
                 run = first.call(tool, {})
                 asked = await parked(run)
@@ -132,7 +132,7 @@ def test_a_call_of_the_old_era_that_was_lost_while_it_waited_is_owned_up_to(tmp_
     plain = Plain(tmp_path, trust=True)
 
     async def after(yard: Yard, conversation: str, asked: CallParked) -> None:
-        assert problem(await answered(yard, conversation, asked)) == ("unknown", "unknown_outcome")
+        assert get_problem(await answered(yard, conversation, asked)) == ("unknown", "unknown_outcome")
 
     in_two_processes(tmp_path, plain.spec, "ask", after)
     assert plain.noted("began") == ["ask"], "it is not made again"
@@ -146,7 +146,7 @@ async def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_pa
         link = yard.servers.get_connection("plain", Caller())
         assert link.describe().in_flight == 1
         await run.stop()
-        await condition(lambda: link.describe().in_flight == 0)
+        await wait_until(lambda: link.describe().in_flight == 0)
         with pytest.raises(Refused):
             await yard.answer(run.conversation, asked.call_id, {"name": "Ann"})
 
@@ -156,8 +156,8 @@ async def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Pa
     plain = Plain(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         slow = yard.call("slow", {}, caller=Caller(user="bob"))
-        waiting = asyncio.create_task(events_of(slow))
-        await condition(lambda: plain.noted("began") == ["slow"])
+        waiting = asyncio.create_task(collect_events(slow))
+        await wait_until(lambda: plain.noted("began") == ["slow"])
         refused = await ended(yard.call("ask", {}, caller=Caller(user="ann")))
         assert "which of several calls" in refused.content
         await slow.stop()
@@ -205,7 +205,7 @@ async def test_a_session_that_was_opened_for_a_question_ends_when_it_is_idle(tmp
         await parked(anns)
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
         anns_process, bobs_process = plain.processes
-        await condition(lambda: plain.alive == [anns_process])
+        await wait_until(lambda: plain.alive == [anns_process])
         assert bobs_process != anns_process
         await asked_by_name(yard, anns, "ann")
 
@@ -217,17 +217,17 @@ async def test_the_sessions_for_questions_are_bounded_and_one_too_many_is_refuse
         for run in runs:
             await parked(run)
         refused = await ended(yard.call("ask", {}, caller=Caller(user="late")))
-        assert problem(refused) == ("error", "unavailable") and "wait for their users' answers" in refused.content
+        assert get_problem(refused) == ("error", "unavailable") and "wait for their users' answers" in refused.content
         await asked_by_name(yard, runs[3], "user3")
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="late")), "late")
     assert len(plain.processes) == MAX_ASKING_SESSIONS
 
 
 async def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
-    async with asyncio.timeout(PATIENCE_S), over_http() as server:
+    async with asyncio.timeout(TEST_TIMEOUT_S), over_http() as server:
         spec = server.spec(protocol="2025-11-25")
         async with Yard(model=Scripted([]), servers={"http": spec}) as yard:
-            other = asyncio.create_task(events_of(yard.call("wait", {"seconds": 3})))
+            other = asyncio.create_task(collect_events(yard.call("wait", {"seconds": 3})))
             runs = [yard.call("greet", {}) for _ in range(2)]
             asked = await asyncio.gather(*(parked(run) for run in runs))
             for number, (run, question) in enumerate(zip(runs, asked, strict=True)):
@@ -260,7 +260,7 @@ async def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_mode
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_a_tool_that_may_be_repeated_asks_by_push_at_its_first_call(way: str) -> None:
     """The server speaks both eras, and in the new one the tool cannot ask."""
-    async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+    async with asyncio.timeout(TEST_TIMEOUT_S), AsyncExitStack() as stack:
         spec = over_stdio() if way == "stdio" else (await stack.enter_async_context(over_http())).spec()
         yard = await stack.enter_async_context(Yard(model=Scripted([]), servers={"both": spec}))
         run = yard.call("push_look", {})
@@ -276,10 +276,10 @@ async def test_a_tool_that_may_not_be_repeated_asks_by_push_from_its_second_call
     def yard() -> Yard:
         return Yard(model=Scripted([]), servers={"both": spec}, store=f"sqlite:///{tmp_path}/yard.db")
 
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TEST_TIMEOUT_S):
         async with yard() as first:
             failed = await ended(first.call("push", {}))
-            assert problem(failed) == ("error", "execution_error")
+            assert get_problem(failed) == ("error", "execution_error")
             assert "no back-channel" in failed.content and "find out" in failed.content
         async with yard() as second:
             run = second.call("push", {})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from support import condition, events_of, open_yard, problem, result
+from support import collect_events, get_problem, get_result, open_yard, wait_until
 from surfaces.talk import open_talk
 from toolyard import Caller, call, say
 from toolyard.core.mcp_servers import ServerSpec
@@ -136,13 +136,13 @@ async def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Pat
         return [call("add"), say("one"), call("look"), say("two")][len(seen) - 1]
 
     async with open_yard(script, servers={"plain": plain.spec}) as yard:
-        await condition(lambda: yard.servers.cards()[0].status == "running")
-        await events_of(yard.run("go"))
+        await wait_until(lambda: yard.servers.cards()[0].status == "running")
+        await collect_events(yard.run("go"))
         assert "look" in seen[0].offer.hashes
         change(plain)
-        await condition(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
-        tried = result(await events_of(yard.run("go on")))
-        assert problem(tried) == ("error", "unknown_tool")
+        await wait_until(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
+        tried = get_result(await collect_events(yard.run("go on")))
+        assert get_problem(tried) == ("error", "unknown_tool")
         assert EVIL not in str([tool for request in seen for tool in request.offer.tools])
         (waiting,) = [one for one in yard.servers.cards()[0].tools if one.state == "changed"]
         assert EVIL in waiting.why and "-  " in waiting.why
@@ -158,10 +158,10 @@ async def test_the_same_offer_is_the_same_object_while_nothing_changes(tmp_path:
         return [call("add"), say("one"), say("two")][len(seen) - 1]
 
     async with open_yard(script, servers={"plain": plain.spec}) as yard:
-        await events_of(yard.run("go"))
+        await collect_events(yard.run("go"))
         plain.kill()
-        await condition(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
-        await events_of(yard.run("again"))
+        await wait_until(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
+        await collect_events(yard.run("again"))
         assert seen[0].offer is seen[1].offer is seen[2].offer, "also not by a server that was started anew"
 
 
@@ -176,7 +176,7 @@ async def test_pins_outlive_the_process(tmp_path: Path) -> None:
             tools = (await http.get("/servers/plain/tools"))["tools"]
             return [one for one in tools if one["state"] == "changed"]
 
-        await condition(lambda: len(plain.processes) == 2)
+        await wait_until(lambda: len(plain.processes) == 2)
         while not await waiting():
             pass
         (changed,) = await waiting()
@@ -186,7 +186,7 @@ async def test_pins_outlive_the_process(tmp_path: Path) -> None:
         await http.post("/servers/plain/reject", {"tools": ["look"]})
         assert (await http.get("/servers/plain"))["server"]["quarantined"] == 0
     async with open_talk(servers={"plain": plain.spec}, store=store) as http:
-        await condition(lambda: len(plain.processes) == 3)
+        await wait_until(lambda: len(plain.processes) == 3)
         tools = (await http.get("/servers/plain/tools"))["tools"]
         (look,) = [one for one in tools if one["name"] == "look"]
         assert look["state"] == "rejected" and EVIL in look["difference"]
@@ -202,7 +202,7 @@ async def test_what_follows_an_empty_listing_waits_also_after_a_restart(tmp_path
         assert yard.servers.cards()[0].tools == ()
     plain.notes.with_suffix(".changed").write_text(EVIL)
     async with open_yard([], servers={"plain": plain.spec}, store=store) as yard:
-        await condition(lambda: yard.servers.cards()[0].status == "running")
+        await wait_until(lambda: yard.servers.cards()[0].status == "running")
         assert {tool.state for tool in yard.servers.cards()[0].tools} == {"new"} and "look" not in yard.tool_names
         await yard.servers.act("plain", "accept")
         assert "look" in yard.tool_names
@@ -214,7 +214,7 @@ async def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path)
         async with open_yard([], servers={"plain": replace(plain.spec, names=names)}, store=store) as yard:
             name = "web_search" if yard.servers.cards()[0].spec.names else "look"
             assert name in yard.tool_names
-            assert result(await events_of(yard.call(name, {}))).content.startswith("look of process")
+            assert get_result(await collect_events(yard.call(name, {}))).content.startswith("look of process")
 
 
 async def test_a_name_that_one_of_our_own_tools_has_got_since_is_left_to_it(tmp_path: Path) -> None:
@@ -227,12 +227,12 @@ async def test_a_name_that_one_of_our_own_tools_has_got_since_is_left_to_it(tmp_
     async with open_yard([], servers={"plain": plain.spec}, store=store) as yard:
         assert "look" in yard.tool_names
     async with open_yard([], [look], servers={"plain": plain.spec}, store=store) as yard:
-        assert result(await events_of(yard.call("look", {}))).content == "ours"
-        assert result(await events_of(yard.call("plain__look", {}))).content.startswith("look of process")
+        assert get_result(await collect_events(yard.call("look", {}))).content == "ours"
+        assert get_result(await collect_events(yard.call("plain__look", {}))).content.startswith("look of process")
 
 
 async def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, pin="off")
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         change(plain)
-        await condition(lambda: any(tool.description == EVIL for tool in yard.service.list_tools(Caller())))
+        await wait_until(lambda: any(tool.description == EVIL for tool in yard.service.list_tools(Caller())))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, condition, events_of, open_yard, problem, result, until
+from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, open_yard, wait_for_event, wait_until
 from toolyard import Caller, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerCard
@@ -31,17 +31,17 @@ def card(yard: Yard) -> ServerCard:
 
 
 async def called(yard: Yard, tool: str) -> CallEnded:
-    return (await until(yard.call(tool, {}), CallEnded))[0]
+    return (await wait_for_event(yard.call(tool, {}), CallEnded))[0]
 
 
 async def test_a_killed_server_is_back_for_the_next_call(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
-        assert result(await events_of(yard.call("add", {}))).outcome == "ok"
+        assert get_result(await collect_events(yard.call("add", {}))).outcome == "ok"
         plain.kill()
         while plain.alive:  # without a chance for us to notice
             pass
-        after = result(await events_of(yard.call("add", {})))
+        after = get_result(await collect_events(yard.call("add", {})))
         assert after.outcome == "ok", after
         assert str(plain.processes[-1]) in after.content and len(plain.processes) == 2
     assert plain.alive == []
@@ -51,11 +51,11 @@ async def test_a_call_lost_with_its_server_may_have_taken_effect(tmp_path: Path)
     plain = Plain(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         run = yard.call("slow", {})
-        await until(run, CallStarted)
-        await condition(lambda: plain.noted("began") == ["slow"])
+        await wait_for_event(run, CallStarted)
+        await wait_until(lambda: plain.noted("began") == ["slow"])
         plain.kill()
         (lost,) = [event.result async for event in run if isinstance(event, CallEnded)]
-        assert problem(lost) == ("unknown", "unknown_outcome"), lost
+        assert get_problem(lost) == ("unknown", "unknown_outcome"), lost
     assert plain.noted("began") == ["slow"]
 
 
@@ -63,8 +63,8 @@ async def test_a_lost_call_that_only_reads_is_made_again(tmp_path: Path) -> None
     plain = Plain(tmp_path, env={"SLOW_TENTHS": "10"})
     async with open_plain_yard(plain) as yard:
         run = yard.call("slow_look", {})
-        await until(run, CallStarted)
-        await condition(lambda: plain.noted("began") == ["slow_look"])
+        await wait_for_event(run, CallStarted)
+        await wait_until(lambda: plain.noted("began") == ["slow_look"])
         plain.kill()
         (again,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert again.outcome == "ok", again
@@ -77,10 +77,10 @@ async def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path:
     async with open_plain_yard(plain) as yard:
         pid = plain.processes[-1]
         os.kill(pid, signal.SIGSTOP)
-        await condition(lambda: state_of(pid) == "T")  # until then it may read on, on a busy machine
+        await wait_until(lambda: state_of(pid) == "T")  # until then it may read on, on a busy machine
         run = yard.call("add", {})
-        await until(run, CallStarted)
-        await condition(lambda: yard.servers.get_connection("plain", Caller()).describe().in_flight == 1)
+        await wait_for_event(run, CallStarted)
+        await wait_until(lambda: yard.servers.get_connection("plain", Caller()).describe().in_flight == 1)
         os.kill(pid, signal.SIGKILL)
         (done,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert done.outcome == "ok", done
@@ -91,10 +91,10 @@ async def test_ten_calls_that_fail_together_cause_one_new_session(tmp_path: Path
     plain = Plain(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         runs = [asyncio.create_task(called(yard, "slow")) for _ in range(10)]
-        await condition(lambda: len(plain.noted("began")) == 10)
+        await wait_until(lambda: len(plain.noted("began")) == 10)
         plain.kill()
         ended = await asyncio.gather(*runs)
-        assert [problem(one.result) for one in ended] == [("unknown", "unknown_outcome")] * 10
+        assert [get_problem(one.result) for one in ended] == [("unknown", "unknown_outcome")] * 10
         assert (await called(yard, "add")).result.outcome == "ok"
         assert len(plain.processes) == 2
 
@@ -102,7 +102,7 @@ async def test_ten_calls_that_fail_together_cause_one_new_session(tmp_path: Path
 async def test_a_server_that_crashes_at_its_start_is_given_up_with_its_last_words(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "crashes")
     async with open_plain_yard(plain) as yard:
-        await condition(lambda: card(yard).status == "failed")
+        await wait_until(lambda: card(yard).status == "failed")
         assert "it cannot find its configuration" in card(yard).error
         assert "add" not in yard.tool_names
     assert plain.alive == []
@@ -112,14 +112,14 @@ async def test_a_command_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
     plain.spec = type(plain.spec)(command="no-such-command-anywhere")
     async with open_plain_yard(plain) as yard:
-        await condition(lambda: card(yard).status == "failed")
+        await wait_until(lambda: card(yard).status == "failed")
         assert "no-such-command-anywhere" in card(yard).error
 
 
 async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "hangs", connect_s=0.3)
     async with open_plain_yard(plain) as yard:
-        await condition(lambda: card(yard).status == "failed")
+        await wait_until(lambda: card(yard).status == "failed")
         assert "did not answer in time" in card(yard).error
     assert plain.alive == []
 
@@ -128,17 +128,17 @@ async def test_stopping_a_call_tells_the_server(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         run = yard.call("slow", {})
-        await until(run, CallStarted)
-        await condition(lambda: plain.noted("began") == ["slow"])
+        await wait_for_event(run, CallStarted)
+        await wait_until(lambda: plain.noted("began") == ["slow"])
         await run.stop()
-        await condition(lambda: plain.noted("cancelled") == ["slow"])
+        await wait_until(lambda: plain.noted("cancelled") == ["slow"])
         assert len(plain.processes) == 1
 
 
 async def test_progress_is_told_while_it_runs(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
-        events = await events_of(yard.call("steps", {}))
+        events = await collect_events(yard.call("steps", {}))
         told = [event for event in events if isinstance(event, CallProgressed)]
         assert [(one.progress, one.total, one.message) for one in told] == [
             (1.0, 3.0, "step 1"), (2.0, 3.0, "step 2"), (3.0, 3.0, "step 3"),
@@ -148,7 +148,7 @@ async def test_progress_is_told_while_it_runs(tmp_path: Path) -> None:
 async def test_a_session_that_nobody_uses_is_closed_and_opened_again_by_a_call(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, idle_s=0.2)
     async with open_plain_yard(plain) as yard:
-        await condition(lambda: card(yard).status == "idle")
+        await wait_until(lambda: card(yard).status == "idle")
         assert plain.alive == [] and "add" in yard.tool_names
         assert (await called(yard, "add")).result.outcome == "ok"
         assert len(plain.processes) == 2
@@ -159,8 +159,8 @@ async def test_a_server_that_hangs_in_every_call_is_started_anew(tmp_path: Path)
     async with open_plain_yard(plain) as yard:
         os.kill(plain.processes[-1], signal.SIGSTOP)
         for _ in range(3):
-            assert problem((await called(yard, "add")).result) == ("timeout", "timeout")
-        await condition(lambda: len(plain.processes) == 2)
+            assert get_problem((await called(yard, "add")).result) == ("timeout", "timeout")
+        await wait_until(lambda: len(plain.processes) == 2)
         assert (await called(yard, "add")).result.outcome == "ok"
     assert plain.alive == []
 
@@ -186,8 +186,8 @@ asyncio.run(main())
         (child,) = plain.alive
         assert os.getpgid(child) != os.getpgid(yard.pid)
         yard.send_signal(number)
-        yard.wait(PATIENCE_S)
-        await condition(lambda: not is_alive(child))
+        yard.wait(TEST_TIMEOUT_S)
+        await wait_until(lambda: not is_alive(child))
     finally:
         yard.kill()
         assert yard.stdout is not None
@@ -200,7 +200,7 @@ async def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) 
         await yard.servers.add("twice", plain.spec)
         both = await asyncio.gather(*(yard.servers.act("twice", "remove") for _ in range(2)), return_exceptions=True)
         assert sorted(type(one).__name__ for one in both) == ["NotFound", "ServerCard"], both
-        await condition(lambda: plain.alive == [])
+        await wait_until(lambda: plain.alive == [])
         assert "add" not in yard.tool_names
 
 

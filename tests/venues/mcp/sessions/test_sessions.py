@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mcp_types import METHOD_NOT_FOUND
 
-from support import PATIENCE_S, condition, events_of, open_yard, result
+from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_until
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.surfaces.mcp.client import ClientState
@@ -28,7 +28,7 @@ ERAS = [("auto", "2026-07-28"), ("2025-11-25", "2025-11-25")]
 async def open_http_yard(**more: object) -> AsyncGenerator[tuple[Yard, OverHttp], None]:
     """Open a yard with a server that is reached over HTTP."""
     async with (
-        asyncio.timeout(PATIENCE_S * 2),
+        asyncio.timeout(TEST_TIMEOUT_S * 2),
         over_http() as server,
         Yard(model=Scripted([]), servers={"http": server.spec(**more)}) as yard,
     ):
@@ -37,7 +37,7 @@ async def open_http_yard(**more: object) -> AsyncGenerator[tuple[Yard, OverHttp]
 
 
 async def who(yard: Yard, caller: Caller) -> str:
-    return result(await events_of(yard.call("whoami", {}, caller=caller))).content
+    return get_result(await collect_events(yard.call("whoami", {}, caller=caller))).content
 
 
 @pytest.mark.parametrize(("protocol", "spoken"), ERAS)
@@ -71,7 +71,7 @@ async def test_a_server_over_http_that_is_away_is_not_available_and_comes_back()
     async with open_http_yard() as (yard, server):
         server.stop()
         calls = asyncio.create_task(who(yard, ANN))
-        await condition(lambda: yard.servers.cards()[0].status == "failed")
+        await wait_until(lambda: yard.servers.cards()[0].status == "failed")
         assert "not available" in await calls
         await server.start()
         assert (await yard.servers.act("http", "start")).status == "running"
@@ -80,7 +80,7 @@ async def test_a_server_over_http_that_is_away_is_not_available_and_comes_back()
 
 @pytest.mark.parametrize(("secret", "right"), [("s3cret", True), ("wrong", False)])
 async def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: str, right: bool) -> None:
-    async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+    async with asyncio.timeout(TEST_TIMEOUT_S * 2), over_http(GUARDED) as server:
         issuer = f"http://127.0.0.1:{server.port}"
         oauth = OAuth(issuer=issuer, client_id="shop", client_secret=secret, scope="stock")
         spec = server.spec(oauth=oauth, trust=True)
@@ -89,12 +89,12 @@ async def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: 
             card = yard.servers.cards()[0]
             assert card.status in (("running",) if right else ("restarting", "failed")), card
             if right:
-                assert result(await events_of(yard.call("stock", {}))).content == "seven"
+                assert get_result(await collect_events(yard.call("stock", {}))).content == "seven"
 
 
 async def looked(yard: Yard, caller: Caller) -> tuple[str, str]:
     """The process that answered, and for whom it thinks it did."""
-    said = result(await events_of(yard.call("look", {}, caller=caller))).content.split()
+    said = get_result(await collect_events(yard.call("look", {}, caller=caller))).content.split()
     return said[3], said[5]
 
 
@@ -119,7 +119,7 @@ async def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None
         said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
         assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
         assert said[0] == said[3] and len({process for process, _ in said}) == 3
-        await condition(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
+        await wait_until(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
         assert yard.servers.cards()[0].sessions == 3
     assert plain.alive == []
 
@@ -135,14 +135,14 @@ async def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path
     async with open_yard([], servers={"own": plain.spec}) as yard:
         assert (await looked(yard, BOB))[1] == "bob"
         assert "add" in yard.tool_names
-        assert result(await events_of(yard.call("add", {}, caller=ANN))).outcome == "ok"
+        assert get_result(await collect_events(yard.call("add", {}, caller=ANN))).outcome == "ok"
 
 
 async def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"})
     async with open_yard([], servers={"own": plain.spec}) as yard:
-        slow = asyncio.create_task(events_of(yard.call("slow_look", {}, caller=ANN)))
-        await condition(lambda: plain.noted("began") == ["slow_look"])
+        slow = asyncio.create_task(collect_events(yard.call("slow_look", {}, caller=ANN)))
+        await wait_until(lambda: plain.noted("began") == ["slow_look"])
         await looked(yard, BOB)
         links = {(who.user,): yard.servers.get_connection("own", who) for who in (ANN, BOB)}
         assert find_least_needed(links) == ("bob",)
@@ -154,7 +154,7 @@ async def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
     async with open_yard([], servers={"own": plain.spec}) as yard:
         await looked(yard, ANN)
-        await condition(lambda: plain.alive == [])
+        await wait_until(lambda: plain.alive == [])
         assert (await looked(yard, ANN))[1] == "ann"
 
 
@@ -162,7 +162,7 @@ async def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_
     plain = Plain(tmp_path, idle_s=0.001)  # no process starts as fast
     async with open_yard([], servers={"late": plain.spec}) as yard:
         for times in (1, 2, 3):
-            await condition(lambda: yard.servers.cards()[0].status == "idle")
+            await wait_until(lambda: yard.servers.cards()[0].status == "idle")
             assert (await looked(yard, ANN))[1] == "all"
             assert len(plain.processes) == times + 1
 
@@ -172,18 +172,18 @@ async def test_a_child_works_in_the_folder_it_is_given(tmp_path: Path) -> None:
     plain = Plain(tmp_path, cwd=str(tmp_path / "work"))
     other = ServerSpec(command=sys.executable, args=plain.spec.args, cwd=str(tmp_path / "nowhere"))
     async with open_yard([], servers={"plain": plain.spec, "other": other}) as yard:
-        await condition(lambda: plain.noted("folder") == [str(tmp_path / "work")])
-        await condition(lambda: "nowhere" in yard.servers.cards()[1].error)
+        await wait_until(lambda: plain.noted("folder") == [str(tmp_path / "work")])
+        await wait_until(lambda: "nowhere" in yard.servers.cards()[1].error)
 
 
 async def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:
     async with open_yard([], servers={"modern": over_stdio(trust=True)}) as yard:
-        await events_of(yard.call("more", {}))
-        await condition(lambda: any(tool.name == "extra" for tool in yard.servers.cards()[0].tools))
+        await collect_events(yard.call("more", {}))
+        await wait_until(lambda: any(tool.name == "extra" for tool in yard.servers.cards()[0].tools))
         assert "extra" not in yard.tool_names
         await yard.servers.act("modern", "accept", ["extra"])
         assert "extra" in yard.tool_names
-        assert result(await events_of(yard.call("extra", {}))).content == "extra"
+        assert get_result(await collect_events(yard.call("extra", {}))).content == "extra"
 
 
 async def test_any_request_passes_through_as_it_came() -> None:
@@ -197,8 +197,8 @@ async def test_any_request_passes_through_as_it_came() -> None:
         rejected = await fleet.ask("modern", ANN, "prompts/get", {"name": "none"})
         assert getattr(rejected, "code", 0) != 0
         assert "tools" in fleet.get_connection("modern", ANN).describe().capabilities
-        await events_of(yard.call("more", {}))
-        await condition(lambda: ("modern", "notifications/tools/list_changed") in told)
+        await collect_events(yard.call("more", {}))
+        await wait_until(lambda: ("modern", "notifications/tools/list_changed") in told)
 
 
 async def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_path: Path) -> None:
@@ -209,5 +209,5 @@ async def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_
         notices = NotificationFeeds(yard.service)
         feeds = [notices.open(caller, lists, ClientState()) for caller in (ANN, BOB)]
         await looked(yard, ANN)
-        await condition(lambda: feeds[0].waiting > 0)
+        await wait_until(lambda: feeds[0].waiting > 0)
         assert [feed.waiting for feed in feeds] == [1, 0]
