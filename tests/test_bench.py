@@ -20,7 +20,7 @@ from toolyard.models.chat import to_wire
 
 BENCH = Path(__file__).parent.parent / "bench"
 FIRST, LAST = 3, 13
-MOST_GROWTH = 3
+MAX_GROWTH = 3
 ALL = Budget(tools=10_000, schema_bytes=10_000_000)
 
 
@@ -46,17 +46,17 @@ class WritingModel:
         """Nothing to close."""
 
 
-def talk(messages: int) -> Sequence[Item]:
+def build_history(messages: int) -> Sequence[Item]:
     """A question after so many messages, the user's and the model's by turns."""
     items: list[Item] = []
     for number in range(messages // 2):
-        asked = TextPart(text=f"And what about number {number}?")
-        items.append(UserMessage(id=f"asked_{number}", at=0.0, parts=(asked,)))
+        question = TextPart(text=f"And what about number {number}?")
+        items.append(UserMessage(id=f"asked_{number}", at=0.0, parts=(question,)))
         items.append(ModelText(id=f"said_{number}", at=0.0, text=f"Number {number} is fine, as it was."))
     return [*items, UserMessage(id="question", at=0.0, parts=(TextPart(text="Please add."),))]
 
 
-async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1, budget: Budget = ALL) -> float:
+async def measure_turn_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1, budget: Budget = ALL) -> float:
     """CPU of one turn in the middle of a run: the lowest of several runs."""
     ticks: list[float] = []
 
@@ -70,59 +70,59 @@ async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1
     async with Yard(tools=[add, *others], model=model, budget=budget) as yard:
         for _ in range(8):
             ticks.clear()
-            await yard.ask(talk(messages))
+            await yard.ask(build_history(messages))
             each.append((ticks[LAST - 1] - ticks[FIRST - 1]) / (LAST - FIRST))
     return min(each)
 
 
 async def test_a_request_after_a_thousand_messages_costs_about_what_it_costs_after_ten() -> None:
     short, long = WritingModel(), WritingModel()
-    few = await steady_cpu_s(short, messages=10)
-    many = await steady_cpu_s(long, messages=1000)
+    few = await measure_turn_cpu_s(short, messages=10)
+    many = await measure_turn_cpu_s(long, messages=1000)
     assert long.sent_bytes > 10 * short.sent_bytes, "the history was not sent"
-    assert many <= MOST_GROWTH * few
+    assert many <= MAX_GROWTH * few
 
 
 async def test_the_comparison_notices_a_history_that_is_encoded_anew_each_turn() -> None:
-    few = await steady_cpu_s(WritingModel(forgetful=True), messages=10)
-    many = await steady_cpu_s(WritingModel(forgetful=True), messages=1000)
-    assert many > MOST_GROWTH * few
+    few = await measure_turn_cpu_s(WritingModel(forgetful=True), messages=10)
+    many = await measure_turn_cpu_s(WritingModel(forgetful=True), messages=1000)
+    assert many > MAX_GROWTH * few
 
 
 async def test_a_request_with_a_thousand_tools_costs_about_what_it_costs_with_ten() -> None:
     short, long = WritingModel(), WritingModel()
-    few = await steady_cpu_s(short, tools=10)
-    many = await steady_cpu_s(long, tools=1000)
+    few = await measure_turn_cpu_s(short, tools=10)
+    many = await measure_turn_cpu_s(long, tools=1000)
     assert long.sent_bytes > 10 * short.sent_bytes, "the tools were not sent"
-    assert many <= MOST_GROWTH * few
+    assert many <= MAX_GROWTH * few
 
 
 async def test_a_thousand_tools_cost_a_request_what_a_few_do_in_bytes_too_if_they_are_found_instead_of_shown() -> None:
     short, long = WritingModel(), WritingModel()
-    few = await steady_cpu_s(short, tools=10)
-    many = await steady_cpu_s(long, tools=1000, budget=Budget())
+    few = await measure_turn_cpu_s(short, tools=10)
+    many = await measure_turn_cpu_s(long, tools=1000, budget=Budget())
     assert long.sent_bytes < short.sent_bytes + Budget().schema_bytes
-    assert many <= MOST_GROWTH * few
+    assert many <= MAX_GROWTH * few
 
 
 def test_many_runs_at_once_on_sqlite_end_well_and_share_their_commits() -> None:
-    told = run_script("loops/many_runs.py", "100", "5")
-    assert told["errors"] == 0
-    assert told["commits_per_turn"] < 1
+    figures = run_script("loops/many_runs.py", "100", "5")
+    assert figures["errors"] == 0
+    assert figures["commits_per_turn"] < 1
 
 
 def test_our_loop_and_the_hand_loop_do_the_same_work_on_the_mock_server() -> None:
     with mock_server() as url:
         order = json.dumps({"scenario": "turns", "url": url, "least_s": 0})
         for script in ("loops/toolyard_loop.py", "loops/hand_loop.py"):
-            told = run_script(script, given=order)  # a loop that skips calls or text answers with an error
-            assert told.get("us", 0) > 0, told
+            figures = run_script(script, stdin=order)  # a loop that skips calls or text answers with an error
+            assert figures.get("us", 0) > 0, figures
 
 
-def run_script(script: str, *arguments: str, given: str = "") -> dict[str, float]:
+def run_script(script: str, *arguments: str, stdin: str = "") -> dict[str, float]:
     """The one line of JSON that a script of the bench prints."""
     done = subprocess.run(
-        [sys.executable, str(BENCH / script), *arguments], input=given, capture_output=True, text=True, check=False
+        [sys.executable, str(BENCH / script), *arguments], input=stdin, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

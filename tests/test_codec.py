@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from core.story import Story, asked, said
+from core.story import Story, model_text, tool_call
 from toolyard import codec
 from toolyard.core.events import FORMAT, CallEnded, Entry, TextAppended
 from toolyard.core.results import build_unknown_result
@@ -11,8 +11,8 @@ from toolyard.core.state import fold
 
 
 def _log() -> list[Entry]:
-    story = Story().open().begin("r1").turn(said("t"), asked("c", "safe"))
-    story.add(CallEnded(result=build_unknown_result(asked("c", "safe"), 7.5)), at=7.5)
+    story = Story().open().begin("r1").turn(model_text("t"), tool_call("c", "safe"))
+    story.add(CallEnded(result=build_unknown_result(tool_call("c", "safe"), 7.5)), at=7.5)
     return story.log
 
 

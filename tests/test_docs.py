@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from client.drivers import build_package, node
+from client.drivers import build_package, node_path
 from surfaces.served import connect_client, serve_yard
 from toolyard import Scripted, Yard, call, say
-from wire.messages_streams import cited, search, searched
+from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
 from wire.strict import Reply
 from wire.strict_chat import StrictChat, asks, says
-from wire.strict_messages import StrictMessages, begins, ends
+from wire.strict_messages import StrictMessages, encode_end, encode_start
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "toolyard"
@@ -29,7 +29,7 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 NAMED_FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.(?:py|md|ts|toml|tsv|json)|[\w-]+))`")
-BUILT = {"web/client/dist", "src/toolyard/page"}
+BUILT_PATHS = {"web/client/dist", "src/toolyard/page"}
 """Folders that a build makes."""
 PACKAGE_ROW = re.compile(r"^\| `([\w/]+)` \|", re.MULTILINE)
 
@@ -91,16 +91,24 @@ async def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval() ->
 @pytest.mark.proves("002.native-needs-no-mcp", "002.native-answer")
 async def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) -> None:
     provider = StrictMessages(
-        Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
+        Reply(
+            packets=[
+                encode_start(),
+                encode_search(0, "srvtoolu_1"),
+                encode_search_result(1, "srvtoolu_1"),
+                encode_cited_text(2, "It is so."),
+                encode_end(),
+            ]
+        )
     )
-    native, own = python_blocks("docs/how-to/web-search.md")
+    native, own_search = python_blocks("docs/how-to/web-search.md")
     async with provider.serving() as base_url:
         out = await run_python(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
     assert provider.refusals == [] and len(provider.bodies) == 1
     first, second, _ = out.split("\n")
     assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
     assert second == "[('web_search', 'provider', 'anthropic')]"
-    assert await run_python(own, tmp_path) == ""
+    assert await run_python(own_search, tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -117,15 +125,15 @@ async def test_the_examples_of_a_page_run_one_after_the_other(page: str, output:
     assert await run_python("\n".join(python_blocks(page)), tmp_path) == output
 
 
-ADDED = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
-SHOWN = "[search_products]\n[add_to_cart]\nAdded milk.\n"
+ADDED_TURNS = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
+SHOWN_OUTPUT = "[search_products]\n[add_to_cart]\nAdded milk.\n"
 
 
 async def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
-    model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
+    model = Scripted([*ADDED_TURNS, call("get_cart"), say("Milk.")])
     async with Yard(model=model) as yard, serve_yard(yard) as url:
         code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
-        assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
+        assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN_OUTPUT}Milk.\n"
 
 
 async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
@@ -138,12 +146,12 @@ async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_a
     options = ["--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]
 
     compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
-    assert await run_command(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
-    async with Yard(model=Scripted(ADDED)) as yard, serve_yard(yard) as url:
+    assert await run_command(node_path(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
+    async with Yard(model=Scripted(ADDED_TURNS)) as yard, serve_yard(yard) as url:
         run = run_command(
-            node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
+            node_path(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
         )
-        assert await run == SHOWN
+        assert await run == SHOWN_OUTPUT
 
 
 NODE_TYPES = """declare const process: {
@@ -199,23 +207,23 @@ def test_every_page_of_the_documentation_is_reached_from_its_index() -> None:
 def test_the_files_of_the_repository_that_a_page_names_exist(page: Path) -> None:
     tops = {path.name for folder in (ROOT, SOURCE) for path in folder.iterdir() if path.is_dir()} - {"page"}
     named = [name for name in NAMED_FILE.findall(page.read_text("utf-8")) if name.partition("/")[0] in tops]
-    made = {"web/client/dist", "src/toolyard/page"}
+    built_paths = {"web/client/dist", "src/toolyard/page"}
     assert [
-        name for name in named if name not in made and not any((top / name).exists() for top in (ROOT, SOURCE))
+        name for name in named if name not in built_paths and not any((top / name).exists() for top in (ROOT, SOURCE))
     ] == []
 
 
-def packages() -> set[str]:
+def list_packages() -> set[str]:
     """Return the packages of the source, two levels deep."""
-    found = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("__init__.py")}
-    return {package.as_posix() for package in found if 1 <= len(package.parts) <= 2}
+    folders = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("__init__.py")}
+    return {package.as_posix() for package in folders if 1 <= len(package.parts) <= 2}
 
 
 def test_the_map_of_the_architecture_names_exactly_the_packages_that_exist() -> None:
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     section = page.partition("\n## Packages\n")[2].partition("\n## ")[0]
     rows = PACKAGE_ROW.findall(section)
-    assert sorted(rows) == sorted(packages())
+    assert sorted(rows) == sorted(list_packages())
     modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py"}
     assert all(f"`{module}`" in section for module in modules)
 

@@ -13,14 +13,14 @@ TESTS = Path(__file__).parent
 
 def marks_in(source: str) -> set[str]:
     """The ids in the `pytest.mark.proves(…)` of a test file, read without running it."""
-    found: set[str] = set()
+    marks: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Attribute(attr="proves", value=ast.Attribute(attr="mark")), args=ids):
-                found.update(_text(node) for node in ids)
+                marks.update(_text(node) for node in ids)
             case _:
                 pass
-    return found
+    return marks
 
 
 def _text(node: ast.expr) -> str:
@@ -29,14 +29,18 @@ def _text(node: ast.expr) -> str:
     raise ValueError(f"line {node.lineno}: proves(…) takes ids as plain texts, so that they can be read")
 
 
-def complaints(requirements: Collection[str], unproven: Iterable[str], marks: Mapping[str, set[str]]) -> list[str]:
+def find_complaints(requirements: Collection[str], unproven: Iterable[str], marks: Mapping[str, set[str]]) -> list[str]:
     """What is wrong between the requirements, the list of unproven ones, and the marks of each file."""
-    waiting, proven, known = set(unproven), set[str]().union(*marks.values()), set(requirements)
+    waiting, proven, requirement_ids = set(unproven), set[str]().union(*marks.values()), set(requirements)
     return [
-        *(f"{file} proves {name}, which is no requirement" for file in marks for name in sorted(marks[file] - known)),
+        *(
+            f"{file} proves {name}, which is no requirement"
+            for file in marks
+            for name in sorted(marks[file] - requirement_ids)
+        ),
         *(f"{name} is proven by no test" for name in requirements if name not in proven | waiting),
         *(f"{name} is proven: take it out of UNPROVEN" for name in sorted(waiting & proven)),
-        *(f"{name} in UNPROVEN is no requirement" for name in sorted(waiting - known)),
+        *(f"{name} in UNPROVEN is no requirement" for name in sorted(waiting - requirement_ids)),
     ]
 
 
@@ -44,7 +48,7 @@ def test_every_requirement_is_proven_or_on_the_list_that_only_shrinks() -> None:
     marks = {
         str(file.relative_to(TESTS)): marks_in(file.read_text("utf-8")) for file in sorted(TESTS.rglob("test_*.py"))
     }
-    assert complaints(REQUIREMENTS, UNPROVEN, marks) == []
+    assert find_complaints(REQUIREMENTS, UNPROVEN, marks) == []
 
 
 def test_the_list_is_sorted_and_names_nothing_twice() -> None:
@@ -53,7 +57,7 @@ def test_the_list_is_sorted_and_names_nothing_twice() -> None:
 
 def test_every_requirement_belongs_to_a_seed_and_is_a_sentence() -> None:
     assert {name.split(".")[0] for name in REQUIREMENTS} == set(SEEDS)
-    assert [name for name, told in REQUIREMENTS.items() if not told.endswith((".", "。"))] == []
+    assert [name for name, requirement in REQUIREMENTS.items() if not requirement.endswith((".", "。"))] == []
     assert len(set(REQUIREMENTS.values())) == len(REQUIREMENTS)
 
 
@@ -67,8 +71,8 @@ def test_every_requirement_belongs_to_a_seed_and_is_a_sentence() -> None:
     ],
 )
 def test_the_check_can_fail(unproven: list[str], marks: dict[str, set[str]], complaint: str) -> None:
-    assert complaints(["000.a", "000.b"], unproven, marks) == [complaint]
-    assert complaints(["000.a", "000.b"], ["000.a"], {"test_x.py": {"000.b"}}) == []
+    assert find_complaints(["000.a", "000.b"], unproven, marks) == [complaint]
+    assert find_complaints(["000.a", "000.b"], ["000.a"], {"test_x.py": {"000.b"}}) == []
 
 
 def test_marks_are_found_wherever_pytest_would_find_them() -> None:

@@ -82,19 +82,19 @@ def tasks_made(source: str) -> list[str]:
 
 def words_without_an_issue(text: str) -> list[str]:
     """A note for later must name its issue: the word, then (#12)."""
-    return [f"{found.group()} without an issue" for found in _LATER.finditer(text)]
+    return [f"{match.group()} without an issue" for match in _LATER.finditer(text)]
 
 
 def machine_words(text: str) -> list[str]:
     """Paths of one machine, and hosts of one registry."""
-    return [f"{found.group()!r} is of one machine" for found in _MACHINE.finditer(text)]
+    return [f"{match.group()!r} is of one machine" for match in _MACHINE.finditer(text)]
 
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LATER = re.compile(rf"\b(?:{'|'.join(['todo', 'fixme', 'xxx']).upper()})\b(?!\(#\d+\))")
 _MACHINE = re.compile(r"(?<![\w.])/(?:work|root)/|files\.pythonhosted|pypi\.org/simple|--(?:extra-)?index-url")
 NOT_OURS = {"__pycache__", "node_modules", "dist", "build", "results"}
-BUILT = ("src", "toolyard", "page")
+BUILT_PAGE = ("src", "toolyard", "page")
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -110,7 +110,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
         hidden = any(part.startswith(".") and part not in {".ci", ".gitignore"} for part in parts)
-        if hidden or NOT_OURS & set(parts) or parts[:3] == BUILT or not path.is_file():
+        if hidden or NOT_OURS & set(parts) or parts[:3] == BUILT_PAGE or not path.is_file():
             continue
         try:
             yield "/".join(parts), path.read_text("utf-8")
@@ -118,36 +118,36 @@ def _texts() -> Iterator[tuple[str, str]]:
             continue
 
 
-def _found(check: Callable[[str], list[str]], allowed: Collection[str] = ()) -> list[str]:
+def _check_sources(check: Callable[[str], list[str]], allowed: Collection[str] = ()) -> list[str]:
     package = ROOT / "src" / "toolyard"
-    named = {path.relative_to(package).as_posix(): path for path in SOURCES}
+    paths_by_name = {path.relative_to(package).as_posix(): path for path in SOURCES}
     return [
-        f"{name}: {said}"
-        for name, path in named.items()
+        f"{name}: {fault}"
+        for name, path in paths_by_name.items()
         if name not in allowed
-        for said in check(path.read_text("utf-8"))
+        for fault in check(path.read_text("utf-8"))
     ]
 
 
 def test_imports_are_at_the_top() -> None:
-    assert _found(imports_inside, MAY_IMPORT_INSIDE) == []
+    assert _check_sources(imports_inside, MAY_IMPORT_INSIDE) == []
 
 
 def test_nothing_inside_is_any() -> None:
-    assert _found(uses_of_any, MAY_USE_ANY) == []
+    assert _check_sources(uses_of_any, MAY_USE_ANY) == []
 
 
 def test_every_module_says_what_it_does() -> None:
-    assert _found(without_a_docstring) == []
+    assert _check_sources(without_a_docstring) == []
 
 
 def test_tasks_are_made_only_where_they_are_owned() -> None:
-    assert _found(tasks_made, MAY_CREATE_TASKS) == []
+    assert _check_sources(tasks_made, MAY_CREATE_TASKS) == []
 
 
 def test_an_exception_that_is_no_longer_needed_is_taken_off_its_list() -> None:
     for check, allowed in ((uses_of_any, MAY_USE_ANY), (tasks_made, MAY_CREATE_TASKS)):
-        assert {said.split(":")[0] for said in _found(check)} == allowed
+        assert {source.split(":")[0] for source in _check_sources(check)} == allowed
 
 
 def test_complexity_and_its_neighbours_are_checked_by_the_linter() -> None:
@@ -163,7 +163,7 @@ def test_the_exports_are_exactly_the_exports() -> None:
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:
-    assert [f"{name}: {said}" for name, text in _texts() for said in machine_words(text)] == []
+    assert [f"{name}: {word}" for name, text in _texts() for word in machine_words(text)] == []
 
 
 def test_a_constraint_names_a_version_and_nothing_else() -> None:
@@ -173,7 +173,7 @@ def test_a_constraint_names_a_version_and_nothing_else() -> None:
 
 
 def test_a_note_for_later_names_its_issue() -> None:
-    assert [f"{name}: {said}" for name, text in _texts() for said in words_without_an_issue(text)] == []
+    assert [f"{name}: {fault}" for name, text in _texts() for fault in words_without_an_issue(text)] == []
 
 
 LATER = "todo".upper()

@@ -18,22 +18,22 @@ from pathlib import Path
 from typing import cast
 
 PATIENCE_S = 60.0
-DROPPED = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
+DROPPED_PREFIXES = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
 NO_OLLAMA = "http://127.0.0.1:9/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     code: int
     out: str
     errors: str
 
 
-def environment(folder: Path, **more: str) -> dict[str, str]:
+def build_environment(folder: Path, **more: str) -> dict[str, str]:
     """That of a person whose home is this folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED_PREFIXES)}
     return {
-        **kept,
+        **inherited,
         "HOME": str(folder),
         "XDG_DATA_HOME": str(folder / "data"),
         "COLUMNS": "100",
@@ -42,31 +42,31 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     }
 
 
-def toolyard(folder: Path, *words: str, typed: str = "", **more: str) -> Done:
+def run_toolyard(folder: Path, *arguments: str, input_text: str = "", **more: str) -> CommandResult:
     """Run a command to its end."""
-    done = subprocess.run(
-        [sys.executable, "-m", "toolyard", *words],
+    completed = subprocess.run(
+        [sys.executable, "-m", "toolyard", *arguments],
         cwd=folder,
-        env=environment(folder, **more),
-        input=typed,
+        env=build_environment(folder, **more),
+        input=input_text,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
-    assert "Traceback" not in done.stderr and "unexpected" not in done.stderr, done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in completed.stderr and "unexpected" not in completed.stderr, completed.stderr
+    return CommandResult(completed.returncode, completed.stdout, completed.stderr)
 
 
-class Serving:
+class ServerProcess:
     """A server in a process of its own; what it says is read as it comes."""
 
-    def __init__(self, folder: Path, words: Sequence[str], more: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", "toolyard", "serve", "--port", "0", *words]
-        env = environment(folder, **more)
+    def __init__(self, folder: Path, arguments: Sequence[str], more: Mapping[str, str]) -> None:
+        command = [sys.executable, "-m", "toolyard", "serve", "--port", "0", *arguments]
+        env = build_environment(folder, **more)
         self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
         self.url = ""
-        self.said: list[str] = []
+        self.output_lines: list[str] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._errors: list[str] = []
         self._readers = [threading.Thread(target=self._read), threading.Thread(target=self._read_errors)]
@@ -92,44 +92,44 @@ class Serving:
 
     def kill(self) -> None:
         self.process.kill()
-        self.ended()
+        self.wait()
         for reader in self._readers:
             reader.join(PATIENCE_S)
 
-    def until(self, words: str) -> str:
+    def read_until(self, text: str) -> str:
         """The first line from here on that holds these words."""
         while (line := self._lines.get(timeout=PATIENCE_S)) is not None:
-            self.said.append(line)
-            if words in line:
+            self.output_lines.append(line)
+            if text in line:
                 return line
         self.kill()
-        raise AssertionError(f"the server ended without saying {words!r}: {self.said} {self._errors}")
+        raise AssertionError(f"the server ended without saying {text!r}: {self.output_lines} {self._errors}")
 
-    def ended(self) -> int:
+    def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.ended()
+        return self.wait()
 
 
 @contextmanager
-def serving(folder: Path, *words: str, **more: str) -> Generator[Serving]:
+def start_server(folder: Path, *arguments: str, **more: str) -> Generator[ServerProcess]:
     """A server that has said where it listens."""
-    server = Serving(folder, words, more)
+    server = ServerProcess(folder, arguments, more)
     try:
-        server.url = server.until("listens on").rpartition(" ")[2]
+        server.url = server.read_until("listens on").rpartition(" ")[2]
         yield server
     finally:
         server.kill()
 
 
-def ask(
+def request_json(
     url: str, body: object = None, *, method: str = "", headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, object]]:
     """The status and the JSON of an answer."""
     try:
-        with _opened(url, body, method, headers) as answer:
+        with _open_url(url, body, method, headers) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -137,37 +137,37 @@ def ask(
 
 
 @contextmanager
-def stream(
+def open_stream(
     url: str, body: object = None, headers: Mapping[str, str] | None = None
 ) -> Generator[Iterator[dict[str, object]]]:
     """The objects of a stream, as they come."""
-    sent = {"accept": "text/event-stream", **(headers or {})}
-    with _opened(url, body, "", sent) as answer:
+    request_headers = {"accept": "text/event-stream", **(headers or {})}
+    with _open_url(url, body, "", request_headers) as answer:
         yield (json.loads(line[6:]) for line in answer if line.startswith(b"data: "))
 
 
-def until(objects: Iterator[dict[str, object]], **wanted: object) -> dict[str, object]:
+def read_until(objects: Iterator[dict[str, object]], **fields: object) -> dict[str, object]:
     """The first object that has these values."""
-    seen: list[dict[str, object]] = []
-    for one in objects:
-        seen.append(one)
-        if wanted.items() <= one.items():
-            return one
-    raise AssertionError(f"no object with {wanted} came: {seen}")
+    received: list[dict[str, object]] = []
+    for stream_object in objects:
+        received.append(stream_object)
+        if fields.items() <= stream_object.items():
+            return stream_object
+    raise AssertionError(f"no object with {fields} came: {received}")
 
 
-def said(objects: Sequence[dict[str, object]]) -> str:
-    return "".join(str(one["content"]) for one in objects if one["type"] == "text.delta")
+def join_text(objects: Sequence[dict[str, object]]) -> str:
+    return "".join(str(stream_object["content"]) for stream_object in objects if stream_object["type"] == "text.delta")
 
 
-def listed(url: str, name: str) -> list[dict[str, str]]:
+def fetch_list(url: str, name: str) -> list[dict[str, str]]:
     """The list of that name in an answer."""
-    status, found = ask(url)
-    assert status == 200, found
-    return cast(list[dict[str, str]], found[name])
+    status, reply = request_json(url)
+    assert status == 200, reply
+    return cast(list[dict[str, str]], reply[name])
 
 
-def as_curl(line: str, **variables: str) -> tuple[str, dict[str, object], dict[str, str]]:
+def parse_curl(line: str, **variables: str) -> tuple[str, dict[str, object], dict[str, str]]:
     """What a printed curl line sends: the address, the JSON body and the headers."""
     words = iter(shlex.split(line))
     assert next(words) == "curl"
@@ -183,7 +183,7 @@ def as_curl(line: str, **variables: str) -> tuple[str, dict[str, object], dict[s
     return url, json.loads(body), headers
 
 
-def _opened(url: str, body: object, method: str, headers: Mapping[str, str] | None) -> HTTPResponse:
+def _open_url(url: str, body: object, method: str, headers: Mapping[str, str] | None) -> HTTPResponse:
     data = None if body is None else json.dumps(body).encode()
     kind = {} if data is None else {"content-type": "application/json"}
     request = urllib.request.Request(url, data, {**kind, **(headers or {})}, method=method or None)

@@ -8,9 +8,9 @@ import pytest
 from toolyard.cli import main, parse_arguments
 
 
-def told(*words: str) -> int | str | None:
+def run_main(*arguments: str) -> int | str | None:
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main(arguments)
     return ended.value.code
 
 
@@ -30,7 +30,7 @@ def test_a_wrong_configuration_is_told_in_a_line(
 ) -> None:
     file = tmp_path / "toolyard.toml"
     file.write_text(toml)
-    assert told("serve", "--config", str(file), "--port", "0", "--store", "memory:") == 1
+    assert run_main("serve", "--config", str(file), "--port", "0", "--store", "memory:") == 1
     out, errors = capsys.readouterr()
     assert complaint in errors and errors.startswith("toolyard: ") and errors.count("\n") == 1 and out == ""
 
@@ -52,7 +52,7 @@ def test_a_wrong_configuration_is_told_in_a_line(
     ],
 )
 def test_a_command_that_makes_no_sense_ends_with_2(words: list[str]) -> None:
-    assert told(*words) == 2
+    assert run_main(*words) == 2
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_a_command_that_makes_no_sense_ends_with_2(words: list[str]) -> None:
     [["serve"], ["chat"], ["tools"], ["tools", "call"], ["mcp"], ["keys"], ["keys", "add"], ["trace"], ["doctor"]],
 )
 def test_every_help_has_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(*words, "--help") == 0
+    assert run_main(*words, "--help") == 0
     assert f"\nexamples:\n  toolyard {words[0]}" in capsys.readouterr().out
 
 
 def test_the_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told("--help") == 0
+    assert run_main("--help") == 0
     out = capsys.readouterr().out
     assert all(f"\n    {name} " in out for name in ("serve", "chat", "tools", "keys", "trace", "doctor"))
 
@@ -79,6 +79,6 @@ def test_every_command_in_the_documents_is_one() -> None:
 
 
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told("trace", "x", "--url", "http://127.0.0.1:1", "--store", "memory:") == 1
+    assert run_main("trace", "x", "--url", "http://127.0.0.1:1", "--store", "memory:") == 1
     errors = capsys.readouterr().err
     assert "no server answers at http://127.0.0.1:1" in errors and errors.count("\n") == 1

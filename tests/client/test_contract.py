@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 import msgspec
 import pytest
 
-from client.drivers import DRIVERS, Case, Seen, build_package
-from client.faults import Fault, Faults
+from client.drivers import DRIVERS, Case, ClientRecord, build_package
+from client.faults import FaultProxy, ProxyFault
 from support import wait_for_event
 from surfaces.served import serve_yard
 from surfaces.talk import build_key, build_yard
@@ -51,7 +51,7 @@ TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection:
 SIGN_IN = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 14\r\nConnection: close\r\n\r\n<h1>Hello</h1>"
 
 
-class OneWord:
+class UnfinishedModel:
     """A model that begins and does not go on."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
@@ -61,14 +61,16 @@ class OneWord:
     async def close(self) -> None: ...
 
 
-class Cites:
+class CitingModel:
     """A model that says where its answer comes from."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         yield TextAppended(turn=request.turn, offset=0, text="It is so.")
         source = Citation(start=0, end=9, url="https://example.org/a")
-        said = ModelText(id=request.clock.new_id("text"), at=request.clock.now(), text="It is so.", citations=(source,))
-        yield TurnEnded(items=(said,), finish="stop")
+        model_text = ModelText(
+            id=request.clock.new_id("text"), at=request.clock.now(), text="It is so.", citations=(source,)
+        )
+        yield TurnEnded(items=(model_text,), finish="stop")
 
     async def close(self) -> None: ...
 
@@ -78,25 +80,25 @@ def package() -> None:
     build_package()
 
 
-Somebody = Callable[[Yard], Coroutine[None, None, None]]
+YardAction = Callable[[Yard], Coroutine[None, None, None]]
 
 
-def driven(
+def drive_client(
     client: str,
     script: Script | Model,
-    faults: Faults | None = None,
+    faults: FaultProxy | None = None,
     case: Mapping[str, object] | None = None,
-    meanwhile: Somebody | None = None,
+    meanwhile: YardAction | None = None,
     **wiring: object,
-) -> Seen:
+) -> ClientRecord:
     """What a client sees of a case, while somebody else does something, too."""
 
-    async def run() -> Seen:
+    async def run() -> ClientRecord:
         async with (
             asyncio.timeout(120),
             build_yard(script, **wiring) as yard,
             serve_yard(yard) as url,
-            (faults or Faults()).before(url) as proxy,
+            (faults or FaultProxy()).serve_before(url) as proxy,
             asyncio.TaskGroup() as others,
         ):
             if meanwhile is not None:
@@ -109,11 +111,11 @@ def driven(
 @pytest.mark.proves("000.cart-tools", "000.no-added-latency", "000.text-only-app")
 @CLIENTS
 def test_a_request_is_driven_to_its_end_with_one_post_for_each_turn(client: str) -> None:
-    model, faults = Scripted(CART), Faults()
-    assert driven(client, model, faults) == Seen(executed=ONCE, texts=[ADDED], finals=[("done", ADDED)])
+    model, faults = Scripted(CART), FaultProxy()
+    assert drive_client(client, model, faults) == ClientRecord(executed=ONCE, texts=[ADDED], finals=[("done", ADDED)])
     assert len(faults.posts) == 3, "a message, and the results of each turn"
     assert model.requests[0].system == "Be kind.\n\npage: home"
-    offered = {one.name: one for one in model.requests[0].offer.tools}
+    offered = {tool.name: tool for tool in model.requests[0].offer.tools}
     assert offered["add_to_cart"].examples == ("Add milk",)
     assert offered["add_to_cart"].sources == {"code": "search_products"}
     assert [item.content for item in model.requests[2].history if isinstance(item, Result)][1:] == ['{"ok":true}'] * 2
@@ -122,32 +124,34 @@ def test_a_request_is_driven_to_its_end_with_one_post_for_each_turn(client: str)
 @CLIENTS
 def test_a_conversation_goes_on_with_the_next_message(client: str) -> None:
     model = Scripted([*_turns(CART), say("Bye")])
-    seen = driven(client, model, case={"say": ["Add milk", "Bye"]})
-    assert seen.texts == [ADDED, "Bye"] and len(model.requests[3].history) == 9
+    record = drive_client(client, model, case={"say": ["Add milk", "Bye"]})
+    assert record.texts == [ADDED, "Bye"] and len(model.requests[3].history) == 9
 
 
 @CLIENTS
 def test_images_go_with_a_message(client: str) -> None:
     model, image = Scripted([say("a cat")]), "data:image/png;base64,iVBORw0KGgo="
-    assert driven(client, model, case={"say": ["What is this?"], "images": [image]}).texts == ["a cat"]
-    (asked,) = model.requests[0].history
-    assert isinstance(asked, UserMessage)
-    assert asked.parts == (TextPart(text="What is this?"), ImagePart(url=image))
+    assert drive_client(client, model, case={"say": ["What is this?"], "images": [image]}).texts == ["a cat"]
+    (user_message,) = model.requests[0].history
+    assert isinstance(user_message, UserMessage)
+    assert user_message.parts == (TextPart(text="What is this?"), ImagePart(url=image))
 
 
 @CLIENTS
 def test_a_response_that_is_delivered_twice_runs_each_call_once(client: str) -> None:
-    seen = driven(client, CART, Faults(always=Fault(twice=True)))
-    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+    record = drive_client(client, CART, FaultProxy(always=ProxyFault(twice=True)))
+    assert record.executed == ONCE and record.finals == [("done", ADDED)]
 
 
 @CLIENTS
 @pytest.mark.parametrize("after", range(8))
 def test_a_connection_that_breaks_is_taken_up_from_the_last_event(client: str, after: int) -> None:
     """Each of the three posts is cut off after so many events; zero means that its answer is lost."""
-    faults = Faults({1: Fault(cut_after=after), 3: Fault(cut_after=after), 5: Fault(cut_after=after)})
-    seen = driven(client, CART, faults)
-    assert seen.executed == ONCE and seen.texts == [ADDED] and seen.finals == [("done", ADDED)]
+    faults = FaultProxy(
+        {1: ProxyFault(cut_after=after), 3: ProxyFault(cut_after=after), 5: ProxyFault(cut_after=after)}
+    )
+    record = drive_client(client, CART, faults)
+    assert record.executed == ONCE and record.texts == [ADDED] and record.finals == [("done", ADDED)]
 
 
 @CLIENTS
@@ -158,23 +162,23 @@ def test_a_stream_that_a_proxy_has_written_anew_is_read(client: str, before: byt
     def rewritten(event: bytes) -> bytes:
         return event.replace(before, after) if before == b"\n" else re.sub(rb"(?m)^(id|data): ", rb"\1:", event)
 
-    faults = Faults({3: Fault(cut_after=2, rewritten=rewritten)}, always=Fault(rewritten=rewritten))
-    seen = driven(client, CART, faults)
-    assert seen.executed == ONCE and seen.texts == [ADDED] and seen.finals == [("done", ADDED)]
+    faults = FaultProxy({3: ProxyFault(cut_after=2, rewritten=rewritten)}, always=ProxyFault(rewritten=rewritten))
+    record = drive_client(client, CART, faults)
+    assert record.executed == ONCE and record.texts == [ADDED] and record.finals == [("done", ADDED)]
 
 
 @CLIENTS
 def test_a_page_of_somebody_else_is_no_answer(client: str) -> None:
     """As that of a network which wants its user to sign in first."""
-    faults = Faults({1: Fault(answer=SIGN_IN)}, lookups=[SIGN_IN])
-    seen = driven(client, CART, faults)
-    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+    faults = FaultProxy({1: ProxyFault(answer=SIGN_IN)}, lookups=[SIGN_IN])
+    record = drive_client(client, CART, faults)
+    assert record.executed == ONCE and record.finals == [("done", ADDED)]
 
 
 @CLIENTS
 def test_a_message_that_no_run_is_known_of_is_sent_again(client: str) -> None:
-    faults = Faults({1: Fault(answer=UNAVAILABLE)}, lookups=[NO_RUNS])
-    assert driven(client, CART, faults).finals == [("done", ADDED)]
+    faults = FaultProxy({1: ProxyFault(answer=UNAVAILABLE)}, lookups=[NO_RUNS])
+    assert drive_client(client, CART, faults).finals == [("done", ADDED)]
     assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 2
 
 
@@ -182,60 +186,62 @@ def test_a_message_that_no_run_is_known_of_is_sent_again(client: str) -> None:
 @pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
 def test_a_message_is_not_sent_again_before_it_is_known_whether_it_was_taken(client: str, answer: bytes) -> None:
     """The answer is lost, and so is the first attempt to learn what became of the message."""
-    faults = Faults({1: Fault(cut_after=0)}, lookups=[answer])
-    seen = driven(client, CART, faults)
-    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+    faults = FaultProxy({1: ProxyFault(cut_after=0)}, lookups=[answer])
+    record = drive_client(client, CART, faults)
+    assert record.executed == ONCE and record.finals == [("done", ADDED)]
     assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 1
 
 
 @CLIENTS
 def test_a_server_that_is_away_for_a_moment_is_waited_for(client: str) -> None:
-    seen = driven(client, CART, Faults({1: Fault(answer=UNAVAILABLE), 3: Fault(answer=UNAVAILABLE)}))
-    assert seen.executed == ONCE and seen.texts == [ADDED]
+    record = drive_client(
+        client, CART, FaultProxy({1: ProxyFault(answer=UNAVAILABLE), 3: ProxyFault(answer=UNAVAILABLE)})
+    )
+    assert record.executed == ONCE and record.texts == [ADDED]
 
 
 @CLIENTS
 def test_429_is_waited_out_as_long_as_the_server_says(client: str) -> None:
-    faults = Faults({1: Fault(answer=SLOW_DOWN)})
-    assert driven(client, CART, faults).finals == [("done", ADDED)]
+    faults = FaultProxy({1: ProxyFault(answer=SLOW_DOWN)})
+    assert drive_client(client, CART, faults).finals == [("done", ADDED)]
     assert faults.times[1] - faults.times[0] >= 0.95 and faults.posts[0] == faults.posts[1]
 
 
 @CLIENTS
 @pytest.mark.parametrize("after", [b"0", b"-1", b"soon"])
 def test_however_soon_429_says_to_come_again_there_is_a_pause(client: str, after: bytes) -> None:
-    faults = Faults({1: Fault(answer=SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: " + after))})
-    assert driven(client, CART, faults).finals == [("done", ADDED)]
+    faults = FaultProxy({1: ProxyFault(answer=SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: " + after))})
+    assert drive_client(client, CART, faults).finals == [("done", ADDED)]
     assert faults.times[1] - faults.times[0] >= 0.95
 
 
 @CLIENTS
 @pytest.mark.parametrize("moment", ["tool", "text"])
 def test_stop_ends_the_request_here_and_on_the_server(client: str, moment: str) -> None:
-    model = OneWord() if moment == "text" else Scripted([call("for_ever")])
-    seen = driven(client, model, case={"stop": moment})
-    assert seen.finals == [("cancelled", "One " if moment == "text" else None)]
-    assert seen.executed == ([("for_ever", {})] if moment == "tool" else [])
+    model = UnfinishedModel() if moment == "text" else Scripted([call("for_ever")])
+    record = drive_client(client, model, case={"stop": moment})
+    assert record.finals == [("cancelled", "One " if moment == "text" else None)]
+    assert record.executed == ([("for_ever", {})] if moment == "tool" else [])
 
 
 @CLIENTS
 def test_a_message_that_is_stopped_on_its_way_is_stopped_when_it_arrives(client: str) -> None:
-    seen = driven(client, OneWord(), case={"stop": "early"})
-    assert [reason for reason, _ in seen.finals] == ["cancelled"]
+    record = drive_client(client, UnfinishedModel(), case={"stop": "early"})
+    assert [reason for reason, _ in record.finals] == ["cancelled"]
 
 
 @CLIENTS
 @pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
 def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answer: bytes) -> None:
-    faults = Faults(always=Fault(answer=answer))
-    seen = driven(client, [], faults, {"stop": "early"})
-    assert seen.finals == [("cancelled", None)] and len(faults.posts) == 1
+    faults = FaultProxy(always=ProxyFault(answer=answer))
+    record = drive_client(client, [], faults, {"stop": "early"})
+    assert record.finals == [("cancelled", None)] and len(faults.posts) == 1
 
 
 @CLIENTS
 def test_what_the_server_says_against_a_message_is_told_though_it_was_stopped(client: str) -> None:
-    seen = driven(client, [], Faults(always=Fault(answer=REFUSED)), {"stop": "early"})
-    assert seen.finals == [] and seen.failure == "not this one"
+    record = drive_client(client, [], FaultProxy(always=ProxyFault(answer=REFUSED)), {"stop": "early"})
+    assert record.finals == [] and record.failure == "not this one"
 
 
 @CLIENTS
@@ -251,8 +257,8 @@ async def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(c
         serve_yard(yard) as url,
     ):
         asking, first = await wait_for_event(yard.run("Pay"), RunSuspended)
-        seen = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
-        assert seen.finals == [("cancelled", None)]
+        record = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
+        assert record.finals == [("cancelled", None)]
         await yard.approve(first.conversation, asking.waiting_for[0])
         ended = [event async for event in first][-1]
         assert isinstance(ended, RunEnded) and ended.ending == "done"
@@ -260,16 +266,16 @@ async def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(c
 
 @CLIENTS
 def test_a_stop_that_does_not_reach_the_server_is_told_again(client: str) -> None:
-    seen = driven(client, [call("for_ever")], Faults(stops=[UNAVAILABLE]), {"stop": "tool"})
-    assert seen.finals == [("cancelled", None)] and seen.failure == ""
+    record = drive_client(client, [call("for_ever")], FaultProxy(stops=[UNAVAILABLE]), {"stop": "tool"})
+    assert record.finals == [("cancelled", None)] and record.failure == ""
 
 
 @CLIENTS
 def test_after_a_stop_the_server_is_not_asked_without_a_pause(client: str) -> None:
     """The answer to the message is lost, and so is the first attempt to learn what became of it."""
-    faults = Faults({1: Fault(cut_after=0)}, lookups=[UNAVAILABLE])
-    seen = driven(client, OneWord(), faults, {"stop": "early"})
-    assert [reason for reason, _ in seen.finals] == ["cancelled"]
+    faults = FaultProxy({1: ProxyFault(cut_after=0)}, lookups=[UNAVAILABLE])
+    record = drive_client(client, UnfinishedModel(), faults, {"stop": "early"})
+    assert [reason for reason, _ in record.finals] == ["cancelled"]
     first, second = faults.lookup_times
     assert second - first >= 0.45
 
@@ -279,129 +285,133 @@ def test_a_limit_is_told_with_its_reason(client: str) -> None:
     def for_ever(request: ModelRequest) -> Turn:
         return call("search_products", query="milk")
 
-    seen = driven(client, Scripted(for_ever), limits=Limits(turns_per_request=3))
-    assert len(seen.executed) == 3 and [reason for reason, _ in seen.finals] == ["max_tool_turns"]
+    record = drive_client(client, Scripted(for_ever), limits=Limits(turns_per_request=3))
+    assert len(record.executed) == 3 and [reason for reason, _ in record.finals] == ["max_tool_turns"]
 
 
 @pytest.mark.proves("000.division-scoped")
 @CLIENTS
 def test_a_tool_is_told_for_which_division_its_call_is(client: str) -> None:
     who = build_key("ann", divisions=frozenset({"clothing"}))
-    seen = driven(client, [call("whose"), say("ok")], case={"key": "ann"}, keys=[who])
-    assert seen.executed == [("whose", {"division": "clothing"})]
+    record = drive_client(client, [call("whose"), say("ok")], case={"key": "ann"}, keys=[who])
+    assert record.executed == [("whose", {"division": "clothing"})]
 
 
 @CLIENTS
 def test_what_a_tool_throws_the_model_is_told(client: str) -> None:
     model = Scripted([call("sold_out"), say("Sorry")])
-    assert driven(client, model).texts == ["Sorry"]
-    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert told.error is not None
-    assert (told.error.error, told.error.error_type, told.error.details) == ("sold out", "not_found", {"code": "M1"})
+    assert drive_client(client, model).texts == ["Sorry"]
+    (call_result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert call_result.error is not None
+    assert (call_result.error.error, call_result.error.error_type, call_result.error.details) == (
+        "sold out",
+        "not_found",
+        {"code": "M1"},
+    )
 
 
 @CLIENTS
 def test_what_a_tool_throws_is_cut_to_what_the_server_takes(client: str) -> None:
     model = Scripted([call("wordy"), say("Sorry")])
-    assert driven(client, model).texts == ["Sorry"]
-    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert told.error is not None and told.error.error == ("no " * 10_000)[:4000]
-    assert told.error.error_type == "execution_error"
+    assert drive_client(client, model).texts == ["Sorry"]
+    (call_result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert call_result.error is not None and call_result.error.error == ("no " * 10_000)[:4000]
+    assert call_result.error.error_type == "execution_error"
 
 
 @CLIENTS
 def test_a_result_that_is_too_large_ends_as_an_error_and_the_others_are_kept(client: str) -> None:
-    wanted = together(call("huge"), call("search_products", query="milk"))
-    model = Scripted([wanted, say("Sorry")])
-    assert driven(client, model).texts == ["Sorry"]
-    huge, found = [item for item in model.requests[1].history if isinstance(item, Result)]
+    calls_turn = together(call("huge"), call("search_products", query="milk"))
+    model = Scripted([calls_turn, say("Sorry")])
+    assert drive_client(client, model).texts == ["Sorry"]
+    huge, search_result = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert huge.error is not None and huge.error.error_type == "too_large" and "return a link" in huge.error.error
-    assert found.content == '{"products":[{"code":"M1"}]}'
+    assert search_result.content == '{"products":[{"code":"M1"}]}'
 
 
 @CLIENTS
 def test_results_that_are_too_large_together_are_sent_one_after_the_other(client: str) -> None:
     names = ("large", "large", "large")
     model = Scripted([together(*(call(name) for name in names)), say("ok")])
-    seen = driven(client, model)
-    assert seen.executed == [(name, {}) for name in names] and seen.texts == ["ok"]
-    told = [item.whole_bytes for item in model.requests[1].history if isinstance(item, Result)]
-    assert told == [3_000_000] * 3
+    record = drive_client(client, model)
+    assert record.executed == [(name, {}) for name in names] and record.texts == ["ok"]
+    sizes = [item.whole_bytes for item in model.requests[1].history if isinstance(item, Result)]
+    assert sizes == [3_000_000] * 3
 
 
 @CLIENTS
 def test_a_result_that_a_proxy_finds_too_large_ends_as_an_error(client: str) -> None:
     model = Scripted([call("large"), say("Sorry")])
-    assert driven(client, model, Faults({2: Fault(answer=TOO_LARGE)})).texts == ["Sorry"]
-    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert told.error is not None and told.error.error_type == "too_large"
+    assert drive_client(client, model, FaultProxy({2: ProxyFault(answer=TOO_LARGE)})).texts == ["Sorry"]
+    (call_result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert call_result.error is not None and call_result.error.error_type == "too_large"
 
 
 @CLIENTS
 def test_a_server_that_takes_no_result_at_all_is_told_to_the_app(client: str) -> None:
-    faults = Faults({number: Fault(answer=TOO_LARGE) for number in (2, 4)})
-    seen = driven(client, [call("large")], faults)
-    assert "413" in seen.failure and len(faults.posts) == 4
+    faults = FaultProxy({number: ProxyFault(answer=TOO_LARGE) for number in (2, 4)})
+    record = drive_client(client, [call("large")], faults)
+    assert "413" in record.failure and len(faults.posts) == 4
 
 
 @CLIENTS
 @pytest.mark.parametrize("name", ["odd", "deep"])
 def test_what_no_server_can_read_ends_as_an_error(client: str, name: str) -> None:
     model = Scripted([together(call(name), call("search_products", query="milk")), say("Sorry")])
-    seen = driven(client, model)
-    assert seen.texts == ["Sorry"] and len(seen.executed) == 2, seen
-    told, found = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert told.outcome == "error" and found.outcome == "ok"
+    record = drive_client(client, model)
+    assert record.texts == ["Sorry"] and len(record.executed) == 2, record
+    odd_result, search_result = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert odd_result.outcome == "error" and search_result.outcome == "ok"
 
 
 @CLIENTS
 def test_half_a_character_does_no_harm(client: str) -> None:
     model = Scripted([call("halved"), say("ok")])
-    assert driven(client, model, case={"say": ["half \ud83d"]}).texts == ["ok"]
-    asked, *_, told = model.requests[1].history
-    assert isinstance(asked, UserMessage) and asked.text[:-1] == "half "
-    assert isinstance(told, Result)
+    assert drive_client(client, model, case={"say": ["half \ud83d"]}).texts == ["ok"]
+    user_message, *_, call_result = model.requests[1].history
+    assert isinstance(user_message, UserMessage) and user_message.text[:-1] == "half "
+    assert isinstance(call_result, Result)
 
 
 @CLIENTS
 def test_a_call_that_another_device_has_answered_first_makes_none_run_again(client: str) -> None:
     """Both results come too late together; the one that still waits is sent again, not run again."""
-    opened: list[Yard] = []
+    yards: list[Yard] = []
 
     async def be_first(body: bytes) -> None:
         conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
-        await opened[0].deliver(conversation, call_id, {"ok": "elsewhere"})
+        await yards[0].deliver(conversation, call_id, {"ok": "elsewhere"})
 
     async def remember(yard: Yard) -> None:
-        opened.append(yard)
+        yards.append(yard)
 
     model = Scripted(CART)
-    seen = driven(client, model, Faults({3: Fault(meanwhile=be_first)}), meanwhile=remember)
-    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
-    told = [item.content for item in model.requests[2].history if isinstance(item, Result)]
-    assert told[1:] == ['{"ok":"elsewhere"}', '{"ok":true}']
+    record = drive_client(client, model, FaultProxy({3: ProxyFault(meanwhile=be_first)}), meanwhile=remember)
+    assert record.executed == ONCE and record.finals == [("done", ADDED)]
+    contents = [item.content for item in model.requests[2].history if isinstance(item, Result)]
+    assert contents[1:] == ['{"ok":"elsewhere"}', '{"ok":true}']
 
 
 @CLIENTS
 def test_a_request_that_another_device_has_ended_and_gone_on_from_comes_to_an_end(client: str) -> None:
-    opened: list[Yard] = []
+    yards: list[Yard] = []
 
     async def go_on(body: bytes) -> None:
         conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
-        await opened[0].deliver(conversation, call_id, {"products": []})
-        assert await opened[0].ask("And butter?", conversation=conversation) == "No butter."
+        await yards[0].deliver(conversation, call_id, {"products": []})
+        assert await yards[0].ask("And butter?", conversation=conversation) == "No butter."
 
     async def remember(yard: Yard) -> None:
-        opened.append(yard)
+        yards.append(yard)
 
     script = [call("search_products", query="milk"), say("No milk."), say("No butter.")]
-    faults = Faults({2: Fault(meanwhile=go_on)})
-    seen = driven(client, script, faults, meanwhile=remember)
-    assert seen.finals == [("done", "No butter.")] and "somebody else has ended run" in seen.failure
+    faults = FaultProxy({2: ProxyFault(meanwhile=go_on)})
+    record = drive_client(client, script, faults, meanwhile=remember)
+    assert record.finals == [("done", "No butter.")] and "somebody else has ended run" in record.failure
     assert len(faults.posts) == 4, "a message, its results, how it went on, and whether that is the end"
 
 
-def paid_once_followed(client: str, faults: Faults) -> Seen:
+def drive_payment(client: str, faults: FaultProxy) -> ClientRecord:
     """Somebody else approves of a payment once the client follows what becomes of it."""
 
     @tool(approval="ask")
@@ -415,38 +425,38 @@ def paid_once_followed(client: str, faults: Faults) -> Seen:
         (asking,) = (await yard.service.state(card.id)).calls_in("asking")
         await yard.approve(card.id, asking.call.id)
 
-    return driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
+    return drive_client(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
 
 
 @CLIENTS
 def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
-    faults = Faults()
-    seen = paid_once_followed(client, faults)
-    assert seen.texts == ["Paid."] and seen.finals == [("done", "Paid.")]
+    faults = FaultProxy()
+    record = drive_payment(client, faults)
+    assert record.texts == ["Paid."] and record.finals == [("done", "Paid.")]
 
 
 @CLIENTS
 @pytest.mark.parametrize("answer", [SIGN_IN, SLOW_DOWN], ids=["page", "429"])
 def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str, answer: bytes) -> None:
-    faults = Faults(follows=[answer])
-    seen = paid_once_followed(client, faults)
-    assert seen.finals == [("done", "Paid.")]
+    faults = FaultProxy(follows=[answer])
+    record = drive_payment(client, faults)
+    assert record.finals == [("done", "Paid.")]
     assert faults.follow_times[1] - faults.follow_times[0] >= 0.45
 
 
 @CLIENTS
 def test_a_tool_that_does_not_end_in_time_ends_as_an_error(client: str) -> None:
     model = Scripted([call("too_slow"), say("Sorry")])
-    assert driven(client, model).texts == ["Sorry"]
-    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert told.error is not None and told.error.error_type == "timeout"
+    assert drive_client(client, model).texts == ["Sorry"]
+    (call_result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert call_result.error is not None and call_result.error.error_type == "timeout"
 
 
 @CLIENTS
 def test_a_key_that_is_not_known_is_said_at_once(client: str) -> None:
-    faults = Faults()
-    seen = driven(client, [], faults, {"key": "wrong"}, keys=[build_key("ann")])
-    assert "not known here" in seen.failure and len(faults.posts) == 1
+    faults = FaultProxy()
+    record = drive_client(client, [], faults, {"key": "wrong"}, keys=[build_key("ann")])
+    assert "not known here" in record.failure and len(faults.posts) == 1
 
 
 def _turns(script: Script) -> list[Turn]:
@@ -456,5 +466,5 @@ def _turns(script: Script) -> list[Turn]:
 
 @CLIENTS
 def test_the_app_is_told_where_an_answer_comes_from(client: str) -> None:
-    seen = driven(client, Cites())
-    assert (seen.texts, seen.cited) == (["It is so."], [(0, 9, "https://example.org/a")])
+    record = drive_client(client, CitingModel())
+    assert (record.texts, record.cited) == (["It is so."], [(0, 9, "https://example.org/a")])

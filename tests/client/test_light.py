@@ -40,29 +40,29 @@ print([name for name in {HEAVY} if importlib.util.find_spec(name)])
 """
 
 
-def brought_along(name: str, extras: Iterable[str], known: set[str]) -> set[str]:
+def collect_requirements(name: str, extras: Iterable[str], names: set[str]) -> set[str]:
     """The distributions that come with this one, and it."""
-    if name in known:
-        return known
-    known.add(name)
+    if name in names:
+        return names
+    names.add(name)
     for line in distribution(name).requires or ():
-        wanted = Requirement(line)
-        if wanted.marker is None or any(wanted.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
-            brought_along(wanted.name, wanted.extras, known)
-    return known
+        requirement = Requirement(line)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            collect_requirements(requirement.name, requirement.extras, names)
+    return names
 
 
-def installed_alone(folder: Path) -> None:
+def link_client_alone(folder: Path) -> None:
     """The files of those distributions, and of no other."""
-    for name in brought_along("toolyard", ["client"], set()) - {"toolyard"}:
-        found = distribution(name)
-        for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
+    for name in collect_requirements("toolyard", ["client"], set()) - {"toolyard"}:
+        package = distribution(name)
+        for top in {file.parts[0] for file in package.files or () if file.parts[0] not in ("..", "__pycache__")}:
             if not (folder / top).exists():
-                (folder / top).symlink_to(Path(str(found.locate_file(top))))
+                (folder / top).symlink_to(Path(str(package.locate_file(top))))
 
 
 async def test_an_app_with_the_client_alone_uses_its_tools(tmp_path: Path) -> None:
-    installed_alone(tmp_path)
+    link_client_alone(tmp_path)
     model = Scripted([call("double", number=21), say("42")])
 
     async def run() -> bytes:
@@ -74,8 +74,8 @@ async def test_an_app_with_the_client_alone_uses_its_tools(tmp_path: Path) -> No
     answer, servers, heavy = (await run()).decode().splitlines()
     assert answer == "42" and heavy == "[]"
     assert "pip install 'toolyard[mcp]'" in servers
-    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert told.content == "42"
+    (call_result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert call_result.content == "42"
 
 
 def test_the_client_loads_nothing_of_the_server() -> None:

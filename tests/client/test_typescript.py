@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from client.drivers import PACKAGE, build_package, node
+from client.drivers import PACKAGE, build_package, node_path
 
 PATIENCE_S = 60
 HURRIED = """
@@ -22,11 +22,11 @@ def package() -> None:
     build_package()
 
 
-def told(module: str, script: str, *words: str) -> object:
+def run_module(module: str, script: str, *words: str) -> object:
     """What a script tells that is given the parts of a module."""
     code = f"const module = await import(process.argv[1]), words = process.argv.slice(2);{script}"
-    asked = [node(), "--input-type=module", "-e", code, (PACKAGE / "dist" / f"{module}.js").as_uri(), *words]
-    done = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+    command = [node_path(), "--input-type=module", "-e", code, (PACKAGE / "dist" / f"{module}.js").as_uri(), *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
     return json.loads(done.stdout)
 
 
@@ -47,7 +47,7 @@ async def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         async with server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            return await asyncio.to_thread(told, "http", script, url)
+            return await asyncio.to_thread(run_module, "http", script, url)
 
     assert (await run()) == ("ConnectionLostError" if status.startswith(b"200") else "ToolyardError")
 
@@ -60,7 +60,7 @@ def test_a_tool_that_may_take_for_ever_is_awaited_for_a_day() -> None:
     const results = await tools.runCalls({ conversationId: "c", toolCalls });
     console.log(JSON.stringify([tools.listDefinitions()[0].timeoutSeconds, results]));
     """
-    assert told("tools", script) == [86_400, [{"toolCallId": "1", "result": "done"}]]
+    assert run_module("tools", script) == [86_400, [{"toolCallId": "1", "result": "done"}]]
 
 
 def test_a_result_is_what_it_was_when_the_tool_ended() -> None:
@@ -73,7 +73,7 @@ def test_a_result_is_what_it_was_when_the_tool_ended() -> None:
     const toolCalls = [{ id: "1", name: "get_cart", arguments: {} }, { id: "2", name: "add", arguments: {} }];
     console.log(JSON.stringify((await tools.runCalls({ conversationId: "c", toolCalls }))[0].result));
     """
-    assert told("tools", script) == {"things": 1}
+    assert run_module("tools", script) == {"things": 1}
 
 
 def test_a_tool_of_a_server_has_as_long_as_one_of_the_application() -> None:
@@ -87,4 +87,4 @@ def test_a_tool_of_a_server_has_as_long_as_one_of_the_application() -> None:
     await slow.run({}, { callId: "1", division: "", signal: new AbortController().signal });
     console.log(JSON.stringify(asked ?? 0));
     """
-    assert told("mcpServers", script) == 600_000
+    assert run_module("mcpServers", script) == 600_000

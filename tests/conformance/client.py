@@ -23,24 +23,24 @@ Json = Any
 PATIENCE_S = 60.0
 BACK = "http://127.0.0.1:8765/callback"
 SIGN_IN = "toolyard servers login"
-MOST_TRIES = 4
+MAX_TRIES = 4
 
 
 async def main(url: str) -> None:
     spec = ServerSpec(url=url, trust=True, pin="off", oauth=_oauth())
     async with asyncio.timeout(PATIENCE_S), Yard(model=Scripted([]), servers={"suite": spec}) as yard:
-        for _ in range(MOST_TRIES):
-            said = [await _call(yard, name, arguments) for name, arguments in _calls(yard)]
-            if not any(SIGN_IN in one for one in (yard.servers.cards()[0].error, *said)):
+        for _ in range(MAX_TRIES):
+            failures = [await _call(yard, name, arguments) for name, arguments in _calls(yard)]
+            if not any(SIGN_IN in message for message in (yard.servers.cards()[0].error, *failures)):
                 break
-            await _signed_in(yard)
+            await _sign_in(yard)
 
 
-async def _signed_in(yard: Yard) -> None:
+async def _sign_in(yard: Yard) -> None:
     caller = yard.access.authenticate({})
-    begun = await yard.servers.sign_ins.begin("suite", caller, BACK)
+    started = await yard.servers.sign_ins.begin("suite", caller, BACK)
     async with httpx2.AsyncClient() as browser:
-        page = await browser.get(begun.url)
+        page = await browser.get(started.url)
     words = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.headers["location"]).query))
     answer = SignInAnswer(**{name: words[name] for name in words if name in SignInAnswer.__struct_fields__})
     await yard.servers.sign_ins.finish("suite", caller, answer)
@@ -48,13 +48,13 @@ async def _signed_in(yard: Yard) -> None:
 
 def _oauth() -> OAuth | None:
     """As whom we are known, if the suite has told."""
-    known = _context()
-    if "issuer" not in known:
+    context = _context()
+    if "issuer" not in context:
         return None
     return OAuth(
-        issuer=known["issuer"],
-        client_id=known["client_id"],
-        client_secret=known["client_secret"],
+        issuer=context["issuer"],
+        client_id=context["client_id"],
+        client_secret=context["client_secret"],
         grant="authorization_code",
     )
 
@@ -68,13 +68,13 @@ def _calls(yard: Yard) -> Iterator[tuple[str, Json]]:
     tools: dict[str, Json] = {
         tool.name: tool.parameters for tool in yard.service.list_tools(yard.access.authenticate({}))
     }
-    for wanted in context.get("toolCalls", ()):
-        yield wanted["name"], wanted.get("arguments") or {}
+    for expected_call in context.get("toolCalls", ()):
+        yield expected_call["name"], expected_call.get("arguments") or {}
     for name, schema in tools.items() if not context.get("toolCalls") else ():
         if name == "json_schema_echo":
             yield name, {"schema": tools["json_schema_2020_12_tool"]}
         elif name != "json_schema_2020_12_tool":
-            yield name, _fitting(schema)
+            yield name, _sample_arguments(schema)
 
 
 async def _call(yard: Yard, name: str, arguments: Json) -> str:
@@ -84,22 +84,22 @@ async def _call(yard: Yard, name: str, arguments: Json) -> str:
         if isinstance(event, CallEnded) and event.result.error is not None:
             failure = event.result.error.error
         if isinstance(event, CallParked):
-            content = _fitting(event.question.get("requestedSchema") or {}, defaults_only=True)
+            content = _sample_arguments(event.question.get("requestedSchema") or {}, defaults_only=True)
             await yard.answer(call.conversation, event.call_id, content)
     return failure
 
 
-def _fitting(schema: Json, *, defaults_only: bool = False) -> Json:
+def _sample_arguments(schema: Json, *, defaults_only: bool = False) -> Json:
     """Values for the properties of an object, by their defaults or by their types."""
     samples: Json = {"integer": 2, "number": 2.5, "boolean": True, "array": [], "object": {}}
-    found: Json = {}
+    arguments: Json = {}
     properties: dict[str, Json] = schema.get("properties") or {}
     for name, about in properties.items():
         if "default" in about:
-            found[name] = about["default"]
+            arguments[name] = about["default"]
         elif not defaults_only or name in schema.get("required", ()):
-            found[name] = (about.get("enum") or [samples.get(about.get("type"), "text")])[0]
-    return found
+            arguments[name] = (about.get("enum") or [samples.get(about.get("type"), "text")])[0]
+    return arguments
 
 
 if __name__ == "__main__":

@@ -46,19 +46,22 @@ def _cell(counts: Counts | None) -> str:
 
 def replace_table(page: str, heading: str, table: str) -> str:
     """Return the page with this table under its heading."""
-    before, _, rest = page.partition(f"{heading}\n")
-    old = rest.partition("\n#")[0]
-    return f"{before}{heading}\n\n{table}\n{rest[len(old) :]}"
+    before, _, after = page.partition(f"{heading}\n")
+    old = after.partition("\n#")[0]
+    return f"{before}{heading}\n\n{table}\n{after[len(old) :]}"
 
 
 def differences(measured: Figures, expected: Figures) -> Iterator[str]:
     """Yield each scenario that came to something else than the page says, and each that is missing on either side."""
     for column in dict.fromkeys((*expected, *measured)):
-        here, there = measured.get(column, {}), expected.get(column, {})
-        for scenario in dict.fromkeys((*there, *here)):
-            if here.get(scenario) != there.get(scenario):
-                came, said = _cell(here.get(scenario)), _cell(there.get(scenario))
-                yield f"{column}, {scenario}: {came} (the page says {said})"
+        measured_column, expected_column = measured.get(column, {}), expected.get(column, {})
+        for scenario in dict.fromkeys((*expected_column, *measured_column)):
+            if measured_column.get(scenario) != expected_column.get(scenario):
+                measured_cell, expected_cell = (
+                    _cell(measured_column.get(scenario)),
+                    _cell(expected_column.get(scenario)),
+                )
+                yield f"{column}, {scenario}: {measured_cell} (the page says {expected_cell})"
 
 
 def totals(counts: Iterable[Counts]) -> Counts:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 Json = Any
-OWN = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
@@ -59,7 +59,7 @@ RICH: Json = {
 class RpcError(Exception):
     def __init__(self, code: int, message: str, data: Json = None) -> None:
         super().__init__(message)
-        self.told = {"code": code, "message": message} | ({"data": data} if data is not None else {})
+        self.error = {"code": code, "message": message} | ({"data": data} if data is not None else {})
 
 
 class InputRequired(Exception):
@@ -71,7 +71,7 @@ class InputRequired(Exception):
         self.result |= {} if state is None else {"requestState": state}
 
 
-class Server:
+class FixtureServer:
     """The pipes, and what is known of the client at the other end."""
 
     def __init__(self, era: str) -> None:
@@ -83,70 +83,70 @@ class Server:
         self._turn = threading.Lock()
         self._waiting: dict[str, tuple[threading.Event, list[Json]]] = {}
 
-    def say(self, **message: Json) -> None:
+    def send(self, **message: Json) -> None:
         with self._turn:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             sys.stdout.flush()
 
     def ask(self, method: str, params: Json) -> Json:
         """A question to a legacy client, and its answer."""
-        id, heard, answer = secrets.token_hex(4), threading.Event(), list[Json]()
-        self._waiting[id] = heard, answer
-        self.say(id=id, method=method, params=params)
-        heard.wait(60)
+        id, answered, answer = secrets.token_hex(4), threading.Event(), list[Json]()
+        self._waiting[id] = answered, answer
+        self.send(id=id, method=method, params=params)
+        answered.wait(60)
         if not answer or "result" not in answer[0]:
             raise RpcError(-32603, "the client did not answer")
         return answer[0]["result"]
 
-    def hear(self, line: str) -> None:
+    def handle_line(self, line: str) -> None:
         message = json.loads(line)
         if "method" not in message:
-            heard, answer = self._waiting.pop(message["id"], (threading.Event(), []))
+            answered, answer = self._waiting.pop(message["id"], (threading.Event(), []))
             answer.append(message)
-            heard.set()
+            answered.set()
         elif "id" in message:
             threading.Thread(target=self._answer, args=(message,), daemon=True).start()
         elif message["method"] == "notifications/cancelled":
             self.listeners.pop(message["params"].get("requestId"), None)
 
     def _answer(self, message: Json) -> None:
-        request = Request(self, message)
+        request = FixtureRequest(self, message)
         try:
             result = request.answer()
             if result is not None:
-                self.say(id=message["id"], result=result)
+                self.send(id=message["id"], result=result)
         except InputRequired as needed:
-            self.say(id=message["id"], result=needed.result)
+            self.send(id=message["id"], result=needed.result)
         except RpcError as error:
-            self.say(id=message["id"], error=error.told)
+            self.send(id=message["id"], error=error.error)
 
-    def changed(self, what: str) -> None:
+    def notify_changed(self, what: str) -> None:
         """Tell whoever wants to know that a list is another now."""
         method = f"notifications/{what}/list_changed"
         if not self.listeners:
-            self.say(method=method)
-        for id, wanted in list(self.listeners.items()):
-            if wanted.get(f"{what}ListChanged"):
-                self.say(method=method, params={"_meta": {f"{OWN}subscriptionId": id}})
+            self.send(method=method)
+        for id, listener in list(self.listeners.items()):
+            if listener.get(f"{what}ListChanged"):
+                self.send(method=method, params={"_meta": {f"{META_PREFIX}subscriptionId": id}})
 
 
-class Request:
-    def __init__(self, server: Server, message: Json) -> None:
+class FixtureRequest:
+    def __init__(self, server: FixtureServer, message: Json) -> None:
         self.server = server
         self.id = message["id"]
         self.method: str = message["method"]
         self.params: Json = message.get("params") or {}
         self.meta: Json = self.params.get("_meta") or {}
-        self.modern = f"{OWN}protocolVersion" in self.meta
-        self.capabilities = self.meta.get(f"{OWN}clientCapabilities") if self.modern else server.capabilities
+        self.modern = f"{META_PREFIX}protocolVersion" in self.meta
+        self.capabilities = self.meta.get(f"{META_PREFIX}clientCapabilities") if self.modern else server.capabilities
 
     def answer(self) -> Json:
         if self.modern == (self.server.era == "legacy") and self.server.era != "both":
             raise RpcError(-32601, "Method not found")
-        found = METHODS.get(self.method)
-        if found is None or (self.modern and self.method in OLD) or (not self.modern and self.method in NEW):
+        handler = METHODS.get(self.method)
+        if handler is None or (self.modern and self.method in OLD) or (not self.modern and self.method in NEW):
             raise RpcError(-32601, "Method not found")
-        result = found(self)
+        result = handler(self)
         if self.modern and result is not None:
             result = {"resultType": "complete", **result}
             if self.method in CACHEABLE:
@@ -157,10 +157,10 @@ class Request:
         """The client's answers to these questions."""
         self._require_era()
         if not self.modern:
-            return {name: self.server.ask(one["method"], one["params"]) for name, one in requests.items()}
-        given: Json = self.params.get("inputResponses") or {}
-        if all(isinstance(given.get(name), dict) for name in requests):
-            return given
+            return {name: self.server.ask(request["method"], request["params"]) for name, request in requests.items()}
+        answers: Json = self.params.get("inputResponses") or {}
+        if all(isinstance(answers.get(name), dict) for name in requests):
+            return answers
         raise InputRequired(requests, state)
 
     def _require_era(self) -> None:
@@ -175,23 +175,25 @@ class Request:
         token = self.meta.get("progressToken")
         if token is not None:
             params = {"progressToken": token, "progress": done, "total": total, "message": f"{done} of {total}"}
-            self.server.say(method="notifications/progress", params=params)
+            self.server.send(method="notifications/progress", params=params)
 
     def log(self, words: str) -> None:
-        if not self.modern or f"{OWN}logLevel" in self.meta:
-            self.server.say(method="notifications/message", params={"level": "info", "logger": "test", "data": words})
+        if not self.modern or f"{META_PREFIX}logLevel" in self.meta:
+            self.server.send(method="notifications/message", params={"level": "info", "logger": "test", "data": words})
 
 
-def signed(**payload: Json) -> str:
+def sign_state(**payload: Json) -> str:
     data = json.dumps(payload)
     return json.dumps({"data": data, "mac": hmac.new(SECRET, data.encode(), hashlib.sha256).hexdigest()})
 
 
-def verified(state: Json) -> Json:
+def verify_state(state: Json) -> Json:
     try:
-        held = json.loads(state)
-        if hmac.compare_digest(held["mac"], hmac.new(SECRET, held["data"].encode(), hashlib.sha256).hexdigest()):
-            return json.loads(held["data"])
+        signed_state = json.loads(state)
+        if hmac.compare_digest(
+            signed_state["mac"], hmac.new(SECRET, signed_state["data"].encode(), hashlib.sha256).hexdigest()
+        ):
+            return json.loads(signed_state["data"])
     except (ValueError, TypeError, KeyError):
         pass
     raise RpcError(-32602, "this requestState is not ours")
@@ -202,9 +204,9 @@ def form(message: str, **properties: Json) -> Json:
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
-def prompt_for(words: str, most: int = 100) -> Json:
-    said = [{"role": "user", "content": {"type": "text", "text": words}}]
-    return {"method": "sampling/createMessage", "params": {"messages": said, "maxTokens": most}}
+def prompt_for(words: str, max_tokens: int = 100) -> Json:
+    messages = [{"role": "user", "content": {"type": "text", "text": words}}]
+    return {"method": "sampling/createMessage", "params": {"messages": messages, "maxTokens": max_tokens}}
 
 
 ROOTS: Json = {"method": "roots/list", "params": {}}
@@ -218,49 +220,51 @@ def text(words: str, **more: Json) -> Json:
 # Tools
 
 
-def embedded(uri: str, words: str, kind: str = "text/plain") -> Json:
+def embed_resource(uri: str, words: str, kind: str = "text/plain") -> Json:
     return {"type": "resource", "resource": {"uri": uri, "mimeType": kind, "text": words}}
 
 
-def mixed(request: Request) -> Json:
+def answer_mixed(request: FixtureRequest) -> Json:
     image = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
-    resource = embedded("test://mixed-content-resource", '{"test":"data","value":123}', "application/json")
+    resource = embed_resource("test://mixed-content-resource", '{"test":"data","value":123}', "application/json")
     return {"content": [{"type": "text", "text": "Multiple content types test:"}, image, resource]}
 
 
-def logs(request: Request) -> Json:
+def logs(request: FixtureRequest) -> Json:
     for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
         request.log(words)
         time.sleep(0.05)
     return text("Tool with logging executed successfully")
 
 
-def progresses(request: Request) -> Json:
+def progresses(request: FixtureRequest) -> Json:
     for done in (0, 50, 100):
         request.progress(done, 100)
         time.sleep(0.05)
     return text(str(request.meta.get("progressToken", 0)))
 
 
-def samples(request: Request) -> Json:
+def samples(request: FixtureRequest) -> Json:
     words = request.params["arguments"]["prompt"]
-    said = request.need({"completion": prompt_for(words)})["completion"]
-    return text(f"LLM response: {said['content']['text']}")
+    completion = request.need({"completion": prompt_for(words)})["completion"]
+    return text(f"LLM response: {completion['content']['text']}")
 
 
-def elicits(request: Request) -> Json:
+def elicits(request: FixtureRequest) -> Json:
     message = request.params["arguments"]["message"]
-    asked = {"username": {"type": "string", "description": "User's response"}, "email": {"type": "string"}}
-    said = request.need({"answer": form(message, **asked)})["answer"]
-    return text(f"User response: action={said['action']}, content={json.dumps(said.get('content') or {})}")
+    properties = {"username": {"type": "string", "description": "User's response"}, "email": {"type": "string"}}
+    answer = request.need({"answer": form(message, **properties)})["answer"]
+    return text(f"User response: action={answer['action']}, content={json.dumps(answer.get('content') or {})}")
 
 
-def elicits_with(message: str, **properties: Json) -> Callable[[Request], Json]:
-    def run(request: Request) -> Json:
-        asked = form(message, **properties)
-        asked["params"]["requestedSchema"]["required"] = []
-        said = request.need({"answer": asked})["answer"]
-        return text(f"Elicitation completed: action={said['action']}, content={json.dumps(said.get('content') or {})}")
+def elicits_with(message: str, **properties: Json) -> Callable[[FixtureRequest], Json]:
+    def run(request: FixtureRequest) -> Json:
+        question = form(message, **properties)
+        question["params"]["requestedSchema"]["required"] = []
+        answer = request.need({"answer": question})["answer"]
+        return text(
+            f"Elicitation completed: action={answer['action']}, content={json.dumps(answer.get('content') or {})}"
+        )
 
     return run
 
@@ -269,82 +273,82 @@ def choice(*values: str) -> list[Json]:
     return [{"const": value, "title": f"The {value}"} for value in values]
 
 
-def greets(request: Request) -> Json:
-    said = request.need({"user_name": form("What is your name?", name=TEXT)})["user_name"]
-    content: Json = said.get("content") or {}
+def greets(request: FixtureRequest) -> Json:
+    answer = request.need({"user_name": form("What is your name?", name=TEXT)})["user_name"]
+    content: Json = answer.get("content") or {}
     return text(f"Hello, {content.get('name', 'unknown')}!")
 
 
-def capital(request: Request) -> Json:
-    said = request.need({"capital_question": prompt_for("What is the capital of France?")})["capital_question"]
-    return text(f"The model says: {said['content']['text']}")
+def capital(request: FixtureRequest) -> Json:
+    completion = request.need({"capital_question": prompt_for("What is the capital of France?")})["capital_question"]
+    return text(f"The model says: {completion['content']['text']}")
 
 
-def lists_roots(request: Request) -> Json:
-    said = request.need({"client_roots": ROOTS})["client_roots"]
-    return text(f"{len(said['roots'])} roots: {', '.join(root['uri'] for root in said['roots'])}")
+def lists_roots(request: FixtureRequest) -> Json:
+    answer = request.need({"client_roots": ROOTS})["client_roots"]
+    return text(f"{len(answer['roots'])} roots: {', '.join(root['uri'] for root in answer['roots'])}")
 
 
-def keeps_state(request: Request) -> Json:
-    state = signed(step=1)
+def keeps_state(request: FixtureRequest) -> Json:
+    state = sign_state(step=1)
     request.need({"confirm": form("Please confirm", ok={"type": "boolean"})}, state)
     if request.modern:
-        verified(request.params.get("requestState"))
+        verify_state(request.params.get("requestState"))
     return text("state-ok")
 
 
-def asks_for_much(request: Request) -> Json:
-    asked = {
+def asks_for_much(request: FixtureRequest) -> Json:
+    questions = {
         "user_name": form("What is your name?", name=TEXT),
         "greeting": prompt_for("Generate a greeting", 50),
         "client_roots": ROOTS,
     }
-    said = request.need(asked, signed(step=1))
-    return text(f"{said['greeting']['content']['text']} ({len(said['client_roots']['roots'])} roots)")
+    answers = request.need(questions, sign_state(step=1))
+    return text(f"{answers['greeting']['content']['text']} ({len(answers['client_roots']['roots'])} roots)")
 
 
-def two_rounds(request: Request) -> Json:
+def two_rounds(request: FixtureRequest) -> Json:
     first = {"step1": form("Step 1: What is your name?", name=TEXT)}
     second = {"step2": form("Step 2: What is your favorite color?", color=TEXT)}
     if not request.modern:
         name = request.need(first)["step1"]["content"]["name"]
         return text(f"{name} likes {request.need(second)['step2']['content']['color']}")
     if "requestState" not in request.params:
-        raise InputRequired(first, signed(step=1))
-    state = verified(request.params["requestState"])
+        raise InputRequired(first, sign_state(step=1))
+    state = verify_state(request.params["requestState"])
     if state["step"] == 1:
-        said = request.need(first, request.params["requestState"])["step1"]
-        raise InputRequired(second, signed(step=2, name=said["content"]["name"]))
+        answer = request.need(first, request.params["requestState"])["step1"]
+        raise InputRequired(second, sign_state(step=2, name=answer["content"]["name"]))
     return text(f"{state['name']} likes {request.need(second)['step2']['content']['color']}")
 
 
-def asks_what_it_may(request: Request) -> Json:
-    asked: Json = {}
+def asks_what_it_may(request: FixtureRequest) -> Json:
+    questions: Json = {}
     if "sampling" in request.capabilities:
-        asked["completion"] = prompt_for("Say something")
+        questions["completion"] = prompt_for("Say something")
     if "elicitation" in request.capabilities:
-        asked["answer"] = form("Say something", words=TEXT)
-    if asked:
-        request.need(asked)
+        questions["answer"] = form("Say something", words=TEXT)
+    if questions:
+        request.need(questions)
     return text("done")
 
 
-def needs_sampling(request: Request) -> Json:
+def needs_sampling(request: FixtureRequest) -> Json:
     if "sampling" not in request.capabilities:
         raise RpcError(-32021, "this needs sampling", {"requiredCapabilities": {"sampling": {}}})
     return capital(request)
 
 
-def changes(what: str) -> Callable[[Request], Json]:
-    def run(request: Request) -> Json:
+def changes(what: str) -> Callable[[FixtureRequest], Json]:
+    def run(request: FixtureRequest) -> Json:
         request.server.extra.append(f"test_dynamic_{what[:-1]}_{len(request.server.extra)}")
-        request.server.changed(what)
+        request.server.notify_changed(what)
         return text(f"changed the {what}")
 
     return run
 
 
-Run = Callable[[Request], Json]
+Run = Callable[[FixtureRequest], Json]
 ENUMS: Json = {
     "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
     "titledSingle": {"type": "string", "oneOf": choice("value1", "value2", "value3")},
@@ -369,8 +373,8 @@ TOOLS: dict[str, Run] = {
     "test_simple_text": lambda _: text("This is a simple text response for testing."),
     "test_image_content": lambda _: {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]},
     "test_audio_content": lambda _: {"content": [{"type": "audio", "data": SOUND, "mimeType": "audio/wav"}]},
-    "test_embedded_resource": lambda _: {"content": [embedded("test://embedded-resource", "This is embedded.")]},
-    "test_multiple_content_types": mixed,
+    "test_embedded_resource": lambda _: {"content": [embed_resource("test://embedded-resource", "This is embedded.")]},
+    "test_multiple_content_types": answer_mixed,
     "test_tool_with_logging": logs,
     "test_logging_tool": logs,
     "test_tool_with_progress": progresses,
@@ -396,16 +400,16 @@ TOOLS: dict[str, Run] = {
 }
 
 
-def list_tools(request: Request) -> Json:
+def list_tools(request: FixtureRequest) -> Json:
     extra = [name for name in request.server.extra if "_tool_" in name]
-    return {"tools": [_shown(name) for name in (*TOOLS, *extra)]}
+    return {"tools": [_describe_tool(name) for name in (*TOOLS, *extra)]}
 
 
-def _shown(name: str) -> Json:
-    return {**_about(name), "inputSchema": WORDS.get(name, EMPTY)}
+def _describe_tool(name: str) -> Json:
+    return {**_describe(name), "inputSchema": WORDS.get(name, EMPTY)}
 
 
-def call_tool(request: Request) -> Json:
+def call_tool(request: FixtureRequest) -> Json:
     run = TOOLS.get(request.params.get("name", ""))
     if run is None:
         raise RpcError(-32602, "Unknown tool")
@@ -421,93 +425,102 @@ RESOURCES: dict[str, Json] = {
 }
 
 
-def list_resources(request: Request) -> Json:
-    shown = [{"uri": uri, "name": uri[7:], "mimeType": one["mimeType"]} for uri, one in RESOURCES.items()]
-    return {"resources": shown}
+def list_resources(request: FixtureRequest) -> Json:
+    resources = [{"uri": uri, "name": uri[7:], "mimeType": resource["mimeType"]} for uri, resource in RESOURCES.items()]
+    return {"resources": resources}
 
 
-def list_templates(request: Request) -> Json:
+def list_templates(request: FixtureRequest) -> Json:
     about = {"name": "template", "mimeType": "application/json", "description": "By id"}
     return {"resourceTemplates": [{"uriTemplate": "test://template/{id}/data", **about}]}
 
 
-def read_resource(request: Request) -> Json:
+def read_resource(request: FixtureRequest) -> Json:
     uri = request.params["uri"]
     if uri in RESOURCES:
         return {"contents": [{"uri": uri, **RESOURCES[uri]}]}
     if uri.startswith("test://template/") and uri.endswith("/data"):
         id = uri.split("/")[3]
-        told = json.dumps({"id": id, "templateTest": True, "data": f"Data for ID: {id}"})
-        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": told}]}
+        text_content = json.dumps({"id": id, "templateTest": True, "data": f"Data for ID: {id}"})
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text_content}]}
     raise RpcError(-32602 if request.modern else -32002, "Resource not found", {"uri": uri})
 
 
-def said(*parts: Json) -> Json:
+def build_prompt(*parts: Json) -> Json:
     return {"messages": [{"role": "user", "content": part} for part in parts]}
 
 
-def contextual(request: Request) -> Json:
+def contextual(request: FixtureRequest) -> Json:
     answer = request.need({"user_context": form("What context should the prompt use?", context=TEXT)})["user_context"]
-    return said({"type": "text", "text": f"Prompt with context: {answer['content']['context']}"})
+    return build_prompt({"type": "text", "text": f"Prompt with context: {answer['content']['context']}"})
 
 
-def with_arguments(request: Request) -> Json:
-    given: Json = request.params.get("arguments") or {}
-    return said({"type": "text", "text": f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"})
+def with_arguments(request: FixtureRequest) -> Json:
+    arguments: Json = request.params.get("arguments") or {}
+    return build_prompt(
+        {"type": "text", "text": f"Prompt with arguments: arg1='{arguments['arg1']}', arg2='{arguments['arg2']}'"}
+    )
 
 
-def with_resource(request: Request) -> Json:
+def with_resource(request: FixtureRequest) -> Json:
     uri = request.params["arguments"]["resourceUri"]
-    return said(embedded(uri, "Embedded resource content for testing."), {"type": "text", "text": "Read the above."})
+    return build_prompt(
+        embed_resource(uri, "Embedded resource content for testing."), {"type": "text", "text": "Read the above."}
+    )
 
 
 PROMPTS: dict[str, tuple[Run, tuple[str, ...]]] = {
-    "test_simple_prompt": (lambda _: said({"type": "text", "text": "This is a simple prompt for testing."}), ()),
+    "test_simple_prompt": (
+        lambda _: build_prompt({"type": "text", "text": "This is a simple prompt for testing."}),
+        (),
+    ),
     "test_prompt_with_arguments": (with_arguments, ("arg1", "arg2")),
     "test_prompt_with_embedded_resource": (with_resource, ("resourceUri",)),
     "test_prompt_with_image": (
-        lambda _: said({"type": "image", "data": PIXEL, "mimeType": "image/png"}, {"type": "text", "text": "Look."}),
+        lambda _: build_prompt(
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"}, {"type": "text", "text": "Look."}
+        ),
         (),
     ),
     "test_input_required_result_prompt": (contextual, ()),
 }
 
 
-def list_prompts(request: Request) -> Json:
-    shown = [
-        {**_about(name), "arguments": [{"name": one, "description": one, "required": True} for one in wanted]}
+def list_prompts(request: FixtureRequest) -> Json:
+    prompts = [
+        {**_describe(name), "arguments": [{"name": argument, "description": argument, "required": True} for argument in wanted]}
         for name, (_, wanted) in PROMPTS.items()
     ]
-    return {"prompts": [*shown, *(_about(name) for name in request.server.extra if "_prompt_" in name)]}
+    return {"prompts": [*prompts, *(_describe(name) for name in request.server.extra if "_prompt_" in name)]}
 
 
-def _about(name: str) -> Json:
+def _describe(name: str) -> Json:
     return {"name": name, "description": name.replace("_", " ")}
 
 
-def get_prompt(request: Request) -> Json:
-    found = PROMPTS.get(request.params.get("name", ""))
-    if found is None:
+def get_prompt(request: FixtureRequest) -> Json:
+    entry = PROMPTS.get(request.params.get("name", ""))
+    if entry is None:
         raise RpcError(-32602, "Unknown prompt")
-    return found[0](request)
+    return entry[0](request)
 
 
-def subscribe(request: Request) -> Json:
+def subscribe(request: FixtureRequest) -> Json:
     request.server.subscribed.add(request.params["uri"])
-    request.server.say(method="notifications/resources/updated", params={"uri": request.params["uri"]})
+    request.server.send(method="notifications/resources/updated", params={"uri": request.params["uri"]})
     return {}
 
 
-def unsubscribe(request: Request) -> Json:
+def unsubscribe(request: FixtureRequest) -> Json:
     request.server.subscribed.discard(request.params["uri"])
     return {}
 
 
-def listen(request: Request) -> Json:
-    wanted: Json = request.params.get("notifications") or {}
-    about = {"_meta": {f"{OWN}subscriptionId": request.id}, "notifications": wanted}
-    request.server.say(method="notifications/subscriptions/acknowledged", params=about)
-    request.server.listeners[request.id] = wanted
+def listen(request: FixtureRequest) -> Json:
+    notifications: Json = request.params.get("notifications") or {}
+    about = {"_meta": {f"{META_PREFIX}subscriptionId": request.id}, "notifications": notifications}
+    request.server.send(method="notifications/subscriptions/acknowledged", params=about)
+    request.server.listeners[request.id] = notifications
     return None
 
 
@@ -523,13 +536,13 @@ ABOUT: Json = {
 }
 
 
-def initialize(request: Request) -> Json:
+def initialize(request: FixtureRequest) -> Json:
     request.server.capabilities = request.params.get("capabilities") or {}
     return {"protocolVersion": LEGACY, "serverInfo": {"name": "fixtures", "version": "1"}, **ABOUT}
 
 
-def discover(request: Request) -> Json:
-    meta = {f"{OWN}serverInfo": {"name": "fixtures", "version": "1"}}
+def discover(request: FixtureRequest) -> Json:
+    meta = {f"{META_PREFIX}serverInfo": {"name": "fixtures", "version": "1"}}
     return {"supportedVersions": [MODERN], "_meta": meta, **ABOUT}
 
 
@@ -560,9 +573,9 @@ CACHEABLE = {"server/discover", "tools/list", "resources/list", "resources/templ
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--era", choices=["both", "legacy", "modern"], default="both")
-    server = Server(parser.parse_args().era)
+    server = FixtureServer(parser.parse_args().era)
     for line in sys.stdin:
-        server.hear(line)
+        server.handle_line(line)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from conformance.figures import (
     totals,
     write_table,
 )
-from conformance.suite import THERE, Era, aggregating, column, count_checks, run, scored
+from conformance.suite import THERE, Era, column, count_checks, parse_scores, run, serve_fixtures
 from real_servers import find_node
 
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -104,8 +104,8 @@ def _server() -> Figures:
     for revision in REVISIONS:
         for era in SERVERS:
             name = column(revision, era)
-            with tempfile.TemporaryDirectory() as folder, aggregating(Path(folder), era) as url:
-                figures[name] = scored(run("server", "--url", url, "--requirements", revision))
+            with tempfile.TemporaryDirectory() as folder, serve_fixtures(Path(folder), era) as url:
+                figures[name] = parse_scores(run("server", "--url", url, "--requirements", revision))
                 _repeat_differing(figures[name], expected.get(name, {}), url, revision)
             passed, failed = totals(figures[name].values())
             print(f"{revision} client, {era} server: {passed} passed, {failed} failed", flush=True)
@@ -128,9 +128,9 @@ def _client() -> Figures:
     for revision, scenarios in CLIENT.items():
         figures[revision] = {}
         for scenario in scenarios:
-            said = run("client", "--command", command, "--scenario", scenario, "--spec-version", revision)
-            found = re.search(r"Passed: (\d+)/(\d+)", said)
-            passed, checks = (int(found[1]), int(found[2])) if found else (0, 1)
+            output = run("client", "--command", command, "--scenario", scenario, "--spec-version", revision)
+            counts = re.search(r"Passed: (\d+)/(\d+)", output)
+            passed, checks = (int(counts[1]), int(counts[2])) if counts else (0, 1)
             figures[revision][scenario] = passed, checks - passed
         passed, failed = totals(figures[revision].values())
         print(f"client, {revision}: {passed} passed, {failed} failed in {len(scenarios)} scenarios", flush=True)
@@ -149,7 +149,7 @@ def _inspector() -> Iterator[str]:
         install = [*find_node(), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", package]
         (folder / "package.json").write_text("{}")
         subprocess.run(install, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
-    with tempfile.TemporaryDirectory() as home, aggregating(Path(home), "both") as url:
+    with tempfile.TemporaryDirectory() as home, serve_fixtures(Path(home), "both") as url:
         child = [sys.executable, "-m", "toolyard", "mcp", "--cwd", home]
         for way, target in (("HTTP", [url, "--transport", "http"]), ("standard streams", child)):
             for words in (["--method", "tools/list"], ["--method", "tools/call", "--tool-name", "test_simple_text"]):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from cli.process import serving
+from cli.process import start_server
 from real_servers import find_node
 
 Era = Literal["both", "legacy", "modern"]
@@ -29,23 +29,23 @@ def column(revision: str, era: Era) -> str:
     return f"{revision} → {ERA_NAMES[era]}"
 
 
-def installed() -> list[str]:
+def install_suite() -> list[str]:
     """The command of the suite."""
     THERE.mkdir(exist_ok=True)
     with (THERE / "installing").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted, ready = (HERE / "package-lock.json").read_bytes(), THERE / "ready"
-        if not ready.exists() or ready.read_bytes() != wanted:
+        lock_bytes, ready = (HERE / "package-lock.json").read_bytes(), THERE / "ready"
+        if not ready.exists() or ready.read_bytes() != lock_bytes:
             for file in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / file, THERE / file)
             command = [*find_node(), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
             subprocess.run(command, cwd=THERE, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
-            ready.write_bytes(wanted)
+            ready.write_bytes(lock_bytes)
     return [find_node()[0], str(THERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
 
 
 @contextmanager
-def aggregating(folder: Path, era: Era) -> Generator[str]:
+def serve_fixtures(folder: Path, era: Era) -> Generator[str]:
     """The address of a Toolyard that has the suite's fixtures behind it, on a server of that era."""
     (folder / "toolyard.toml").write_text(
         f"""
@@ -60,28 +60,28 @@ pin = "off"
 sampling = true
 """
     )
-    with serving(folder) as server:
+    with start_server(folder) as server:
         yield f"{server.url}/mcp"
 
 
 def run(*words: str) -> str:
     """What the suite says."""
     done = subprocess.run(
-        [*installed(), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=THERE
+        [*install_suite(), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=THERE
     )
     return done.stdout + done.stderr
 
 
-def scored(said: str) -> dict[str, tuple[int, int]]:
+def parse_scores(output: str) -> dict[str, tuple[int, int]]:
     """Return the checks that passed and failed, by scenario, of a run of everything that a revision requires."""
-    scenarios = {name: (int(passed), int(failed)) for name, passed, failed in _LINE.findall(said)}
-    assert scenarios, said[-3000:]
+    scenarios = {name: (int(passed), int(failed)) for name, passed, failed in _LINE.findall(output)}
+    assert scenarios, output[-3000:]
     return scenarios
 
 
 def count_checks(url: str, scenario: str, revision: str) -> tuple[int, int]:
     """Return how many checks of one scenario passed, and how many failed."""
-    said = run("server", "--url", url, "--scenario", scenario, "--spec-version", revision)
-    counts = re.search(r"Passed: (\d+)/(\d+)", said)
-    assert counts is not None, said
+    output = run("server", "--url", url, "--scenario", scenario, "--spec-version", revision)
+    counts = re.search(r"Passed: (\d+)/(\d+)", output)
+    assert counts is not None, output
     return int(counts[1]), int(counts[2]) - int(counts[1])

@@ -18,7 +18,7 @@ from conformance.figures import (
     write_table,
 )
 from conformance.run import CLIENT, REVISIONS, SERVERS
-from conformance.suite import ERA_NAMES, Era, aggregating, column, count_checks
+from conformance.suite import ERA_NAMES, Era, column, count_checks, serve_fixtures
 
 MODERN = ("server-stateless", "input-required-result-multiple-input-requests", "http-custom-header-server-validation")
 LEGACY = ("tools-call-elicitation", "tools-call-with-logging", "tools-call-mixed-content", "resources-subscribe")
@@ -39,7 +39,7 @@ def test_scenarios_come_to_what_the_page_says(
     tmp_path: Path, revision: str, era: Era, scenarios: tuple[str, ...]
 ) -> None:
     expected = read_figures(SERVER_TABLE)[column(revision, era)]
-    with aggregating(tmp_path, era) as url:
+    with serve_fixtures(tmp_path, era) as url:
         assert {name: count_checks(url, name, revision) for name in scenarios} == {
             name: expected[name] for name in scenarios
         }

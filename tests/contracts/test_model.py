@@ -19,15 +19,15 @@ from toolyard.models.offline import Offline
 from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
-from wire.local import CountingClock, offer, opened, request, user
-from wire.played import pieces, played
+from wire.local import CountingClock, offer, open_model, request, user
+from wire.played import build_chunks, build_scripted_model
 from wire.strict import Reply, refuses
 from wire.strict_chat import StrictChat, asks, says
 from wire.strict_gemini import strict_gemini as gemini_server
 from wire.strict_responses import strict_responses
 
 Event = ModelDelta | TurnEnded | TurnFailed
-Made = Callable[[str], AbstractAsyncContextManager[Model]]
+OpenModel = Callable[[str], AbstractAsyncContextManager[Model]]
 
 SCRIPTED: dict[str, Turn] = {
     "a text": say("I've ", "added ", "面粉 🥛."),
@@ -41,12 +41,12 @@ CHAT: dict[str, Reply] = {
 }
 RESPONSES: dict[str, strict.Reply] = {
     "a text": responses_bytes.says("I've ", "added ", "面粉 🥛."),
-    "calls": responses_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), said="Let me see. "),
+    "calls": responses_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), words="Let me see. "),
     "a failure": strict.refuses(404, "no such model"),
 }
 GEMINI: dict[str, strict.Reply] = {
     "a text": gemini_bytes.says("I've ", "added ", "面粉 🥛."),
-    "calls": gemini_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), said="Let me see. "),
+    "calls": gemini_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), words="Let me see. "),
     "a failure": strict_gemini.refuses(404, "no such model"),
 }
 MESSAGES: dict[str, strict.Reply] = {
@@ -56,16 +56,16 @@ MESSAGES: dict[str, strict.Reply] = {
 }
 
 
-CALLED = '{"name":"add","arguments":{"a":%d}}'
+CALL_JSON = '{"name":"add","arguments":{"a":%d}}'
 LOCAL: dict[str, list[object]] = {
-    "a text": pieces("I've ", "added ", "面粉 🥛."),
-    "calls": pieces("Let me see. \n", CALLED % 1, "\n", CALLED % 2),
+    "a text": build_chunks("I've ", "added ", "面粉 🥛."),
+    "calls": build_chunks("Let me see. \n", CALL_JSON % 1, "\n", CALL_JSON % 2),
     "a failure": [{"error": {"message": "no such model"}}],
 }
 ADD = Tool(name="add")
 
 
-def scripted(reply: str) -> AbstractAsyncContextManager[Model]:
+def open_scripted(reply: str) -> AbstractAsyncContextManager[Model]:
     return nullcontext(Scripted([SCRIPTED[reply]]))
 
 
@@ -103,11 +103,11 @@ async def gemini(reply: str) -> AsyncGenerator[Model, None]:
 
 @asynccontextmanager
 async def local(reply: str) -> AsyncGenerator[Model, None]:
-    async with opened(played(LOCAL[reply])) as model:
+    async with open_model(build_scripted_model(LOCAL[reply])) as model:
         yield model
 
 
-class Asked:
+class FixedMessageModel:
     """The offline model, which says and calls what it is asked for: it is asked for this."""
 
     def __init__(self, message: str) -> None:
@@ -116,27 +116,27 @@ class Asked:
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
         a: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
         add = Tool(name="add", parameters=a, examples=("add {a} to it",))
-        asked = replace(request, history=History([user(self._message)]), offer=offer(add))
-        return Offline().stream(asked)
+        fixed_request = replace(request, history=History([user(self._message)]), offer=offer(add))
+        return Offline().stream(fixed_request)
 
     async def close(self) -> None:
         return None
 
 
 def offline(reply: str) -> AbstractAsyncContextManager[Model]:
-    return nullcontext(Asked({"a text": "你好 🥛", "calls": "add 1 and 2 to it"}[reply]))
+    return nullcontext(FixedMessageModel({"a text": "你好 🥛", "calls": "add 1 and 2 to it"}[reply]))
 
 
-PROVIDERS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini, local]
+PROVIDERS: list[OpenModel] = [open_scripted, openai_chat, openai_responses, anthropic, gemini, local]
 """Those that may fail, and that may speak before they call."""
-MODELS: list[Made] = [*PROVIDERS, offline]
-REPLIES = [*((made, reply) for made in PROVIDERS for reply in SCRIPTED), (offline, "a text"), (offline, "calls")]
-SPOKEN = [*((made, reply) for made in PROVIDERS for reply in ("a text", "calls")), (offline, "a text")]
+MODELS: list[OpenModel] = [*PROVIDERS, offline]
+REPLIES = [*((provider, reply) for provider in PROVIDERS for reply in SCRIPTED), (offline, "a text"), (offline, "calls")]
+SPOKEN = [*((provider, reply) for provider in PROVIDERS for reply in ("a text", "calls")), (offline, "a text")]
 
 
-def events_of(made: Made, reply: str) -> list[Event]:
+def stream_events(open_model: OpenModel, reply: str) -> list[Event]:
     async def test() -> list[Event]:
-        async with asyncio.timeout(20), made(reply) as model:
+        async with asyncio.timeout(20), open_model(reply) as model:
             return [
                 event async for event in model.stream(request([user("hi")], tools=offer(ADD), clock=CountingClock()))
             ]
@@ -144,54 +144,56 @@ def events_of(made: Made, reply: str) -> list[Event]:
     return asyncio.run(test())
 
 
-def ended(events: Sequence[Event]) -> TurnEnded:
+def get_turn_end(events: Sequence[Event]) -> TurnEnded:
     assert isinstance(events[-1], TurnEnded), events[-1]
     return events[-1]
 
 
 @pytest.mark.parametrize(("made", "reply"), REPLIES)
-def test_a_model_gives_deltas_and_then_exactly_one_end(made: Made, reply: str) -> None:
-    *deltas, last = events_of(made, reply)
+def test_a_model_gives_deltas_and_then_exactly_one_end(made: OpenModel, reply: str) -> None:
+    *deltas, last = stream_events(made, reply)
     assert isinstance(last, TurnEnded | TurnFailed)
     assert not any(isinstance(event, TurnEnded | TurnFailed) for event in deltas)
 
 
 @pytest.mark.parametrize(("made", "reply"), SPOKEN)
-def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(made: Made, reply: str) -> None:
-    events = events_of(made, reply)
-    said = ""
+def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(made: OpenModel, reply: str) -> None:
+    events = stream_events(made, reply)
+    streamed_text = ""
     for event in events:
         if isinstance(event, TextAppended):
-            assert event.offset == len(said.encode())
-            said += event.text
-    assert said == "".join(item.text for item in ended(events).items if isinstance(item, ModelText)) != ""
+            assert event.offset == len(streamed_text.encode())
+            streamed_text += event.text
+    assert (
+        streamed_text == "".join(item.text for item in get_turn_end(events).items if isinstance(item, ModelText)) != ""
+    )
 
 
 @pytest.mark.parametrize("made", MODELS)
-def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_some(made: Made) -> None:
-    events = events_of(made, "calls")
-    turn = ended(events)
+def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_some(made: OpenModel) -> None:
+    events = stream_events(made, "calls")
+    turn = get_turn_end(events)
     assert turn.finish == "calls"
     calls = [item for item in turn.items if isinstance(item, Call)]
-    assert list(turn.items[-2:]) == calls and [str(one.arguments["a"]) for one in calls] == ["1", "2"]
-    assert len({item.id for item in turn.items}) == len(turn.items) and all(one.id.startswith("call") for one in calls)
+    assert list(turn.items[-2:]) == calls and [str(call.arguments["a"]) for call in calls] == ["1", "2"]
+    assert len({item.id for item in turn.items}) == len(turn.items) and all(call.id.startswith("call") for call in calls)
     assert {event.index for event in events if isinstance(event, ArgumentsAppended)} == {0, 1}
 
 
 @pytest.mark.parametrize("made", MODELS)
-def test_a_text_ends_with_stop_and_counts_tokens(made: Made) -> None:
-    turn = ended(events_of(made, "a text"))
+def test_a_text_ends_with_stop_and_counts_tokens(made: OpenModel) -> None:
+    turn = get_turn_end(stream_events(made, "a text"))
     assert turn.finish == "stop" and turn.usage.total > 0
 
 
 @pytest.mark.parametrize("made", PROVIDERS)
-def test_a_failure_is_data_with_the_providers_words(made: Made) -> None:
-    (failure,) = events_of(made, "a failure")
+def test_a_failure_is_data_with_the_providers_words(made: OpenModel) -> None:
+    (failure,) = stream_events(made, "a failure")
     assert isinstance(failure, TurnFailed) and "no such model" in failure.problem.error and failure.problem.error_type
 
 
 @pytest.mark.parametrize("made", MODELS)
-async def test_a_stream_can_be_left_in_the_middle(made: Made) -> None:
+async def test_a_stream_can_be_left_in_the_middle(made: OpenModel) -> None:
     async with asyncio.timeout(20), made("a text") as model:
         stream = model.stream(request([user("hi")], clock=CountingClock()))
         assert isinstance(await anext(stream), TextAppended)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from contracts.test_request import WIRES, Wire
+from contracts.test_request import WIRES, RequestWire
 from models.schema_dialects.dialect_rules import strict_faults
 from real_servers import build_npm_server, build_python_server
 from support import STAFF, open_yard
@@ -16,7 +16,7 @@ from wire.local import offer, request, user
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
+async def real_tools_offer(tmp_path_factory: pytest.TempPathFactory) -> Offer:
     """All that five servers have, as if a model were shown it at once."""
     folder: Path = tmp_path_factory.mktemp("files")
 
@@ -34,12 +34,14 @@ async def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
 
 @pytest.mark.proves("002.mcp-tools-converted", "002.provider-agnostic")
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
-def test_the_tools_of_five_real_servers_are_taken_by_every_provider(wire: Wire, offered: Offer) -> None:
-    body = wire.body(request([user("hi")], tools=offered))
+def test_the_tools_of_five_real_servers_are_taken_by_every_provider(wire: RequestWire, real_tools_offer: Offer) -> None:
+    body = wire.encode_body(request([user("hi")], tools=real_tools_offer))
     assert wire.faults_of(body) == []
-    assert len(offered.tools) >= 50
-    assert all(tool.name.encode() in body for tool in offered.tools)
+    assert len(real_tools_offer.tools) >= 50
+    assert all(tool.name.encode() in body for tool in real_tools_offer.tools)
 
 
-def test_all_of_them_can_be_offered_in_strict_mode(offered: Offer) -> None:
-    assert [fault for tool in offered.tools for fault in strict_faults(convert(tool.parameters, "openai_strict"))] == []
+def test_all_of_them_can_be_offered_in_strict_mode(real_tools_offer: Offer) -> None:
+    assert [
+        fault for tool in real_tools_offer.tools for fault in strict_faults(convert(tool.parameters, "openai_strict"))
+    ] == []

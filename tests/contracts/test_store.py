@@ -33,7 +33,7 @@ Promise = Callable[[Store], Awaitable[None]]
 LOG = Path(__file__).parent.parent / "stores" / "logs" / "format-1.jsonl"
 
 
-def entries(conversation: str, first: int, count: int = 1, by: str = "ana") -> list[Entry]:
+def make_entries(conversation: str, first: int, count: int = 1, by: str = "ana") -> list[Entry]:
     return [
         Entry(conversation=conversation, seq=seq, at=float(seq), event=StopRequested(by=by))
         for seq in range(first, first + count)
@@ -48,16 +48,18 @@ def model_says(id: str, text: str) -> ModelText:
     return ModelText(id=id, at=0.0, text=text)
 
 
-def opened(user: str = "ana", tenant: str = "acme", title: str = "", description: str = "") -> ConversationOpened:
+def conversation_opened(
+    user: str = "ana", tenant: str = "acme", title: str = "", description: str = ""
+) -> ConversationOpened:
     settings = Settings(title=title, description=description)
     return ConversationOpened(owner=Caller(user=user, tenant=tenant), settings=settings)
 
 
-def queued(*items: Item) -> RunQueued:
+def run_queued(*items: Item) -> RunQueued:
     return RunQueued(caller=Caller(), input=items)
 
 
-async def happen(
+async def append_events(
     store: Store, conversation: str, *events: Durable, at: float = 0.0, run: str = "", correlation_id: str = ""
 ) -> int:
     """Claim the conversation and append the events to it; the epoch of the claim."""
@@ -70,30 +72,30 @@ async def happen(
     return epoch
 
 
-async def listed(
+async def list_ids(
     store: Store,
     text: str = "",
     *,
     tenant: str = "acme",
     user: str = "",
     after: ListPosition | None = None,
-    most: int = 50,
+    limit: int = 50,
 ) -> list[str]:
-    wanted = CatalogQuery(tenant=tenant, user=user, text=text, after=after, limit=most)
-    return [card.id for card in await store.cards(wanted)]
+    query = CatalogQuery(tenant=tenant, user=user, text=text, after=after, limit=limit)
+    return [card.id for card in await store.cards(query)]
 
 
-async def refused(error: type[ToolyardError], doing: Awaitable[object]) -> None:
+async def assert_refused(error: type[ToolyardError], awaitable: Awaitable[object]) -> None:
     try:
-        await doing
+        await awaitable
     except ToolyardError as raised:
         assert type(raised) is error, f"{raised!r} instead of {error.__name__}"
     else:
         raise AssertionError(f"it was not refused with {error.__name__}")
 
 
-async def seqs(store: Store, conversation: str, after: int = 0, most: int = 0) -> list[int]:
-    return [entry.seq for entry in await store.read(conversation, after, most)]
+async def read_seqs(store: Store, conversation: str, after: int = 0, limit: int = 0) -> list[int]:
+    return [entry.seq for entry in await store.read(conversation, after, limit)]
 
 
 async def every_kind_of_entry_is_read_back_identical(store: Store) -> None:
@@ -106,38 +108,38 @@ async def every_kind_of_entry_is_read_back_identical(store: Store) -> None:
 
 async def a_batch_is_whole_or_not_at_all(store: Store) -> None:
     epoch = await store.claim("c")
-    await store.append("c", epoch, entries("c", 1, 3), None)
-    torn = [*entries("c", 4, 2), *entries("c", 7, 1)]
-    await refused(Fenced, store.append("c", epoch, torn, 1.0))
-    assert await seqs(store, "c") == [1, 2, 3]
+    await store.append("c", epoch, make_entries("c", 1, 3), None)
+    torn = [*make_entries("c", 4, 2), *make_entries("c", 7, 1)]
+    await assert_refused(Fenced, store.append("c", epoch, torn, 1.0))
+    assert await read_seqs(store, "c") == [1, 2, 3]
     assert await store.due(1.0) == ([], None)
 
 
 async def an_older_epoch_is_fenced(store: Store) -> None:
     old = await store.claim("c")
-    await store.append("c", old, entries("c", 1), None)
+    await store.append("c", old, make_entries("c", 1), None)
     new = await store.claim("c")
-    await refused(Fenced, store.append("c", old, entries("c", 2), 1.0))
-    await refused(Fenced, store.append("c", new + 1, entries("c", 2), 1.0))
+    await assert_refused(Fenced, store.append("c", old, make_entries("c", 2), 1.0))
+    await assert_refused(Fenced, store.append("c", new + 1, make_entries("c", 2), 1.0))
     assert await store.due(1.0) == ([], None)
-    await store.append("c", new, entries("c", 2, by="the new owner"), None)
-    assert list(await store.read("c", after=1)) == entries("c", 2, by="the new owner")
+    await store.append("c", new, make_entries("c", 2, by="the new owner"), None)
+    assert list(await store.read("c", after=1)) == make_entries("c", 2, by="the new owner")
 
 
 async def a_conversation_that_nobody_claimed_is_fenced(store: Store) -> None:
     for epoch in (0, 1):
-        await refused(Fenced, store.append("c", epoch, entries("c", 1), None))
-    assert await seqs(store, "c") == []
+        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", 1), None))
+    assert await read_seqs(store, "c") == []
 
 
 async def a_gap_or_a_repeat_is_fenced(store: Store) -> None:
     epoch = await store.claim("c")
     for first in (-1, 0, 2):
-        await refused(Fenced, store.append("c", epoch, entries("c", first), None))
-    await store.append("c", epoch, entries("c", 1, 2), None)
+        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", first), None))
+    await store.append("c", epoch, make_entries("c", 1, 2), None)
     for first in (1, 2, 4):
-        await refused(Fenced, store.append("c", epoch, entries("c", first), None))
-    assert await seqs(store, "c") == [1, 2]
+        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", first), None))
+    assert await read_seqs(store, "c") == [1, 2]
 
 
 async def each_claim_raises_the_epoch_of_its_conversation(store: Store) -> None:
@@ -146,28 +148,28 @@ async def each_claim_raises_the_epoch_of_its_conversation(store: Store) -> None:
 
 
 async def a_claim_keeps_the_log_and_the_wake_up(store: Store) -> None:
-    await store.append("c", await store.claim("c"), entries("c", 1), 5.0)
+    await store.append("c", await store.claim("c"), make_entries("c", 1), 5.0)
     await store.claim("c")
-    assert await seqs(store, "c") == [1]
+    assert await read_seqs(store, "c") == [1]
     assert await store.due(5.0) == (["c"], None)
 
 
 async def reading_goes_on_after_a_seq_and_stops_at_most(store: Store) -> None:
     epoch = await store.claim("c")
     for first, count in ((1, 1), (2, 4), (6, 3)):
-        await store.append("c", epoch, entries("c", first, count), None)
-    assert await seqs(store, "c", after=3) == [4, 5, 6, 7, 8]
-    assert await seqs(store, "c", after=5, most=2) == [6, 7]
-    assert await seqs(store, "c", most=3) == [1, 2, 3]
-    assert await seqs(store, "c", after=8) == []
-    assert await seqs(store, "c", after=7, most=9) == [8]
-    assert await seqs(store, "nobody") == []
+        await store.append("c", epoch, make_entries("c", first, count), None)
+    assert await read_seqs(store, "c", after=3) == [4, 5, 6, 7, 8]
+    assert await read_seqs(store, "c", after=5, limit=2) == [6, 7]
+    assert await read_seqs(store, "c", limit=3) == [1, 2, 3]
+    assert await read_seqs(store, "c", after=8) == []
+    assert await read_seqs(store, "c", after=7, limit=9) == [8]
+    assert await read_seqs(store, "nobody") == []
 
 
 async def what_is_due_is_named_and_what_is_next_is_timed(store: Store) -> None:
     assert await store.due(9.0) == ([], None)
     for conversation, wake_at in (("at once", 0.0), ("soon", 10.0), ("later", 20.0), ("never", None)):
-        await store.append(conversation, await store.claim(conversation), entries(conversation, 1), wake_at)
+        await store.append(conversation, await store.claim(conversation), make_entries(conversation, 1), wake_at)
     due, later = await store.due(10.0)
     assert (sorted(due), later) == (["at once", "soon"], 20.0)
     assert await store.due(-1.0) == ([], 0.0)
@@ -177,12 +179,12 @@ async def what_is_due_is_named_and_what_is_next_is_timed(store: Store) -> None:
 
 async def an_append_moves_or_ends_the_wake_up(store: Store) -> None:
     epoch = await store.claim("c")
-    await store.append("c", epoch, entries("c", 1), 5.0)
+    await store.append("c", epoch, make_entries("c", 1), 5.0)
     await store.append("c", epoch, [], 7.0)
     assert await store.due(6.0) == ([], 7.0)
-    await store.append("c", epoch, entries("c", 2), None)
+    await store.append("c", epoch, make_entries("c", 2), None)
     assert await store.due(9.0) == ([], None)
-    await refused(Fenced, store.append("c", epoch - 1, [], 5.0))
+    await assert_refused(Fenced, store.append("c", epoch - 1, [], 5.0))
 
 
 async def blobs_are_scoped_to_their_conversation(store: Store) -> None:
@@ -200,27 +202,27 @@ async def many_conversations_keep_their_order_side_by_side(store: Store) -> None
     async def talk(conversation: str) -> None:
         epoch = await store.claim(conversation)
         for first in range(1, 60, 3):
-            await store.append(conversation, epoch, entries(conversation, first, 3, by=conversation), None)
+            await store.append(conversation, epoch, make_entries(conversation, first, 3, by=conversation), None)
 
     names = [f"c{number}" for number in range(50)]
     await asyncio.gather(*map(talk, names))
     for name in names:
-        assert list(await store.read(name)) == entries(name, 1, 60, by=name)
+        assert list(await store.read(name)) == make_entries(name, 1, 60, by=name)
 
 
 async def a_card_follows_the_log(store: Store) -> None:
     assert await store.card("c") is None
-    await happen(store, "c", StopRequested(by="ana"), at=1.0)
+    await append_events(store, "c", StopRequested(by="ana"), at=1.0)
     assert await store.card("c") is None
-    epoch = await happen(store, "c", opened("ana", "acme", "Milk", "and eggs"), at=2.5)
+    epoch = await append_events(store, "c", conversation_opened("ana", "acme", "Milk", "and eggs"), at=2.5)
     card = ConversationCard(
         id="c", user="ana", tenant="acme", title="Milk", description="and eggs", created_at=2.5, updated_at=2.5
     )
     assert await store.card("c") == card
-    epoch = await happen(store, "c", StopRequested(by="ana"), StopRequested(by="ana"), at=3.0)
+    epoch = await append_events(store, "c", StopRequested(by="ana"), StopRequested(by="ana"), at=3.0)
     await store.append("c", epoch, [], 9.0)
     assert await store.card("c") == replace(card, updated_at=3.0)
-    await happen(store, "c", ConversationChanged(settings=Settings(title="Bread")), at=4.0)
+    await append_events(store, "c", ConversationChanged(settings=Settings(title="Bread")), at=4.0)
     card = replace(card, title="Bread", description="", updated_at=4.0)
     assert await store.card("c") == card
     assert await store.cards(CatalogQuery(tenant="acme")) == [card]
@@ -230,26 +232,26 @@ async def a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_
     for at, (conversation, user, tenant) in enumerate(
         [("a", "ana", "acme"), ("b", "bo", "acme"), ("c", "ana", "acme"), ("d", "ana", "other"), ("e", "ana", "")]
     ):
-        await happen(store, conversation, opened(user, tenant), at=float(at))
-    await happen(store, "unopened", queued(user_says("m", "hello")), at=9.0)
-    assert await listed(store) == ["c", "b", "a"]
-    await happen(store, "a", StopRequested(by="ana"), at=10.0)
-    assert await listed(store) == ["a", "c", "b"]
-    assert await listed(store, user="ana") == ["a", "c"]
-    assert await listed(store, user="nobody") == []
-    assert await listed(store, tenant="other") == ["d"]
-    assert await listed(store, tenant="") == ["e"]
+        await append_events(store, conversation, conversation_opened(user, tenant), at=float(at))
+    await append_events(store, "unopened", run_queued(user_says("m", "hello")), at=9.0)
+    assert await list_ids(store) == ["c", "b", "a"]
+    await append_events(store, "a", StopRequested(by="ana"), at=10.0)
+    assert await list_ids(store) == ["a", "c", "b"]
+    assert await list_ids(store, user="ana") == ["a", "c"]
+    assert await list_ids(store, user="nobody") == []
+    assert await list_ids(store, tenant="other") == ["d"]
+    assert await list_ids(store, tenant="") == ["e"]
 
 
 async def a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for(store: Store) -> None:
     hidden = ConversationOpened(owner=Caller(user="ana", tenant="acme"), settings=Settings(title="x", unlisted=True))
-    await happen(store, "a", opened("ana", "acme", "x"), at=1.0)
-    await happen(store, "b", hidden, at=2.0)
-    await happen(store, "b", ConversationChanged(settings=replace(hidden.settings, title="xy")), at=3.0)
+    await append_events(store, "a", conversation_opened("ana", "acme", "x"), at=1.0)
+    await append_events(store, "b", hidden, at=2.0)
+    await append_events(store, "b", ConversationChanged(settings=replace(hidden.settings, title="xy")), at=3.0)
     for text in ("", "x"):
-        assert await listed(store, text) == ["a"]
-        wanted = CatalogQuery(tenant="acme", text=text, unlisted=True)
-        assert [(card.id, card.unlisted) for card in await store.cards(wanted)] == [("b", True), ("a", False)]
+        assert await list_ids(store, text) == ["a"]
+        query = CatalogQuery(tenant="acme", text=text, unlisted=True)
+        assert [(card.id, card.unlisted) for card in await store.cards(query)] == [("b", True), ("a", False)]
     card = await store.card("b")
     assert card is not None
     assert card.unlisted
@@ -258,28 +260,32 @@ async def a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for(store: Store
 async def pages_lose_and_repeat_nothing_even_among_changes_of_one_moment(store: Store) -> None:
     names = [f"c{number:02d}" for number in range(23)]
     for number, name in enumerate(names):
-        await happen(store, name, opened(title="找 it" if number % 2 else ""), at=float(number // 8))
+        await append_events(
+            store, name, conversation_opened(title="找 it" if number % 2 else ""), at=float(number // 8)
+        )
     for text, expected in (("", names[::-1]), ("找", names[1::2][::-1])):
-        seen: list[str] = []
+        paged_ids: list[str] = []
         after: ListPosition | None = None
         while page := await store.cards(CatalogQuery(tenant="acme", text=text, after=after, limit=3)):
             assert len(page) <= 3
-            seen += [card.id for card in page]
+            paged_ids += [card.id for card in page]
             after = page[-1].position
-        assert seen == expected
+        assert paged_ids == expected
 
 
 async def a_text_is_found_in_a_title_a_description_or_a_message(store: Store) -> None:
-    said = user_says("m1", "Zwei Teile: ÄPFEL", 'und 牛奶\n"frisch" C:\\neu')
+    message = user_says("m1", "Zwei Teile: ÄPFEL", 'und 牛奶\n"frisch" C:\\neu')
     turn = TurnEnded(items=(model_says("m2", "Ok, 100% σοφός_x"),), finish="stop")
     end = RunEnded(ending="limit", message=model_says("m3", "Enough for TODAY"))
-    await happen(store, "titled", opened(title="GRÖßE und 名称"), at=5.0)
-    await happen(store, "described", opened(description="İstanbul \0 Ωmega"), at=4.0)
-    await happen(store, "added", opened(), MessageAdded(item=said), at=3.0)
-    await happen(store, "asked", opened(), queued(said), at=2.0)
-    await happen(store, "answered", opened(), turn, end, at=1.0)
-    await happen(store, "compacted", opened(), HistoryCompacted(through="m0", items=(model_says("m4", "Kurz"),)))
-    for text, found in {
+    await append_events(store, "titled", conversation_opened(title="GRÖßE und 名称"), at=5.0)
+    await append_events(store, "described", conversation_opened(description="İstanbul \0 Ωmega"), at=4.0)
+    await append_events(store, "added", conversation_opened(), MessageAdded(item=message), at=3.0)
+    await append_events(store, "asked", conversation_opened(), run_queued(message), at=2.0)
+    await append_events(store, "answered", conversation_opened(), turn, end, at=1.0)
+    await append_events(
+        store, "compacted", conversation_opened(), HistoryCompacted(through="m0", items=(model_says("m4", "Kurz"),))
+    )
+    for text, names in {
         "größe": ["titled"], "GRÖẞE UND": ["titled"], "名称": ["titled"], "称": ["titled"],
         "İSTANBUL": ["described"], "ωMEGA": ["described"], "\0 ω": ["described"],
         "äpfel": ["added", "asked"], "牛奶\n": ["added", "asked"], '"FRISCH"': ["added", "asked"],
@@ -287,9 +293,9 @@ async def a_text_is_found_in_a_title_a_description_or_a_message(store: Store) ->
         "100%": ["answered"], "ΣΟΦΌΣ_": ["answered"], "today": ["answered"], "kurz": ["compacted"],
         "äpfelund": [], "名名": [], "nothing of it": [], "x" * 100_000: [],
     }.items():  # fmt: skip
-        assert await listed(store, text) == found, text
-    assert await listed(store, "ÄPFEL", most=1) == ["added"]
-    assert await listed(store, "äpfel", tenant="other") == []
+        assert await list_ids(store, text) == names, text
+    assert await list_ids(store, "ÄPFEL", limit=1) == ["added"]
+    assert await list_ids(store, "äpfel", tenant="other") == []
 
 
 async def only_what_people_and_models_said_is_searched(store: Store) -> None:
@@ -303,47 +309,55 @@ async def only_what_people_and_models_said_is_searched(store: Store) -> None:
     settings = Settings(system_prompt="briefly", context={"note": Note(name="shop", text="closed")})
     changed = ConversationChanged(settings=settings)
     turn = TurnEnded(items=(*unsaid, model_says("item_4", "hi 'there'")), finish="stop")
-    await happen(store, "conversation_1", opened(), changed, turn, run="run_1", correlation_id="trace_1")
+    await append_events(
+        store, "conversation_1", conversation_opened(), changed, turn, run="run_1", correlation_id="trace_1"
+    )
     for text in (
         "systematic", "pondering", "lookup", "query", "cheese", "gouda", "x.pdf", "briefly", "closed", "ana", "acme",
         "text", "type", "model_text", "turn.ended", "item_4", "run_1", "trace_1", "conversation", "call", "{", "\\",
         ":", "h%t", "h_", "%", "_", "*", "?", '"hi', "'; --",
     ):  # fmt: skip
-        assert await listed(store, text) == [], text
-    assert await listed(store, "i 'THERE'") == ["conversation_1"]
+        assert await list_ids(store, text) == [], text
+    assert await list_ids(store, "i 'THERE'") == ["conversation_1"]
 
 
 async def a_message_that_was_removed_is_no_longer_found(store: Store) -> None:
-    await happen(store, "c", opened(), MessageAdded(item=user_says("m1", "a secret")))
-    await happen(store, "c", MessageAdded(item=user_says("m2", "no Secret")))
-    await happen(store, "c", MessageRemoved(ids=frozenset({"m1"})))
-    assert await listed(store, "secret") == ["c"]
-    await happen(store, "c", MessageRemoved(ids=frozenset({"m2", "m3"})))
-    assert await listed(store, "secret") == []
+    await append_events(store, "c", conversation_opened(), MessageAdded(item=user_says("m1", "a secret")))
+    await append_events(store, "c", MessageAdded(item=user_says("m2", "no Secret")))
+    await append_events(store, "c", MessageRemoved(ids=frozenset({"m1"})))
+    assert await list_ids(store, "secret") == ["c"]
+    await append_events(store, "c", MessageRemoved(ids=frozenset({"m2", "m3"})))
+    assert await list_ids(store, "secret") == []
 
 
 async def what_is_refused_is_not_in_the_catalog(store: Store) -> None:
-    events = [opened(), queued()]
+    events = [conversation_opened(), run_queued()]
     torn = [
         Entry(conversation="c", seq=seq, at=1.0, event=event, run="r", correlation_id="trace_1")
         for seq, event in zip((1, 3), events, strict=True)
     ]
     epoch = await store.claim("c")
-    await refused(Fenced, store.append("c", epoch, torn, None))
-    await refused(Fenced, store.append("c", epoch + 1, torn[:1], None))
-    await refused(Fenced, store.append("c", epoch, torn[1:], None))
+    await assert_refused(Fenced, store.append("c", epoch, torn, None))
+    await assert_refused(Fenced, store.append("c", epoch + 1, torn[:1], None))
+    await assert_refused(Fenced, store.append("c", epoch, torn[1:], None))
     assert list(await store.find_runs("trace_1")) == []
     assert await store.card("c") is None
-    assert await listed(store) == []
+    assert await list_ids(store) == []
 
 
 async def a_trace_leads_to_its_runs_oldest_first(store: Store) -> None:
-    await happen(store, "late", opened(), queued(), at=3.0, run="run_3", correlation_id="trace_1")
-    await happen(store, "early", opened(), queued(), at=1.0, run="run_1", correlation_id="trace_1")
-    await happen(store, "early", StopRequested(by="ana"), queued(), at=2.0, run="run_2", correlation_id="trace_1")
-    await happen(store, "early", queued(), at=4.0, run="run_4", correlation_id="trace_2")
-    await happen(store, "untraced", opened(), queued(), at=5.0, run="run_5")
-    await happen(store, "early", StopRequested(by="ana"), at=6.0, run="run_6", correlation_id="trace_3")
+    await append_events(
+        store, "late", conversation_opened(), run_queued(), at=3.0, run="run_3", correlation_id="trace_1"
+    )
+    await append_events(
+        store, "early", conversation_opened(), run_queued(), at=1.0, run="run_1", correlation_id="trace_1"
+    )
+    await append_events(
+        store, "early", StopRequested(by="ana"), run_queued(), at=2.0, run="run_2", correlation_id="trace_1"
+    )
+    await append_events(store, "early", run_queued(), at=4.0, run="run_4", correlation_id="trace_2")
+    await append_events(store, "untraced", conversation_opened(), run_queued(), at=5.0, run="run_5")
+    await append_events(store, "early", StopRequested(by="ana"), at=6.0, run="run_6", correlation_id="trace_3")
     assert list(await store.find_runs("trace_1")) == [("early", "run_1"), ("early", "run_2"), ("late", "run_3")]
     assert list(await store.find_runs("trace_2")) == [("early", "run_4")]
     for nothing in ("trace_3", "TRACE_1", ""):
@@ -352,39 +366,41 @@ async def a_trace_leads_to_its_runs_oldest_first(store: Store) -> None:
 
 async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> None:
     for name in ("c", "other"):
-        epoch = await happen(store, name, opened(), queued(user_says("m", "hello")), run="run_1", correlation_id="t")
+        epoch = await append_events(
+            store, name, conversation_opened(), run_queued(user_says("m", "hello")), run="run_1", correlation_id="t"
+        )
         await store.put(name, "blob_1", b"whole")
         await store.append(name, epoch, [], 5.0)
     await store.forget("c")
     await store.forget("c")
     await store.forget("nobody")
-    assert await seqs(store, "c") == []
+    assert await read_seqs(store, "c") == []
     assert await store.get("c", "blob_1") is None
     assert await store.card("c") is None
-    assert await listed(store) == await listed(store, "hello") == ["other"]
+    assert await list_ids(store) == await list_ids(store, "hello") == ["other"]
     assert list(await store.find_runs("t")) == [("other", "run_1")]
     assert await store.due(9.0) == (["other"], None)
-    assert await seqs(store, "other") == [1, 2]
+    assert await read_seqs(store, "other") == [1, 2]
     assert await store.get("other", "blob_1") == b"whole"
 
 
 async def a_forgotten_conversation_fences_its_owners_for_good(store: Store) -> None:
-    old = [await happen(store, "c", opened(), at=1.0) for _ in range(3)]
+    old = [await append_events(store, "c", conversation_opened(), at=1.0) for _ in range(3)]
     for _ in range(2):
         await store.forget("c")
         for epoch in (*old, 0, -max(old), max(old) + 1):
-            await refused(Fenced, store.append("c", epoch, entries("c", 1), 1.0))
-            await refused(Fenced, store.append("c", epoch, [], 1.0))
+            await assert_refused(Fenced, store.append("c", epoch, make_entries("c", 1), 1.0))
+            await assert_refused(Fenced, store.append("c", epoch, [], 1.0))
         await store.put("c", "blob_1", b"too late")
     new = await store.claim("c")
     assert new > max(old)
     assert await store.get("c", "blob_1") is None
-    assert await seqs(store, "c") == []
+    assert await read_seqs(store, "c") == []
     for epoch in old:
-        await refused(Fenced, store.append("c", epoch, entries("c", 1), 1.0))
-    await store.append("c", new, entries("c", 1, 2), None)
+        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", 1), 1.0))
+    await store.append("c", new, make_entries("c", 1, 2), None)
     await store.put("c", "blob_1", b"of the new owner")
-    assert await seqs(store, "c") == [1, 2]
+    assert await read_seqs(store, "c") == [1, 2]
     assert await store.get("c", "blob_1") == b"of the new owner"
     assert await store.card("c") is None
 
@@ -430,34 +446,34 @@ async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
 
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     epoch = await store.claim("c")
-    await store.append("c", epoch, entries("c", 1), None)
+    await store.append("c", epoch, make_entries("c", 1), None)
     await asyncio.gather(store.close(), store.close())
     await store.close()
-    await refused(StoreDown, store.append("c", epoch, entries("c", 2), None))
-    await refused(StoreDown, store.claim("c"))
-    await refused(StoreDown, store.read("c"))
-    await refused(StoreDown, store.due(1.0))
-    await refused(StoreDown, store.put("c", "blob_1", b""))
-    await refused(StoreDown, store.get("c", "blob_1"))
-    await refused(StoreDown, store.card("c"))
-    await refused(StoreDown, store.cards(CatalogQuery(tenant="")))
-    await refused(StoreDown, store.cards(CatalogQuery(tenant="", text="x")))
-    await refused(StoreDown, store.find_runs("t"))
-    await refused(StoreDown, store.forget("c"))
-    await refused(StoreDown, store.keys())
-    await refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
-    await refused(StoreDown, store.revoke_key("k"))
-    await refused(StoreDown, store.take("u", 1, 1.0))
+    await assert_refused(StoreDown, store.append("c", epoch, make_entries("c", 2), None))
+    await assert_refused(StoreDown, store.claim("c"))
+    await assert_refused(StoreDown, store.read("c"))
+    await assert_refused(StoreDown, store.due(1.0))
+    await assert_refused(StoreDown, store.put("c", "blob_1", b""))
+    await assert_refused(StoreDown, store.get("c", "blob_1"))
+    await assert_refused(StoreDown, store.card("c"))
+    await assert_refused(StoreDown, store.cards(CatalogQuery(tenant="")))
+    await assert_refused(StoreDown, store.cards(CatalogQuery(tenant="", text="x")))
+    await assert_refused(StoreDown, store.find_runs("t"))
+    await assert_refused(StoreDown, store.forget("c"))
+    await assert_refused(StoreDown, store.keys())
+    await assert_refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
+    await assert_refused(StoreDown, store.revoke_key("k"))
+    await assert_refused(StoreDown, store.take("u", 1, 1.0))
 
 
-class Forgetful(MemoryStore):
+class LosesLastEntryStore(MemoryStore):
     """Loses the last entry of what it is asked for."""
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         return (await super().read(conversation, after, limit))[:-1]
 
 
-class Torn(MemoryStore):
+class SplitBatchStore(MemoryStore):
     """Takes a batch apart."""
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
@@ -465,7 +481,7 @@ class Torn(MemoryStore):
             await super().append(conversation, epoch, [entry], wake_at)
 
 
-class Unfenced(MemoryStore):
+class UnfencedStore(MemoryStore):
     """Lets everybody write, as whoever owns the conversation now."""
 
     def __init__(self) -> None:
@@ -481,7 +497,7 @@ class Unfenced(MemoryStore):
         await super().append(conversation, owner, entries, wake_at)
 
 
-class Silent(MemoryStore):
+class DropsOutOfOrderStore(MemoryStore):
     """Drops what is out of order without a word."""
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
@@ -491,7 +507,7 @@ class Silent(MemoryStore):
             return
 
 
-class OneEpoch(MemoryStore):
+class SharedEpochStore(MemoryStore):
     """Counts the claims of all conversations together."""
 
     def __init__(self) -> None:
@@ -504,14 +520,14 @@ class OneEpoch(MemoryStore):
         return self.epoch
 
 
-class Sleepless(MemoryStore):
+class NoWakeUpStore(MemoryStore):
     """Keeps no wake-up."""
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         await super().append(conversation, epoch, entries, None)
 
 
-class Shared(MemoryStore):
+class SharedBlobStore(MemoryStore):
     """Shows everybody's blobs to everybody."""
 
     async def get(self, conversation: str, handle: str) -> bytes | None:
@@ -521,14 +537,14 @@ class Shared(MemoryStore):
         await super().put("all", handle, body)
 
 
-class Undead(MemoryStore):
+class NeverClosedStore(MemoryStore):
     """Goes on after it was closed."""
 
     async def close(self) -> None:
         return
 
 
-class Unchanging(MemoryStore):
+class StaleCardStore(MemoryStore):
     """Shows a conversation as it was opened."""
 
     async def card(self, conversation: str) -> ConversationCard | None:
@@ -536,21 +552,21 @@ class Unchanging(MemoryStore):
         return card and replace(card, updated_at=card.created_at)
 
 
-class Mingling(MemoryStore):
+class EveryUserStore(MemoryStore):
     """Shows everybody's conversations to everybody of the tenant."""
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         return await super().cards(replace(query, user=""))
 
 
-class ShowsAll(MemoryStore):
+class ListsUnlistedStore(MemoryStore):
     """Lists also what is unlisted."""
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         return await super().cards(replace(query, unlisted=True))
 
 
-class ByTime(MemoryStore):
+class TimePagedStore(MemoryStore):
     """Goes on with what changed earlier than the last page, whatever changed at the same time."""
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
@@ -558,7 +574,7 @@ class ByTime(MemoryStore):
         return await super().cards(replace(query, after=after))
 
 
-class TitlesOnly(MemoryStore):
+class TitleSearchStore(MemoryStore):
     """Looks for a text in titles."""
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
@@ -566,7 +582,7 @@ class TitlesOnly(MemoryStore):
         return [card for card in cards if query.text.lower() in card.title.lower()]
 
 
-class Grep(MemoryStore):
+class RawSearchStore(MemoryStore):
     """Looks for a text in whatever was written."""
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
@@ -574,7 +590,7 @@ class Grep(MemoryStore):
         return [card for card in cards if query.text.lower() in str(await self.read(card.id)).lower()]
 
 
-class Hasty(MemoryStore):
+class CatalogFirstStore(MemoryStore):
     """Writes the catalog first, and then sees whether the entries may be written."""
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
@@ -583,14 +599,14 @@ class Hasty(MemoryStore):
         await super().append(conversation, epoch, entries, wake_at)
 
 
-class NewestFirst(MemoryStore):
+class NewestRunFirstStore(MemoryStore):
     """Shows the runs of a trace the other way round."""
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         return (await super().find_runs(correlation_id))[::-1]
 
 
-class Hoarder(MemoryStore):
+class KeepsBlobsStore(MemoryStore):
     """Keeps the blobs of what it should forget."""
 
     async def forget(self, conversation: str) -> None:
@@ -599,7 +615,7 @@ class Hoarder(MemoryStore):
         self._blobs = blobs
 
 
-class Rebirth(MemoryStore):
+class ForgetsEpochsStore(MemoryStore):
     """Forgets also which epochs there were."""
 
     async def forget(self, conversation: str) -> None:
@@ -607,56 +623,56 @@ class Rebirth(MemoryStore):
         self._epochs.pop(conversation, None)
 
 
-class FirstKey(MemoryStore):
+class FirstKeyStore(MemoryStore):
     """Does not replace a key."""
 
     async def save_key(self, key: Key) -> None:
-        if key.name not in [kept.name for kept in await self.keys()]:
+        if key.name not in [stored.name for stored in await self.keys()]:
             await super().save_key(key)
 
 
-class ByTheMinute(MemoryStore):
+class MinuteCountStore(MemoryStore):
     """Counts anew each minute."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.taken: dict[tuple[str, float], int] = {}
+        self.counts: dict[tuple[str, float], int] = {}
 
     async def take(self, who: str, per_minute: int, now: float) -> Allowance:
-        taken = self.taken[who, now // 60] = self.taken.get((who, now // 60), 0) + 1
-        late = taken > per_minute
+        count = self.counts[who, now // 60] = self.counts.get((who, now // 60), 0) + 1
+        late = count > per_minute
         return Allowance(
-            granted=not late, remaining=max(per_minute - taken, 0), retry_after_s=60 - now % 60 if late else 0.0
+            granted=not late, remaining=max(per_minute - count, 0), retry_after_s=60 - now % 60 if late else 0.0
         )
 
 
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
-    every_kind_of_entry_is_read_back_identical: Forgetful,
-    a_batch_is_whole_or_not_at_all: Torn,
-    an_older_epoch_is_fenced: Unfenced,
-    a_conversation_that_nobody_claimed_is_fenced: Unfenced,
-    a_gap_or_a_repeat_is_fenced: Silent,
-    each_claim_raises_the_epoch_of_its_conversation: OneEpoch,
-    a_claim_keeps_the_log_and_the_wake_up: Sleepless,
-    reading_goes_on_after_a_seq_and_stops_at_most: Forgetful,
-    what_is_due_is_named_and_what_is_next_is_timed: Sleepless,
-    an_append_moves_or_ends_the_wake_up: Sleepless,
-    blobs_are_scoped_to_their_conversation: Shared,
-    many_conversations_keep_their_order_side_by_side: Forgetful,
-    a_card_follows_the_log: Unchanging,
-    a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first: Mingling,
-    a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for: ShowsAll,
-    pages_lose_and_repeat_nothing_even_among_changes_of_one_moment: ByTime,
-    a_text_is_found_in_a_title_a_description_or_a_message: TitlesOnly,
-    only_what_people_and_models_said_is_searched: Grep,
-    a_message_that_was_removed_is_no_longer_found: Grep,
-    what_is_refused_is_not_in_the_catalog: Hasty,
-    a_trace_leads_to_its_runs_oldest_first: NewestFirst,
-    a_forgotten_conversation_is_gone_and_the_others_stay: Hoarder,
-    a_forgotten_conversation_fences_its_owners_for_good: Rebirth,
-    a_key_is_kept_by_name_until_it_is_revoked: FirstKey,
-    a_rate_limit_is_exact_at_the_boundary: ByTheMinute,
-    a_closed_store_is_down_and_may_be_closed_again: Undead,
+    every_kind_of_entry_is_read_back_identical: LosesLastEntryStore,
+    a_batch_is_whole_or_not_at_all: SplitBatchStore,
+    an_older_epoch_is_fenced: UnfencedStore,
+    a_conversation_that_nobody_claimed_is_fenced: UnfencedStore,
+    a_gap_or_a_repeat_is_fenced: DropsOutOfOrderStore,
+    each_claim_raises_the_epoch_of_its_conversation: SharedEpochStore,
+    a_claim_keeps_the_log_and_the_wake_up: NoWakeUpStore,
+    reading_goes_on_after_a_seq_and_stops_at_most: LosesLastEntryStore,
+    what_is_due_is_named_and_what_is_next_is_timed: NoWakeUpStore,
+    an_append_moves_or_ends_the_wake_up: NoWakeUpStore,
+    blobs_are_scoped_to_their_conversation: SharedBlobStore,
+    many_conversations_keep_their_order_side_by_side: LosesLastEntryStore,
+    a_card_follows_the_log: StaleCardStore,
+    a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first: EveryUserStore,
+    a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for: ListsUnlistedStore,
+    pages_lose_and_repeat_nothing_even_among_changes_of_one_moment: TimePagedStore,
+    a_text_is_found_in_a_title_a_description_or_a_message: TitleSearchStore,
+    only_what_people_and_models_said_is_searched: RawSearchStore,
+    a_message_that_was_removed_is_no_longer_found: RawSearchStore,
+    what_is_refused_is_not_in_the_catalog: CatalogFirstStore,
+    a_trace_leads_to_its_runs_oldest_first: NewestRunFirstStore,
+    a_forgotten_conversation_is_gone_and_the_others_stay: KeepsBlobsStore,
+    a_forgotten_conversation_fences_its_owners_for_good: ForgetsEpochsStore,
+    a_key_is_kept_by_name_until_it_is_revoked: FirstKeyStore,
+    a_rate_limit_is_exact_at_the_boundary: MinuteCountStore,
+    a_closed_store_is_down_and_may_be_closed_again: NeverClosedStore,
 }
 
 
@@ -672,7 +688,7 @@ async def sqlite_full(directory: Path) -> Store:
     return await SqliteStore.open(directory / "store.db", synchronous="FULL")
 
 
-async def keep(promise: Promise, opening: Awaitable[Store]) -> None:
+async def check_promise(promise: Promise, opening: Awaitable[Store]) -> None:
     store = await opening
     try:
         await promise(store)
@@ -680,22 +696,22 @@ async def keep(promise: Promise, opening: Awaitable[Store]) -> None:
         await store.close()
 
 
-def named(function: Callable[..., object]) -> str:
+def get_function_name(function: Callable[..., object]) -> str:
     return function.__name__
 
 
-@pytest.mark.parametrize("promise", BROKEN_BY, ids=named)
-@pytest.mark.parametrize("open_store", [memory, sqlite, sqlite_full], ids=named)
+@pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
+@pytest.mark.parametrize("open_store", [memory, sqlite, sqlite_full], ids=get_function_name)
 async def test_every_store_keeps_every_promise(
     open_store: Callable[[Path], Awaitable[Store]], promise: Promise, tmp_path: Path
 ) -> None:
-    await keep(promise, open_store(tmp_path))
+    await check_promise(promise, open_store(tmp_path))
 
 
-@pytest.mark.parametrize("promise", BROKEN_BY, ids=named)
+@pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
 async def test_a_store_that_breaks_the_promise_is_found_out(promise: Promise) -> None:
     async def broken() -> Store:
         return BROKEN_BY[promise]()
 
     with pytest.raises(AssertionError):
-        await keep(promise, broken())
+        await check_promise(promise, broken())

@@ -21,7 +21,7 @@ from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import McpManager, McpVenue
 from toolyard.venues.mcp.connector import SdkConnector
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 CONTEXT = Context(
     caller=Caller(),
@@ -35,7 +35,7 @@ CONTEXT = Context(
     progress=lambda *_: None,
 )
 GOOD = Tool(name="good")
-stopped: list[str] = []
+stopped_tools: list[str] = []
 
 
 @tool
@@ -62,7 +62,7 @@ async def endless() -> None:
     try:
         await asyncio.Event().wait()
     finally:
-        stopped.append("endless")
+        stopped_tools.append("endless")
 
 
 async def function_venue() -> Venue:
@@ -80,12 +80,12 @@ async def client_venue() -> Venue:
 
 
 async def finding_venue() -> Venue:
-    return FindToolsVenue(lambda query, caller, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
+    return FindToolsVenue(lambda query, caller, allowed: [tool for tool in (GOOD,) if query == tool.name and allowed(tool)])
 
 
 async def mcp_venue() -> Venue:
     """With one real server, in the old era, and another that is away."""
-    plain = Plain(Path(mkdtemp(prefix="toolyard-")), trust=True)
+    plain = PlainServer(Path(mkdtemp(prefix="toolyard-")), trust=True)
     away = ServerSpec(url="http://127.0.0.1:9/mcp")
     fleet = McpManager(
         {"plain": plain.spec, "away": away},
@@ -119,16 +119,16 @@ CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object
 ]
 
 
-def wanted(name: str, arguments: dict[str, object]) -> Call:
+def make_call(name: str, arguments: dict[str, object]) -> Call:
     return Call(id="call", at=0.0, tool=name, arguments=arguments)
 
 
 @pytest.mark.parametrize("made", VENUES)
 async def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], Awaitable[Venue]]) -> None:
     venue = await made()
-    for one in venue.tools():
-        assert NAME_PATTERN.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
-        assert venue.hooks(one.name) is not None
+    for tool in venue.tools():
+        assert NAME_PATTERN.fullmatch(tool.name) and tool.parameters["type"] == "object" and tool.description
+        assert venue.hooks(tool.name) is not None
     await venue.close()
 
 
@@ -137,8 +137,8 @@ async def test_a_venue_answers_with_a_value_a_failure_or_later(
     made: Callable[[], Awaitable[Venue]], name: str, arguments: dict[str, object], expected: object
 ) -> None:
     venue = await made()
-    known = {one.name: one for one in venue.tools()}.get(name) or Tool(name=name, venue="client")
-    answer = await venue.run(wanted(name, arguments), known, CONTEXT)
+    venue_tool = {tool.name: tool for tool in venue.tools()}.get(name) or Tool(name=name, venue="client")
+    answer = await venue.run(make_call(name, arguments), venue_tool, CONTEXT)
     if isinstance(answer, Failure):
         assert answer.problem.error_type == expected and answer.problem.error
     else:
@@ -148,11 +148,11 @@ async def test_a_venue_answers_with_a_value_a_failure_or_later(
 
 async def test_cancelling_a_venue_cancels_its_tool() -> None:
     venue = await function_venue()
-    running = asyncio.ensure_future(venue.run(wanted("endless", {}), endless.definition, CONTEXT))
+    running = asyncio.ensure_future(venue.run(make_call("endless", {}), endless.definition, CONTEXT))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert stopped == ["endless"]
+    assert stopped_tools == ["endless"]
     await venue.close()

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from core.story import Apply, Story, said, user
-from core.witness import SAFE_TO_REPEAT, Broken, Witness, hold
+from core.story import Apply, Story, model_text, user
+from core.witness import SAFE_TO_REPEAT, Broken, Witness, require
 from toolyard.core import results
 from toolyard.core.commands import Command, Start
 from toolyard.core.decide import decide
@@ -47,7 +47,7 @@ from toolyard.core.plan import (
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State, apply
 
-MOST_STEPS = 100
+MAX_STEPS = 100
 APPROVAL_S = 60.0
 WINDOW = 150
 """So few tokens that room has to be made again and again."""
@@ -90,7 +90,7 @@ class Owner:
             events = decide(self.state, command, self.now)
         except Refused:
             return
-        self._know(command.input if isinstance(command, Start) else ())
+        self._record_tools(command.input if isinstance(command, Start) else ())
         self.emit(*events, run=command.run_id if isinstance(command, Start) else "")
 
     def emit(self, *events: Durable, run: str = "") -> None:
@@ -114,7 +114,7 @@ class Owner:
 
     def end_turn(self, event: TurnEnded | TurnFailed) -> None:
         self.asking = False
-        self._know(event.items if isinstance(event, TurnEnded) else ())
+        self._record_tools(event.items if isinstance(event, TurnEnded) else ())
         self.emit(event)
 
     def end_call(self, *events: Durable, call_id: str) -> None:
@@ -127,33 +127,33 @@ class Owner:
         self.asking = False
         self.running.clear()
 
-    def drive(self, most: int = MOST_STEPS) -> None:
+    def drive(self, max_steps: int = MAX_STEPS) -> None:
         """Carry out up to `most` steps; all of them must come to a rest in `MOST_STEPS`."""
-        for _ in range(most):
+        for _ in range(max_steps):
             step = self._rules.plan(self.state, self.epoch, self.now)
             if isinstance(step, Wait | Rest):
-                return self._may_idle(step)
+                return self._check_idle(step)
             self._do(step)
-        return hold(most < MOST_STEPS, "the plan never comes to a rest")
+        return require(max_steps < MAX_STEPS, "the plan never comes to a rest")
 
     def check(self) -> None:
         again = State()
         for entry in self.witness.read_back:
             again = self._rules.apply(again, entry)
-        hold(again == self.state, "the log folds to another state when it is read again")
+        require(again == self.state, "the log folds to another state when it is read again")
         self.witness.inspect(self.state)
 
-    def _know(self, items: tuple[Item, ...]) -> None:
+    def _record_tools(self, items: tuple[Item, ...]) -> None:
         self.witness.tools |= {item.id: item.tool for item in items if isinstance(item, Call)}
 
-    def _may_idle(self, step: Wait | Rest) -> None:
+    def _check_idle(self, step: Wait | Rest) -> None:
         run = self.state.run
         if isinstance(step, Wait):
-            hold(self.asking or bool(self.running), "it waits for work that nobody does")
-            hold(step.until > self.now, "it waits for a moment that is past")
+            require(self.asking or bool(self.running), "it waits for work that nobody does")
+            require(step.until > self.now, "it waits for a moment that is past")
         else:
-            hold(run is None or run.suspended_at is not None, "it rests while a run is open")
-            hold(not self.asking and not self.running, "it rests while work is in flight")
+            require(run is None or run.suspended_at is not None, "it rests while a run is open")
+            require(not self.asking and not self.running, "it rests while work is in flight")
 
     def _do(self, step: Step) -> None:
         match step:
@@ -166,12 +166,12 @@ class Owner:
             case GiveUpTurn():
                 self.emit(TurnFailed(problem=Problem(error="its owners died", error_type="unavailable")))
             case Compact():
-                told = () if step.dropped else (user(f"room.{len(self._story.log)}"), *step.kept_items)
-                self.emit(HistoryCompacted(through=step.through, dropped=step.dropped, items=told))
+                items = () if step.dropped else (user(f"room.{len(self._story.log)}"), *step.kept_items)
+                self.emit(HistoryCompacted(through=step.through, dropped=step.dropped, items=items))
             case Suspend():
                 self.emit(RunSuspended(waiting_for=step.waiting_for, wake_at=step.wake_at))
             case End():
-                message = said(f"end.{len(self._story.log)}") if step.ending == "limit" else None
+                message = model_text(f"end.{len(self._story.log)}") if step.ending == "limit" else None
                 self.emit(RunEnded(ending=step.ending, detail=step.detail, message=message))
             case Judge() | RunCalls() | Recover() | Expire() | StopWork():
                 self._do_calls(step)
@@ -183,7 +183,7 @@ class Owner:
     def _do_calls(self, step: Judge | RunCalls | Recover | Expire | StopWork) -> None:
         match step:
             case Judge():
-                self.emit(*(event for call in step.calls for event in self._judged(call.call)))
+                self.emit(*(event for call in step.calls for event in self._judge_call(call.call)))
             case RunCalls():
                 self._start(step.calls)
             case Recover():
@@ -191,13 +191,13 @@ class Owner:
                 self.emit(*(CallEnded(result=results.build_unknown_result(call.call, self.now)) for call in lost))
                 self._start([call for call in step.calls if call not in lost])
             case Expire():
-                self.emit(*(CallEnded(result=self._over(call)) for call in step.calls))
+                self.emit(*(CallEnded(result=self._expire_call(call)) for call in step.calls))
             case StopWork():
                 self._stop(step.calls)
             case _:
                 assert_never(step)
 
-    def _judged(self, call: Call) -> tuple[Durable, ...]:
+    def _judge_call(self, call: Call) -> tuple[Durable, ...]:
         if call.tool == "forbidden":
             denied = CallJudged(call_id=call.id, verdict="deny", rule="roles")
             return denied, CallEnded(result=results.build_rule_denied_result(call, "roles", self.now))
@@ -205,7 +205,7 @@ class Owner:
             return (CallJudged(call_id=call.id, verdict="ask", rule="approval", expires_at=self.now + APPROVAL_S),)
         return (CallJudged(call_id=call.id, verdict="allow", rule="default", exclusive=call.tool == "alone"),)
 
-    def _over(self, call: CallState) -> Result:
+    def _expire_call(self, call: CallState) -> Result:
         return results.build_expired_result(call.call, self.now, awaiting_approval=call.phase == "asking")
 
     def _start(self, calls: list[CallState]) -> None:

@@ -29,15 +29,15 @@ def user(item_id: str, text: str = "hello") -> UserMessage:
     return UserMessage(id=item_id, at=0.0, parts=(TextPart(text=text),))
 
 
-def said(item_id: str, text: str = "an answer") -> ModelText:
+def model_text(item_id: str, text: str = "an answer") -> ModelText:
     return ModelText(id=item_id, at=0.0, text=text)
 
 
-def asked(call_id: str, tool: str = "plain") -> Call:
+def tool_call(call_id: str, tool: str = "plain") -> Call:
     return Call(id=call_id, at=0.0, tool=tool, arguments={"of": call_id})
 
 
-def ok(call_id: str, tool: str = "plain") -> Result:
+def ok_result(call_id: str, tool: str = "plain") -> Result:
     return Result(id=result_id(call_id), at=0.0, call_id=call_id, tool=tool, outcome="ok", content="fine")
 
 

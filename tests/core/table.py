@@ -36,7 +36,7 @@ A call is closed out of every phase: by a verdict, an expiry, a result, or becau
 STANDINGS = ("unopened", "resting", "queued", "between turns", "in a turn", "calls open", "calls waiting", "suspended")
 """Where a conversation can stand, seen from its runs and turns."""
 
-_OPENED = frozenset(STANDINGS[1:])
+_OPENED_STANDINGS = frozenset(STANDINGS[1:])
 _RUN_OPEN = frozenset({"between turns", "in a turn", "calls open", "calls waiting", "suspended"})
 
 FACTS: dict[str, frozenset[str]] = {
@@ -44,7 +44,7 @@ FACTS: dict[str, frozenset[str]] = {
     "conversation.changed": frozenset(STANDINGS),
     "message.added": frozenset({"unopened", "resting", "queued"}),
     "message.removed": frozenset({"unopened", "resting", "queued"}),
-    "history.compacted": _OPENED,
+    "history.compacted": _OPENED_STANDINGS,
     "run.queued": frozenset(STANDINGS),
     "run.started": frozenset({"queued"}),
     "turn.started": frozenset({"between turns", "in a turn"}),

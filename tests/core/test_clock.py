@@ -11,11 +11,11 @@ class FixedClock(SystemClock):
 
 
 def test_what_is_made_later_comes_later_so_that_a_store_keeps_it_together() -> None:
-    mint, made = FixedClock(), list[str]()
+    mint, ids = FixedClock(), list[str]()
     for second in (0.0, 1.0, 60.0, 86_400.0, 2_000_000_000.0):
         mint.at = 1_700_000_000.0 + second
-        made.append(mint.new_id("conversation"))
-    assert made == sorted(made)
+        ids.append(mint.new_id("conversation"))
+    assert ids == sorted(ids)
 
 
 def test_ids_of_one_second_differ() -> None:

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.story import asked, ok, said, user
+from core.story import model_text, ok_result, tool_call, user
 from toolyard.core.history import History, find_faults
 from toolyard.core.items import Item
 
 
 def _texts(names: str) -> list[Item]:
-    return [said(name) for name in names]
+    return [model_text(name) for name in names]
 
 
 def test_a_longer_history_shares_the_items_of_the_shorter_and_leaves_it_alone() -> None:
@@ -48,33 +48,60 @@ def test_a_history_ends_where_it_ended_although_another_goes_on() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))))
 def test_whatever_is_extended_in_whatever_order_reads_as_it_was_written(grown: list[tuple[int, int]]) -> None:
-    made: list[tuple[History, list[Item]]] = [(History(), [])]
+    histories: list[tuple[History, list[Item]]] = [(History(), [])]
     for pick, count in grown:
-        base, written = made[pick % len(made)]
-        items: list[Item] = [said(f"{len(made)}.{number}") for number in range(count)]
-        made.append((base.plus(items), [*written, *items]))
-    assert all(list(history) == written for history, written in made)
+        base, written = histories[pick % len(histories)]
+        items: list[Item] = [model_text(f"{len(histories)}.{number}") for number in range(count)]
+        histories.append((base.plus(items), [*written, *items]))
+    assert all(list(history) == written for history, written in histories)
 
 
 def test_a_history_in_order_has_no_faults() -> None:
     assert find_faults([]) == []
-    assert find_faults([user("u"), said("t")]) == []
+    assert find_faults([user("u"), model_text("t")]) == []
     assert (
-        find_faults([asked("a"), replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")])
+        find_faults(
+            [
+                tool_call("a"),
+                replace(tool_call("p"), ran_at="acme"),
+                model_text("t"),
+                replace(tool_call("q"), ran_at="acme"),
+            ]
+        )
         != []
     )
-    assert find_faults([replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")]) == []
-    assert find_faults([user("u"), asked("a"), asked("b"), ok("b"), ok("a"), asked("c"), ok("c"), said("t")]) == []
+    assert (
+        find_faults([replace(tool_call("p"), ran_at="acme"), model_text("t"), replace(tool_call("q"), ran_at="acme")])
+        == []
+    )
+    assert (
+        find_faults(
+            [
+                user("u"),
+                tool_call("a"),
+                tool_call("b"),
+                ok_result("b"),
+                ok_result("a"),
+                tool_call("c"),
+                ok_result("c"),
+                model_text("t"),
+            ]
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("items", "said_of_it"),
     [
-        ([asked("a")], "calls ['a'] have no result"),
-        ([asked("a"), user("u"), ok("a")], "calls ['a'] have no result before 'u'"),
-        ([asked("a"), asked("b"), ok("a"), asked("c"), ok("b"), ok("c")], "calls ['b'] have no result before 'c'"),
-        ([ok("a")], "result 'a.result' answers no open call"),
-        ([asked("a"), ok("a"), ok("a")], "id 'a.result' is used twice"),
+        ([tool_call("a")], "calls ['a'] have no result"),
+        ([tool_call("a"), user("u"), ok_result("a")], "calls ['a'] have no result before 'u'"),
+        (
+            [tool_call("a"), tool_call("b"), ok_result("a"), tool_call("c"), ok_result("b"), ok_result("c")],
+            "calls ['b'] have no result before 'c'",
+        ),
+        ([ok_result("a")], "result 'a.result' answers no open call"),
+        ([tool_call("a"), ok_result("a"), ok_result("a")], "id 'a.result' is used twice"),
         ([user("u"), user("u")], "id 'u' is used twice"),
     ],
 )

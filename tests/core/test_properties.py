@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.owner import APPROVAL_S, TOOLS, Owner, Rules
-from core.story import OWNER, asked, ok, said, user
-from core.witness import SAFE_TO_REPEAT, Broken, hold
+from core.story import OWNER, model_text, ok_result, tool_call, user
+from core.witness import SAFE_TO_REPEAT, Broken, require
 from toolyard.core import results
 from toolyard.core.commands import (
     AddMessage,
@@ -47,58 +47,58 @@ CallEnd = Literal["ok", "error", "retry", "twice"]
 
 
 @dataclass(frozen=True)
-class Commanded:
+class GiveCommand:
     name: CommandName
     pick: int
     """Which of the calls or messages it is about."""
 
 
 @dataclass(frozen=True)
-class TurnOver:
+class FinishTurn:
     kind: Turn
     tools: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class CallOver:
+class FinishCall:
     kind: CallEnd
     pick: int
 
 
 @dataclass(frozen=True)
-class TimePassed:
+class PassTime:
     seconds: float
 
 
 @dataclass(frozen=True)
-class Crashed:
+class Crash:
     pass
 
 
 @dataclass(frozen=True)
-class MovedOn:
+class MoveOn:
     """Whatever is waited for comes: a reply with calls, a result, an approval, a delivery, an answer, a request."""
 
     tools: tuple[str, ...]
     pick: int
 
 
-Happening = MovedOn | Commanded | TurnOver | CallOver | TimePassed | Crashed
+Happening = MoveOn | GiveCommand | FinishTurn | FinishCall | PassTime | Crash
 Script = list[tuple[Happening, int]]
 """What happens, and how many steps the owner gets afterwards."""
 
 _picks = st.integers(0, 7)
 _calls = st.lists(st.sampled_from(TOOLS), min_size=1, max_size=4).map(tuple)
-_moved_on = st.builds(MovedOn, _calls, _picks)
+_moved_on = st.builds(MoveOn, _calls, _picks)
 _decisions: list[CommandName] = ["approve", "edit", "remember", "deny", "deliver", "answer"]
 _happenings: st.SearchStrategy[Happening] = st.one_of(
     *(_moved_on,) * 5,
-    st.builds(TurnOver, st.sampled_from(get_args(Turn)), _calls),
-    st.builds(CallOver, st.sampled_from(get_args(CallEnd)), _picks),
-    st.builds(Commanded, st.sampled_from(_decisions), _picks),
-    st.builds(Commanded, st.sampled_from(get_args(CommandName)), _picks),
-    st.builds(TimePassed, st.sampled_from([1.0, 20.0, APPROVAL_S])),
-    st.just(Crashed()),
+    st.builds(FinishTurn, st.sampled_from(get_args(Turn)), _calls),
+    st.builds(FinishCall, st.sampled_from(get_args(CallEnd)), _picks),
+    st.builds(GiveCommand, st.sampled_from(_decisions), _picks),
+    st.builds(GiveCommand, st.sampled_from(get_args(CommandName)), _picks),
+    st.builds(PassTime, st.sampled_from([1.0, 20.0, APPROVAL_S])),
+    st.just(Crash()),
 )
 scripts: st.SearchStrategy[Script] = st.lists(
     st.tuples(_happenings, st.sampled_from([100, 100, 100, 0, 1, 2])), min_size=8, max_size=30
@@ -118,55 +118,55 @@ class Play:
 
     def __init__(self, rules: Rules) -> None:
         self.owner = Owner(rules)
-        self._made = 0
+        self._id_count = 0
 
     def act(self, happening: Happening) -> None:
         match happening:
-            case MovedOn():
+            case MoveOn():
                 self.act(self._due(happening))
-            case Commanded():
+            case GiveCommand():
                 self.owner.submit(self._command(happening))
-            case TurnOver():
+            case FinishTurn():
                 self._turn_over(happening)
-            case CallOver():
+            case FinishCall():
                 self._call_over(happening)
-            case TimePassed():
+            case PassTime():
                 self.owner.now += happening.seconds
-            case Crashed():
+            case Crash():
                 self.owner.crash()
             case _:
                 assert_never(happening)
 
-    def _due(self, moved: MovedOn) -> Happening:
+    def _due(self, move: MoveOn) -> Happening:
         if self.owner.asking:
-            return TurnOver("calls", moved.tools)
+            return FinishTurn("calls", move.tools)
         if self.owner.running:
-            return CallOver("ok", moved.pick)
+            return FinishCall("ok", move.pick)
         if self.owner.state.calls_in("asking"):
-            return Commanded("approve", moved.pick)
+            return GiveCommand("approve", move.pick)
         if parked := [call.parked for call in self.owner.state.calls_in("parked") if call.parked]:
-            return Commanded("deliver" if parked[0].kind == "client" else "answer", 1)
-        return Commanded("start", moved.pick)
+            return GiveCommand("deliver" if parked[0].kind == "client" else "answer", 1)
+        return GiveCommand("start", move.pick)
 
     def _id(self, prefix: str) -> str:
-        self._made += 1
-        return f"{prefix}{self._made}"
+        self._id_count += 1
+        return f"{prefix}{self._id_count}"
 
-    def _command(self, wanted: Commanded) -> Command:
-        pick = wanted.pick
-        call_id = self._target(wanted.name, pick)
+    def _command(self, given_command: GiveCommand) -> Command:
+        pick = given_command.pick
+        call_id = self._target(given_command.name, pick)
         tool = self.owner.witness.tools.get(call_id, "plain")
-        item_id = _picked([*(item.id for item in self.owner.state.full_history), "nowhere"], pick)
+        item_id = _pick([*(item.id for item in self.owner.state.full_history), "nowhere"], pick)
         make: dict[CommandName, Callable[[], Command]] = {
             "start": lambda: self._start(pick, user(self._id("u"))),
             "bring": lambda: self._start(pick, user(self._id("u")), *self._provider_call(), user(self._id("u"))),
-            "direct": lambda: self._start(pick, asked(self._id("c"), TOOLS[pick % len(TOOLS)])),
+            "direct": lambda: self._start(pick, tool_call(self._id("c"), TOOLS[pick % len(TOOLS)])),
             "interrupt": lambda: replace(self._start(pick, user(self._id("u"))), interrupt=True),
             "approve": lambda: Approve(by=OWNER, call_id=call_id),
             "edit": lambda: Approve(by=OWNER, call_id=call_id, arguments={"edited": pick}),
             "remember": lambda: Approve(by=OWNER, call_id=call_id, remember="tool"),
             "deny": lambda: Deny(by=OWNER, call_id=call_id, reason="no"),
-            "deliver": lambda: Deliver(by=OWNER, result=ok(call_id, tool)),
+            "deliver": lambda: Deliver(by=OWNER, result=ok_result(call_id, tool)),
             "answer": lambda: Answer(by=OWNER, call_id=call_id, content={"n": pick}),
             "stop": lambda: Stop(by=OWNER),
             "stop call": lambda: Stop(by=OWNER, call_id=call_id),
@@ -174,7 +174,7 @@ class Play:
             "add": lambda: AddMessage(by=OWNER, items=(user(self._id("u")),)),
             "remove": lambda: RemoveMessage(by=OWNER, ids=frozenset({item_id})),
         }
-        return make[wanted.name]()
+        return make[given_command.name]()
 
     def _target(self, name: CommandName, pick: int) -> str:
         """Mostly a call that the command fits; now and then any other, or none."""
@@ -184,20 +184,20 @@ class Play:
         elif name in _decisions:
             phases = ("asking",)
         fitting = [call.call.id for call in self.owner.state.calls_in(*phases)]
-        return _picked(fitting if fitting and pick else [*self.owner.witness.tools, "nowhere"], pick)
+        return _pick(fitting if fitting and pick else [*self.owner.witness.tools, "nowhere"], pick)
 
     def _start(self, pick: int, *items: Item) -> Start:
         return Start(by=OWNER, run_id=self._id("r"), input=items, limits=LIMITS[pick % len(LIMITS)])
 
     def _provider_call(self) -> tuple[Item, ...]:
         call_id = self._id("p")
-        return asked(call_id, "web_search"), ok(call_id, "web_search")
+        return tool_call(call_id, "web_search"), ok_result(call_id, "web_search")
 
-    def _turn_over(self, over: TurnOver) -> None:
+    def _turn_over(self, over: FinishTurn) -> None:
         if not self.owner.asking:
             return
-        text = said(self._id("t"))
-        calls = tuple(asked(self._id("c"), tool) for tool in over.tools)
+        text = model_text(self._id("t"))
+        calls = tuple(tool_call(self._id("c"), tool) for tool in over.tools)
         used = Usage(input_tokens=8, output_tokens=2)
         ends: dict[Turn, Callable[[], TurnEnded | TurnFailed]] = {
             "text": lambda: TurnEnded(items=(text,), finish="stop", usage=used),
@@ -210,13 +210,15 @@ class Play:
         }
         self.owner.end_turn(ends[over.kind]())
 
-    def _call_over(self, over: CallOver) -> None:
+    def _call_over(self, over: FinishCall) -> None:
         if over.kind == "twice":
-            call_id = _picked([*sorted(self.owner.witness.ended), "nowhere"], over.pick)
-            return self.owner.try_again(CallEnded(result=ok(call_id, self.owner.witness.tools.get(call_id, "plain"))))
+            call_id = _pick([*sorted(self.owner.witness.ended_calls), "nowhere"], over.pick)
+            return self.owner.try_again(
+                CallEnded(result=ok_result(call_id, self.owner.witness.tools.get(call_id, "plain")))
+            )
         if not self.owner.running:
             return None
-        call_id = _picked(self.owner.running, over.pick)
+        call_id = _pick(self.owner.running, over.pick)
         state = self.owner.state.calls[call_id]
         until = self.owner.now + APPROVAL_S
         match state.call.tool:
@@ -233,7 +235,7 @@ class Play:
                 result = results.build_failed_result(state.call, "error", wrong, self.owner.now)
                 self.owner.end_call(CallEnded(result=result), call_id=call_id)
             case tool:
-                self.owner.end_call(CallEnded(result=ok(call_id, tool)), call_id=call_id)
+                self.owner.end_call(CallEnded(result=ok_result(call_id, tool)), call_id=call_id)
         return None
 
     def wind_down(self, how: Literal["stop", "patience"]) -> None:
@@ -243,22 +245,22 @@ class Play:
             self.owner.check()
             state = self.owner.state
             if state.run is None:
-                return hold(not state.queue, "a run in line was never begun")
+                return require(not state.queue, "a run in line was never begun")
             if how == "stop":
                 self.owner.submit(Stop(by=OWNER))
                 self.owner.crash()
                 self.owner.drive()
-                hold(state.run.id in self.owner.witness.runs_ended, "a run did not end although it was stopped")
+                require(state.run.id in self.owner.witness.ended_runs, "a run did not end although it was stopped")
             elif self.owner.asking:
-                self.act(TurnOver("text", ()))
+                self.act(FinishTurn("text", ()))
             elif self.owner.running:
-                self.act(CallOver("ok", 0))
+                self.act(FinishCall("ok", 0))
             else:
                 self.owner.now = state.wake_at or self.owner.now
         raise Broken("a run never ends")
 
 
-def _picked(among: list[str], pick: int) -> str:
+def _pick(among: list[str], pick: int) -> str:
     return among[pick % len(among)]
 
 
@@ -271,7 +273,7 @@ def play(script: Script, how: Literal["stop", "patience"], rules: Rules = Rules(
         play.owner.drive(steps)
         play.owner.check()
     play.wind_down(how)
-    hold(play.owner.state.calls == {}, "a call is open and nothing runs")
+    require(play.owner.state.calls == {}, "a call is open and nothing runs")
 
 
 @effort(max_examples=250, deadline=None)
@@ -298,11 +300,11 @@ def _loses_a_result(state: State, entry: Entry) -> State:
 
 
 def _keeps_a_secret() -> Callable[[State, Entry], State]:
-    seen: list[int] = []
+    seen_seqs: list[int] = []
 
     def apply_differently_each_time(state: State, entry: Entry) -> State:
-        seen.append(entry.seq)
-        return replace(apply(state, entry), offer=str(len(seen)))
+        seen_seqs.append(entry.seq)
+        return replace(apply(state, entry), offer=str(len(seen_seqs)))
 
     return apply_differently_each_time
 

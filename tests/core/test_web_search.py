@@ -9,66 +9,68 @@ import pytest
 from toolyard.core.errors import Invalid
 from toolyard.core.web_search import Preference, SearchFacts, SearchMode, choose_search, merge_modes
 
-Asked = Literal["auto", "native", "mcp", "duckduckgo", "off"]
-WISHES: tuple[Asked, ...] = ("auto", "native", "mcp", "duckduckgo", "off")
+AskedMode = Literal["auto", "native", "mcp", "duckduckgo", "off"]
+WISHES: tuple[AskedMode, ...] = ("auto", "native", "mcp", "duckduckgo", "off")
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "web-search.md"
 
 
-def facts(native: bool, own: bool, beside: bool = True, others: bool = False, control: bool = False) -> SearchFacts:
-    no_native, no_own = "" if native else "it has none", "" if own else "none runs"
+def build_facts(
+    native: bool, own_search: bool, beside: bool = True, others: bool = False, control: bool = False
+) -> SearchFacts:
+    no_native, no_own = "" if native else "it has none", "" if own_search else "none runs"
     return SearchFacts(no_native=no_native, no_own=no_own, beside=beside, others=others, control=control)
 
 
 @pytest.mark.proves("002.auto-native")
 def test_auto_takes_the_provider_s_where_it_has_one() -> None:
-    for own in (True, False):
-        assert choose_search("auto", facts(native=True, own=own)).where == "native"
+    for has_own in (True, False):
+        assert choose_search("auto", build_facts(native=True, own_search=has_own)).where == "native"
 
 
 @pytest.mark.proves("002.auto-unsupported")
 def test_auto_takes_mcp_where_the_provider_has_none() -> None:
-    assert choose_search("auto", facts(native=False, own=True)).where == "mcp"
+    assert choose_search("auto", build_facts(native=False, own_search=True)).where == "mcp"
 
 
 @pytest.mark.proves("002.auto-custom-control", "002.auto-logging")
 def test_auto_never_takes_the_provider_s_where_control_is_needed() -> None:
-    assert choose_search("auto", facts(native=True, own=True, control=True)).where == "mcp"
-    nowhere = choose_search("auto", facts(native=True, own=False, control=True))
+    assert choose_search("auto", build_facts(native=True, own_search=True, control=True)).where == "mcp"
+    nowhere = choose_search("auto", build_facts(native=True, own_search=False, control=True))
     assert (nowhere.where, nowhere.refused) == ("off", False) and "full logging" in nowhere.why
 
 
 def test_where_a_provider_takes_no_functions_beside_its_own_auto_keeps_the_functions() -> None:
-    assert choose_search("auto", facts(native=True, own=True, beside=False, others=True)).where == "mcp"
-    assert choose_search("auto", facts(native=True, own=False, beside=False, others=True)).where == "off"
-    alone = choose_search("auto", facts(native=True, own=True, beside=False, others=False))
+    assert choose_search("auto", build_facts(native=True, own_search=True, beside=False, others=True)).where == "mcp"
+    assert choose_search("auto", build_facts(native=True, own_search=False, beside=False, others=True)).where == "off"
+    alone = choose_search("auto", build_facts(native=True, own_search=True, beside=False, others=False))
     assert (alone.where, alone.alone) == ("native", True)
-    insisted = choose_search("native", facts(native=True, own=True, beside=False, others=True))
+    insisted = choose_search("native", build_facts(native=True, own_search=True, beside=False, others=True))
     assert (insisted.where, insisted.alone) == ("native", True)
 
 
-def rows() -> list[list[str]]:
+def read_rows() -> list[list[str]]:
     """The table of the page: the wishes, then yes, no or any for each fact, then what comes of it."""
     lines = [line.strip("| \n").split(" | ") for line in DOCS.read_text().splitlines() if line.startswith("| ")]
     return [cells for cells in lines if len(cells) == 6][1:]
 
 
-def told(wish: str, *given: bool) -> str:
-    facts = ["yes" if one else "no" for one in given]
-    for wishes, *wanted, outcome in rows():
+def read_outcome(wish: str, *conditions: bool) -> str:
+    facts = ["yes" if condition else "no" for condition in conditions]
+    for wishes, *wanted, outcome in read_rows():
         if wish in wishes.split(", ") and all(want in ("any", fact) for want, fact in zip(wanted, facts, strict=True)):
             return outcome
     raise AssertionError(f"the page does not say what becomes of {wish} with {facts}")
 
 
 @pytest.mark.parametrize("wish", WISHES)
-def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: Asked) -> None:
-    for native, own, beside, others, control in product((True, False), repeat=5):
-        given = facts(native, own, beside, others, control)
-        found = choose_search(wish, given)
-        said = "refused" if found.refused else found.where
-        assert said == told(wish, native, own, control, others and not beside), given
-        assert found.why and found.alone == (found.where == "native" and not beside)
-        assert not found.refused or (found.where == "off" and "ask for auto" in found.why)
+def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: AskedMode) -> None:
+    for native, has_own, beside, others, control in product((True, False), repeat=5):
+        search_facts = build_facts(native, has_own, beside, others, control)
+        choice = choose_search(wish, search_facts)
+        outcome = "refused" if choice.refused else choice.where
+        assert outcome == read_outcome(wish, native, has_own, control, others and not beside), search_facts
+        assert choice.why and choice.alone == (choice.where == "native" and not beside)
+        assert not choice.refused or (choice.where == "off" and "ask for auto" in choice.why)
 
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")

@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from core.story import asked
+from core.story import tool_call
 from toolyard.core import results
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings, SettingsChange
@@ -52,35 +52,35 @@ def test_two_tools_without_parameters_do_not_share_a_schema_that_one_could_chang
 @pytest.mark.parametrize(
     ("result", "outcome", "error_type"),
     [
-        (results.build_rule_denied_result(asked("c"), "roles", 0.0), "denied", "permission_denied"),
-        (results.build_user_denied_result(asked("c"), "", 0.0), "denied", "denied_by_user"),
-        (results.build_expired_result(asked("c"), 0.0, awaiting_approval=True), "expired", "approval_expired"),
-        (results.build_expired_result(asked("c"), 0.0, awaiting_approval=False), "timeout", "timeout"),
-        (results.build_cancelled_result(asked("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
-        (results.build_unknown_result(asked("c"), 0.0), "unknown", "unknown_outcome"),
+        (results.build_rule_denied_result(tool_call("c"), "roles", 0.0), "denied", "permission_denied"),
+        (results.build_user_denied_result(tool_call("c"), "", 0.0), "denied", "denied_by_user"),
+        (results.build_expired_result(tool_call("c"), 0.0, awaiting_approval=True), "expired", "approval_expired"),
+        (results.build_expired_result(tool_call("c"), 0.0, awaiting_approval=False), "timeout", "timeout"),
+        (results.build_cancelled_result(tool_call("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
+        (results.build_unknown_result(tool_call("c"), 0.0), "unknown", "unknown_outcome"),
     ],
 )
 def test_every_outcome_that_is_not_a_value_reads_as_one_structured_error(
     result: Result, outcome: str, error_type: str
 ) -> None:
     assert result.outcome == outcome
-    told = json.loads(result.content)
-    assert told["ok"] is False
-    assert told["error"]
-    assert told["error_type"] == error_type
-    assert told["details"] == {}
+    content = json.loads(result.content)
+    assert content["ok"] is False
+    assert content["error"]
+    assert content["error_type"] == error_type
+    assert content["details"] == {}
     assert (result.call_id, result.id) == ("c", "c.result")
 
 
 def test_a_cancelled_call_that_had_started_owns_up_to_it() -> None:
-    assert "may have taken effect" in results.build_cancelled_result(asked("c"), 0.0, may_have_run=True).content
-    assert "may have" not in results.build_cancelled_result(asked("c"), 0.0, may_have_run=False).content
+    assert "may have taken effect" in results.build_cancelled_result(tool_call("c"), 0.0, may_have_run=True).content
+    assert "may have" not in results.build_cancelled_result(tool_call("c"), 0.0, may_have_run=False).content
 
 
 def test_an_error_in_any_script_reaches_the_model_as_it_was_written() -> None:
     problem = Problem(error="数据库连接失败", error_type="unavailable", details={"host": 'a"b'})
-    told = json.loads(results.format_problem(problem))
-    assert told == {"ok": False, "error": "数据库连接失败", "error_type": "unavailable", "details": {"host": 'a"b'}}
+    content = json.loads(results.format_problem(problem))
+    assert content == {"ok": False, "error": "数据库连接失败", "error_type": "unavailable", "details": {"host": 'a"b'}}
 
 
 def test_a_tool_error_carries_its_type_and_its_own_copy_of_the_details() -> None:

@@ -27,75 +27,75 @@ class Broken(AssertionError):
     """Something happened that must not."""
 
 
-def hold(holds: bool, otherwise: str) -> None:
+def require(holds: bool, complaint: str) -> None:
     if not holds:
-        raise Broken(otherwise)
+        raise Broken(complaint)
 
 
 class Witness:
     def __init__(self) -> None:
         self.read_back: list[Entry] = []
         self.tools: dict[str, str] = {}
-        self.ended: set[str] = set()
-        self.runs_ended: set[str] = set()
+        self.ended_calls: set[str] = set()
+        self.ended_runs: set[str] = set()
         self._starts: Counter[str] = Counter()
         self._answers: Counter[str] = Counter()
-        self._permitted: set[str] = set()
-        self._queued: list[str] = []
-        self._begun: list[str] = []
+        self._permitted_calls: set[str] = set()
+        self._queued_runs: list[str] = []
+        self._started_runs: list[str] = []
 
     def see(self, entry: Entry) -> None:
         written = codec.encode(entry)
         self.read_back.append(codec.decode_entry(written))
-        hold(self.read_back[-1] == entry, f"{written} reads back as another entry")
+        require(self.read_back[-1] == entry, f"{written} reads back as another entry")
         event = entry.event
         match event:
             case CallJudged(verdict="allow") | CallApproved():
-                self._permitted.add(event.call_id)
+                self._permitted_calls.add(event.call_id)
             case CallAnswered():
                 self._answers[event.call_id] += 1
             case CallStarted():
-                self._started(event)
+                self._check_start(event)
             case CallEnded():
-                hold(event.result.call_id not in self.ended, f"{event.result.call_id} ended twice")
-                self.ended.add(event.result.call_id)
+                require(event.result.call_id not in self.ended_calls, f"{event.result.call_id} ended twice")
+                self.ended_calls.add(event.result.call_id)
             case RunQueued():
-                self._queued.append(entry.run)
+                self._queued_runs.append(entry.run)
             case RunStarted():
-                self._begun.append(self._queued[len(self._begun)])
+                self._started_runs.append(self._queued_runs[len(self._started_runs)])
             case RunEnded(run_id=run_id) if run_id:
-                hold(run_id in self._queued[len(self._begun) :], f"{run_id} was not in line")
-                self._queued.remove(run_id)
-                self.runs_ended.add(run_id)
+                require(run_id in self._queued_runs[len(self._started_runs) :], f"{run_id} was not in line")
+                self._queued_runs.remove(run_id)
+                self.ended_runs.add(run_id)
             case RunEnded():
-                hold(entry.run == self._begun[-1], f"{entry.run} ended out of turn")
-                hold(entry.run not in self.runs_ended, f"{entry.run} ended twice")
-                self.runs_ended.add(entry.run)
+                require(entry.run == self._started_runs[-1], f"{entry.run} ended out of turn")
+                require(entry.run not in self.ended_runs, f"{entry.run} ended twice")
+                self.ended_runs.add(entry.run)
             case TurnStarted():
-                hold(self._begun[-1] not in self.runs_ended, "a turn began outside of a run")
+                require(self._started_runs[-1] not in self.ended_runs, "a turn began outside of a run")
             case _:
                 pass
 
-    def _started(self, event: CallStarted) -> None:
+    def _check_start(self, event: CallStarted) -> None:
         call_id = event.call_id
         self._starts[call_id] += 1
-        hold(call_id not in self.ended, f"{call_id} had ended and started again")
-        hold(call_id in self._permitted, f"{call_id} started without leave")
+        require(call_id not in self.ended_calls, f"{call_id} had ended and started again")
+        require(call_id in self._permitted_calls, f"{call_id} started without leave")
         again = self._starts[call_id] - 1 - self._answers[call_id]
-        hold(again <= 0 or self.tools[call_id] == SAFE_TO_REPEAT, f"{call_id} is not idempotent and ran twice")
+        require(again <= 0 or self.tools[call_id] == SAFE_TO_REPEAT, f"{call_id} is not idempotent and ran twice")
 
     def inspect(self, state: State) -> None:
         """Whatever happened, a state is in order."""
         running = state.calls_in("running")
-        hold(len(running) == 1 or not any(call.exclusive for call in running), "an exclusive call has company")
+        require(len(running) == 1 or not any(call.exclusive for call in running), "an exclusive call has company")
         if state.run is not None:
             bound = state.run.limits
-            hold(len(running) <= max(1, bound.parallel_calls), "too many calls run at once")
-            hold(state.run.tool_turns <= bound.turns_per_request, "a turn was made beyond the limit")
+            require(len(running) <= max(1, bound.parallel_calls), "too many calls run at once")
+            require(state.run.tool_turns <= bound.turns_per_request, "a turn was made beyond the limit")
         if state.calls:
             return
         for history in (state.history, state.full_history):
-            hold(not find_faults(history), f"a strict provider would refuse: {find_faults(history)}")
+            require(not find_faults(history), f"a strict provider would refuse: {find_faults(history)}")
             calls = [item.id for item in history if isinstance(item, Call)]
             results = [item.call_id for item in history if isinstance(item, Result)]
-            hold(sorted(calls) == sorted(results), "a call has no result, or two")
+            require(sorted(calls) == sorted(results), "a call has no result, or two")

@@ -29,7 +29,7 @@ from toolyard.core.mcp_servers import ServerSpec
 from toolyard.venues.mcp.outcomes import ConnectionInfo, OpenTimings
 
 SOON_S = 2.0
-MOST_GROWTH_KB = 6_000
+MAX_GROWTH_KB = 6_000
 HONEST = {"ok", "unknown"}
 
 
@@ -49,18 +49,18 @@ def state(pid: int) -> str:
 class Wait(NamedTuple):
     """What the call after a kill waited for, in seconds; only the whole, if its session was there already."""
 
-    whole: float
-    opened: OpenTimings = OpenTimings()
-    starved: float = 0.0
+    total_s: float
+    timings: OpenTimings = OpenTimings()
+    starved_s: float = 0.0
     """Of the server's beginning: how long it was ready to run, and the machine had no core for it."""
 
     @property
     def parts(self) -> dict[str, float]:
         """`handshake` is, most of it, the server's own beginning; `ours` is to see the end, to begin anew, to ask."""
-        start, handshake, listing = self.opened.start_s, self.opened.handshake_s, self.opened.list_s
-        ours = self.whole - start - handshake - listing
+        start, handshake, listing = self.timings.start_s, self.timings.handshake_s, self.timings.list_s
+        ours = self.total_s - start - handshake - listing
         names = ("whole", "ours", "start", "handshake", "list", "starved")
-        return dict(zip(names, (self.whole, ours, start, handshake, listing, self.starved), strict=True))
+        return dict(zip(names, (self.total_s, ours, start, handshake, listing, self.starved_s), strict=True))
 
 
 def starved_s(pid: int) -> float:
@@ -78,26 +78,26 @@ class Storm:
         self.wrong: list[str] = []
         self.lost = 0
 
-    def told(self) -> ConnectionInfo:
+    def describe_connection(self) -> ConnectionInfo:
         return self._yard.servers.get_connection("everything", Caller()).describe()
 
     def pid(self) -> int:
-        pid = self.told().process_id
+        pid = self.describe_connection().process_id
         assert pid is not None
         self.pids.add(pid)
         return pid
 
     @property
     def longest(self) -> Wait:
-        return max(self.waits, key=lambda wait: wait.whole)
+        return max(self.waits, key=lambda wait: wait.total_s)
 
-    async def between(self) -> None:
+    async def kill_between_calls(self) -> None:
         pid = self.pid()
         os.kill(pid, signal.SIGKILL)
         while state(pid) not in ("", "Z"):
             pass
 
-    async def during(self) -> None:
+    async def kill_during_call(self) -> None:
         """Right after it was begun, when it may not have been read, or when it has told that it is under way."""
         run = self._yard.call("trigger-long-running-operation", {"duration": 1, "steps": 20})
         await wait_for_event(run, CallProgressed if self._luck.random() < 0.5 else CallStarted)
@@ -107,13 +107,13 @@ class Storm:
         if ended.result.outcome not in HONEST:
             self.wrong.append(f"a lost call was told as {ended.result.outcome}: {ended.result.content[:200]}")
 
-    async def once(self) -> None:
-        await (self.during() if self._luck.random() < 0.5 else self.between())
-        began, sessions = time.perf_counter(), self.told().sessions
+    async def kill_and_call(self) -> None:
+        await (self.kill_during_call() if self._luck.random() < 0.5 else self.kill_between_calls())
+        began, sessions = time.perf_counter(), self.describe_connection().sessions
         ended, _ = await wait_for_event(self._yard.call("echo", {"message": "again"}), CallEnded)
-        whole, told = time.perf_counter() - began, self.told()
-        anew = told.sessions > sessions
-        self.waits.append(Wait(whole, told.timings, starved_s(self.pid())) if anew else Wait(whole))
+        total_s, connection = time.perf_counter() - began, self.describe_connection()
+        anew = connection.sessions > sessions
+        self.waits.append(Wait(total_s, connection.timings, starved_s(self.pid())) if anew else Wait(total_s))
         if ended.result.content != "Echo: again":
             self.wrong.append(f"the next call failed: {ended.result.content[:200]}")
 
@@ -125,32 +125,34 @@ def spread(values: list[float]) -> dict[str, int]:
 
 async def storm(kills: int, seed: int, spec: ServerSpec) -> dict[str, object]:
     async with Yard(model=Scripted([]), servers={"everything": spec}) as yard:
-        made, before = Storm(yard, seed), 0
+        kill_storm, before = Storm(yard, seed), 0
         for number in range(kills):
-            await made.once()
+            await kill_storm.kill_and_call()
             if number == min(kills // 2, 30):
                 gc.collect()
                 before = memory_kb()
-        made.pid()
+        kill_storm.pid()
         gc.collect()
         grown = memory_kb() - before
         descriptors = len(os.listdir("/proc/self/fd"))
-    left = [pid for pid in made.pids if state(pid)]
+    left = [pid for pid in kill_storm.pids if state(pid)]
     return {
         "kills": kills,
-        "lost_calls": made.lost,
-        "processes": len(made.pids),
+        "lost_calls": kill_storm.lost,
+        "processes": len(kill_storm.pids),
         "left_over": left,
-        "wait_ms": {name: spread([wait.parts[name] for wait in made.waits]) for name in made.waits[0].parts},
-        "longest_wait_ms": {name: round(part * 1000) for name, part in made.longest.parts.items()},
+        "wait_ms": {
+            name: spread([wait.parts[name] for wait in kill_storm.waits]) for name in kill_storm.waits[0].parts
+        },
+        "longest_wait_ms": {name: round(part * 1000) for name, part in kill_storm.longest.parts.items()},
         "load": round(os.getloadavg()[0], 1),
         "grown_kb": grown,
         "descriptors": descriptors,
-        "wrong": made.wrong[:5],
+        "wrong": kill_storm.wrong[:5],
         "well": not left
-        and not made.wrong
-        and max(wait.whole for wait in made.waits) <= SOON_S
-        and grown <= MOST_GROWTH_KB,
+        and not kill_storm.wrong
+        and max(wait.total_s for wait in kill_storm.waits) <= SOON_S
+        and grown <= MAX_GROWTH_KB,
     }
 
 
@@ -159,9 +161,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    told = asyncio.run(storm(options.kills, options.seed, build_npm_server("everything", trust=True)))
-    print(json.dumps(told))
-    sys.exit(0 if told["well"] else 1)
+    report = asyncio.run(storm(options.kills, options.seed, build_npm_server("everything", trust=True)))
+    print(json.dumps(report))
+    sys.exit(0 if report["well"] else 1)
 
 
 if __name__ == "__main__":

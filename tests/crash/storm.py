@@ -35,7 +35,7 @@ def storm(folder: Path, seed: int, *, kills: int = 12, lie: bool = False) -> tup
         if code == KILLED:
             killed += 1
         elif code == 0:
-            return killed, wrongs(effects, asyncio.run(logs(database)))
+            return killed, find_violations(effects, asyncio.run(read_logs(database)))
         else:
             return killed, [f"the child failed with {code}"]
 
@@ -43,10 +43,10 @@ def storm(folder: Path, seed: int, *, kills: int = 12, lie: bool = False) -> tup
 Logs = dict[str, tuple[list[Call], list[Result], list[str]]]
 
 
-async def logs(database: Path) -> Logs:
+async def read_logs(database: Path) -> Logs:
     """Of each conversation: its calls, the results in its log, and what is wrong with how it ended."""
     store = await SqliteStore.open(database)
-    found: Logs = {}
+    logs_by_conversation: Logs = {}
     for conversation in CONVERSATIONS:
         entries = await store.read(conversation)
         history = fold(entries).history
@@ -54,31 +54,31 @@ async def logs(database: Path) -> Logs:
         sound = len(endings) == 1 and (endings[0].ending == "done" or GIVEN_UP in endings[0].detail)
         wrong = find_faults(history) + ([] if sound else [f"it ended as {endings}"])
         results = [entry.event.result for entry in entries if isinstance(entry.event, CallEnded)]
-        found[conversation] = ([item for item in history if isinstance(item, Call)], results, wrong)
+        logs_by_conversation[conversation] = ([item for item in history if isinstance(item, Call)], results, wrong)
     await store.close()
-    return found
+    return logs_by_conversation
 
 
-def wrongs(effects: Path, found: Logs) -> list[str]:
+def find_violations(effects: Path, logs_by_conversation: Logs) -> list[str]:
     """What must never be: a lost run, a second effect, a call that ran again after its result was stored."""
-    begun, ended, again = Counter[str](), set[str](), list[str]()
+    start_counts, ended_keys, again = Counter[str](), set[str](), list[str]()
     for line in effects.read_text().splitlines():
         word, key = line.split()
         if word == "TOOL":
-            begun[key] += 1
-            again += [f"{key} ran again after its result was stored"] if key in ended else []
+            start_counts[key] += 1
+            again += [f"{key} ran again after its result was stored"] if key in ended_keys else []
         elif word == "ENDED":
-            ended.add(key)
+            ended_keys.add(key)
     wrong = again
-    for conversation, (calls, results, others) in found.items():
+    for conversation, (calls, results, others) in logs_by_conversation.items():
         wrong += [f"{conversation}: {other}" for other in others]
         if sorted(call.id for call in calls) != sorted(result.call_id for result in results):
             wrong.append(f"{conversation}: {len(calls)} calls and {len(results)} results")
         for result in results:
             key = f"{conversation}:{result.call_id}"
-            if result.tool in ("charge", "confirm") and begun[key] > 1:
-                wrong.append(f"{key} took effect {begun[key]} times")
-            if result.outcome == "ok" and result.tool != "tap" and not begun[key]:
+            if result.tool in ("charge", "confirm") and start_counts[key] > 1:
+                wrong.append(f"{key} took effect {start_counts[key]} times")
+            if result.outcome == "ok" and result.tool != "tap" and not start_counts[key]:
                 wrong.append(f"{key} is ok but never ran")
             if result.outcome not in ("ok", "unknown"):
                 wrong.append(f"{key} ended as {result.outcome}")

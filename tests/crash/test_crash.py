@@ -19,6 +19,6 @@ def test_the_check_can_fail_a_tool_that_lies_about_being_idempotent_is_caught(tm
         folder = tmp_path / str(seed)
         folder.mkdir()
         _, wrong = storm(folder, seed, lie=True)
-        if any("took effect 2 times" in one for one in wrong):
+        if any("took effect 2 times" in fault for fault in wrong):
             return
     pytest.fail("no doubled effect was found although the tool ran again after every crash")

@@ -30,9 +30,9 @@ class Moments:
 
     def note(self, *words: str) -> None:
         os.write(self._file, (" ".join(words) + "\n").encode())
-        self.passed()
+        self.count_down()
 
-    def passed(self) -> None:
+    def count_down(self) -> None:
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -78,7 +78,7 @@ async def follow(yard: Yard, conversation: str, moments: Moments) -> None:
     else:
         await decide(yard, conversation)
     async for item in reader:
-        moments.passed()
+        moments.count_down()
         if not isinstance(item, Entry):
             continue
         if isinstance(item.event, CallEnded):

@@ -13,14 +13,14 @@ from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
 from toolyard.engine.journal import Journal
 
 
-class Crowded:
+class FullStore:
     """A store that has room only when it says so."""
 
     def __init__(self) -> None:
         self.room = asyncio.Event()
         self.batches: list[list[int]] = []
         self.fails = False
-        self.asked = asyncio.Event()
+        self.append_requested = asyncio.Event()
 
     def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
@@ -28,7 +28,7 @@ class Crowded:
         return None
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        self.asked.set()
+        self.append_requested.set()
         await self.room.wait()
         if self.fails:
             raise OSError("no more paper")
@@ -38,7 +38,7 @@ class Crowded:
         return ()
 
 
-def journal_of(store: Crowded, tasks: asyncio.TaskGroup) -> Journal:
+def open_journal(store: FullStore, tasks: asyncio.TaskGroup) -> Journal:
     def spawn(work: Coroutine[None, None, None]) -> None:
         tasks.create_task(work)
 
@@ -47,11 +47,11 @@ def journal_of(store: Crowded, tasks: asyncio.TaskGroup) -> Journal:
 
 async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:
     async def test() -> list[list[int]]:
-        store = Crowded()
+        store = FullStore()
         async with asyncio.TaskGroup() as tasks:
-            journal = journal_of(store, tasks)
+            journal = open_journal(store, tasks)
             journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
-            await store.asked.wait()
+            await store.append_requested.wait()
             journal.emit(ConversationChanged(settings=Settings(title="one")))
             journal.emit(ConversationChanged(settings=Settings(title="two")))
             assert journal.readers.stored == 0 and journal.is_busy
@@ -65,11 +65,11 @@ async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_wh
 
 
 async def test_a_store_that_fails_in_its_own_way_breaks_the_conversation_and_says_why() -> None:
-    store = Crowded()
+    store = FullStore()
     store.fails = True
     store.room.set()
     async with asyncio.TaskGroup() as tasks:
-        journal = journal_of(store, tasks)
+        journal = open_journal(store, tasks)
         journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
         with pytest.raises(StoreDown, match="no more paper"):
             await journal.wait_committed()

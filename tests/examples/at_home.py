@@ -16,14 +16,14 @@ def rows(book: Path, query: str) -> list[tuple[object, ...]]:
         return file.execute(query).fetchall()
 
 
-async def called(yard: Yard, tool: str, **arguments: object) -> Result:
+async def call_tool(yard: Yard, tool: str, **arguments: object) -> Result:
     return get_result(await collect_events(yard.call(tool, arguments)))
 
 
-async def value(yard: Yard, tool: str, **arguments: object) -> dict[str, object]:
-    found = await called(yard, tool, **arguments)
-    assert found.outcome == "ok", found
-    return json.loads(found.content)
+async def call_value(yard: Yard, tool: str, **arguments: object) -> dict[str, object]:
+    call_result = await call_tool(yard, tool, **arguments)
+    assert call_result.outcome == "ok", call_result
+    return json.loads(call_result.content)
 
 
 @asynccontextmanager

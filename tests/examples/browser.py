@@ -14,10 +14,10 @@ QUIET = (
 PATIENCE_MS = 30_000
 
 
-def browser() -> str:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    assert found, "the tests of pages need a browser: sudo apt-get install -y chromium"
-    return found
+def find_browser() -> str:
+    path_found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    assert path_found, "the tests of pages need a browser: sudo apt-get install -y chromium"
+    return path_found
 
 
 @asynccontextmanager
@@ -28,7 +28,7 @@ async def page_of(url: str, before: str = "", *, expected: str = "404") -> Async
     """
     complaints: list[str] = []
     async with async_playwright() as driver:
-        window = await driver.chromium.launch(executable_path=browser(), args=list(QUIET))
+        window = await driver.chromium.launch(executable_path=find_browser(), args=list(QUIET))
         page = await window.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)

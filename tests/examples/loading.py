@@ -24,14 +24,14 @@ class Configuration(msgspec.Struct):
     tool: dict[str, dict[str, object]] = {}
 
 
-def configuration(example: str) -> Configuration:
+def read_configuration(example: str) -> Configuration:
     text = (EXAMPLES / example / "toolyard.toml").read_text("utf-8")
     return msgspec.convert(tomllib.loads(text), Configuration)
 
 
 def tools_of(example: str) -> list[object]:
     """The @tool functions and executor classes of its tools files, in their order."""
-    return [thing for file in configuration(example).tools for thing in _tools_in(EXAMPLES / example / file)]
+    return [thing for file in read_configuration(example).tools for thing in _tools_in(EXAMPLES / example / file)]
 
 
 def _tools_in(file: Path) -> list[object]:
@@ -43,6 +43,8 @@ def _tools_in(file: Path) -> list[object]:
         spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(file.parent))
-    own = [thing for thing in vars(module).values() if inspect.isclass(thing) and thing.__module__ == module.__name__]
-    executors: list[object] = [thing for thing in own if hasattr(thing, "execute")]
+    own_classes = [
+        thing for thing in vars(module).values() if inspect.isclass(thing) and thing.__module__ == module.__name__
+    ]
+    executors: list[object] = [thing for thing in own_classes if hasattr(thing, "execute")]
     return [*(thing for thing in vars(module).values() if isinstance(thing, FunctionTool)), *executors]

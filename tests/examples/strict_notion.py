@@ -34,49 +34,49 @@ STATUS_GROUPS = {"To-do": ["Not started"], "In progress": ["In progress"], "Comp
 """What Notion gives a new status column. The API cannot add an option to it, as it does to a select column."""
 
 
-class _Strict(Struct, forbid_unknown_fields=True):
+class _NotionStruct(Struct, forbid_unknown_fields=True):
     pass
 
 
-class Content(_Strict):
+class NotionText(_NotionStruct):
     content: Annotated[str, Meta(max_length=2000)]
 
 
-class RichText(_Strict):
-    text: Content
+class RichText(_NotionStruct):
+    text: NotionText
     type: Literal["text"] = "text"
 
 
-class Option(_Strict):
+class Option(_NotionStruct):
     name: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
-class Dates(_Strict):
+class Dates(_NotionStruct):
     start: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})?)?$")]
     end: str | None = None
 
 
-class TitleCell(_Strict):
+class TitleCell(_NotionStruct):
     title: list[RichText]
 
 
-class TextCell(_Strict):
+class TextCell(_NotionStruct):
     rich_text: list[RichText]
 
 
-class NumberCell(_Strict):
+class NumberCell(_NotionStruct):
     number: float | None
 
 
-class SelectCell(_Strict):
+class SelectCell(_NotionStruct):
     select: Option | None
 
 
-class StatusCell(_Strict):
+class StatusCell(_NotionStruct):
     status: Option | None
 
 
-class DateCell(_Strict):
+class DateCell(_NotionStruct):
     date: Dates | None
 
 
@@ -91,59 +91,59 @@ CELLS: dict[str, type[Cell]] = {
 }
 
 
-class Parent(_Strict):
+class Parent(_NotionStruct):
     data_source_id: str
     type: Literal["data_source_id"]
 
 
-class Created(_Strict):
+class CreateBody(_NotionStruct):
     parent: Parent
     properties: dict[str, msgspec.Raw]
 
 
-class Updated(_Strict):
+class UpdateBody(_NotionStruct):
     properties: dict[str, msgspec.Raw]
 
 
-class Bounds(_Strict):
+class Bounds(_NotionStruct):
     on_or_after: str = ""
     before: str = "9999"
 
 
-class DateFilter(_Strict):
+class DateFilter(_NotionStruct):
     property: str
     date: Bounds
 
 
-class And(_Strict, rename={"both": "and"}):
+class And(_NotionStruct, rename={"both": "and"}):
     both: Annotated[list[DateFilter], Meta(min_length=1, max_length=100)]
 
 
-class Sort(_Strict):
+class Sort(_NotionStruct):
     timestamp: Literal["created_time"]
     direction: Literal["ascending", "descending"]
 
 
-class Query(_Strict):
+class Query(_NotionStruct):
     page_size: Annotated[int, Meta(ge=1, le=100)] = 100
     start_cursor: str | None = None
     filter: And | None = None
     sorts: list[Sort] = []
 
 
-class Refused(Exception):
+class NotionError(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
 
 
 @dataclass
-class Page:
+class NotionPage:
     id: str
     base: str
     cells: dict[str, Cell]
 
-    def shown(self, columns: Columns) -> dict[str, object]:
+    def to_json(self, columns: Columns) -> dict[str, object]:
         """As Notion shows it: every column of its schema, with its type."""
         return {
             "object": "page",
@@ -155,11 +155,11 @@ class Page:
     def _cell(self, name: str, kind: str) -> dict[str, object]:
         match self.cells.get(name):
             case TitleCell(texts) | TextCell(texts):
-                value: object = [{"type": "text", "plain_text": one.text.content} for one in texts]
+                value: object = [{"type": "text", "plain_text": text.text.content} for text in texts]
             case None:
                 value = [] if kind in ("title", "rich_text") else None
             case DateCell(Dates(start, end)):
-                value = {"start": _zoned(start), "end": _zoned(end) if end else None, "time_zone": None}
+                value = {"start": _to_zoned(start), "end": _to_zoned(end) if end else None, "time_zone": None}
             case cell:
                 value = msgspec.to_builtins(cell)[kind]
         return {"id": name[:2], "type": kind, kind: value}
@@ -171,10 +171,10 @@ class StrictNotion:
 
     schemas: dict[str, Columns] = field(default_factory=lambda: dict(SCHEMAS))
     status_groups: dict[str, list[str]] = field(default_factory=lambda: dict(STATUS_GROUPS))
-    pages: list[Page] = field(default_factory=list[Page])
+    pages: list[NotionPage] = field(default_factory=list[NotionPage])
     failures: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     refusals: list[str] = field(default_factory=list[str])
-    asked: list[str] = field(default_factory=list[str])
+    requests: list[str] = field(default_factory=list[str])
     _numbers: "count[int]" = field(default_factory=lambda: count(1))
 
     @asynccontextmanager
@@ -195,41 +195,41 @@ class StrictNotion:
         finally:
             await runner.cleanup()
 
-    def put(self, base: str, **cells: object) -> Page:
+    def put(self, base: str, **cells: object) -> NotionPage:
         """A page as if it had been there before."""
-        page = Page(f"page-{next(self._numbers)}", base, self._cells(base, _raw(cells)))
+        page = NotionPage(f"page-{next(self._numbers)}", base, self._cells(base, _raw(cells)))
         self.pages.append(page)
         return page
 
     def _handler(self, answer: Answer) -> Handler:
         async def handle(request: web.Request) -> web.Response:
             body = await request.read()
-            self.asked.append(f"{request.method} {request.path}")
+            self.requests.append(f"{request.method} {request.path}")
             try:
                 self._check(request, body)
                 return web.json_response(answer(request.match_info.get("id", ""), body))
-            except Refused as refused:
+            except NotionError as refused:
                 code, message, status = refused.code, refused.message, refused.status
             except msgspec.DecodeError as error:
                 code, message, status = "validation_error", f"body failed validation: {error}", 400
             self.refusals.append(message)
-            told = {"object": "error", "status": status, "code": code, "message": message, "request_id": "r-1"}
-            return web.json_response(told, status=status, headers={"Retry-After": "0"} if status == 429 else {})
+            error_body = {"object": "error", "status": status, "code": code, "message": message, "request_id": "r-1"}
+            return web.json_response(error_body, status=status, headers={"Retry-After": "0"} if status == 429 else {})
 
         return handle
 
     def _check(self, request: web.Request, body: bytes) -> None:
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
-            raise Refused(401, "unauthorized", "API token is invalid.")
+            raise NotionError(401, "unauthorized", "API token is invalid.")
         if request.headers.get("Notion-Version") != VERSION:
-            raise Refused(400, "missing_version", f"Notion-Version header should be {VERSION}")
+            raise NotionError(400, "missing_version", f"Notion-Version header should be {VERSION}")
         if body and request.content_type != "application/json":
-            raise Refused(400, "invalid_json", "Error parsing JSON body.")
+            raise NotionError(400, "invalid_json", "Error parsing JSON body.")
         if request.method == "GET" and body:
-            raise Refused(400, "invalid_request", "a GET has no body")
+            raise NotionError(400, "invalid_request", "a GET has no body")
         if self.failures:
             status, code = self.failures.pop(0)
-            raise Refused(status, code, f"as the test said: {code}")
+            raise NotionError(status, code, f"as the test said: {code}")
 
     def _me(self, _: str, body: bytes) -> dict[str, object]:
         return {"object": "user", "id": "bot-1", "type": "bot", "name": "Household", "bot": {}}
@@ -255,63 +255,63 @@ class StrictNotion:
     def _database(self, database: str, body: bytes) -> dict[str, object]:
         base = database.removeprefix("database-of-")
         if base not in self.schemas:
-            raise Refused(404, "object_not_found", f"Could not find database with ID: {database}.")
+            raise NotionError(404, "object_not_found", f"Could not find database with ID: {database}.")
         sources = [{"id": f"source-of-{base}", "name": base}]
         return {"object": "database", "id": database, "title": [], "data_sources": sources}
 
     def _query(self, source: str, body: bytes) -> dict[str, object]:
         query = msgspec.json.decode(body, type=Query)
         base = self._base(source)
-        found = [page for page in self.pages if page.base == base and self._within(page, query.filter)]
+        matching_pages = [page for page in self.pages if page.base == base and self._matches(page, query.filter)]
         if query.sorts and query.sorts[0].direction == "descending":
-            found.reverse()
+            matching_pages.reverse()
         start = int(query.start_cursor or 0)
         end = start + min(query.page_size, AT_ONCE)
-        more = end < len(found)
+        more = end < len(matching_pages)
         return {
             "object": "list",
             "type": "page_or_data_source",
-            "results": [page.shown(self.schemas[base]) for page in found[start:end]],
+            "results": [page.to_json(self.schemas[base]) for page in matching_pages[start:end]],
             "has_more": more,
             "next_cursor": str(end) if more else None,
         }
 
     def _create(self, _: str, body: bytes) -> dict[str, object]:
-        created = msgspec.json.decode(body, type=Created)
-        base = self._base(created.parent.data_source_id)
-        page = Page(f"page-{next(self._numbers)}", base, self._cells(base, created.properties))
+        create_body = msgspec.json.decode(body, type=CreateBody)
+        base = self._base(create_body.parent.data_source_id)
+        page = NotionPage(f"page-{next(self._numbers)}", base, self._cells(base, create_body.properties))
         self.pages.append(page)
-        return page.shown(self.schemas[base])
+        return page.to_json(self.schemas[base])
 
-    def _update(self, wanted: str, body: bytes) -> dict[str, object]:
-        page = next((page for page in self.pages if page.id == wanted), None)
+    def _update(self, page_id: str, body: bytes) -> dict[str, object]:
+        page = next((page for page in self.pages if page.id == page_id), None)
         if page is None:
-            raise Refused(404, "object_not_found", f"Could not find page with ID: {wanted}.")
-        page.cells |= self._cells(page.base, msgspec.json.decode(body, type=Updated).properties)
-        return page.shown(self.schemas[page.base])
+            raise NotionError(404, "object_not_found", f"Could not find page with ID: {page_id}.")
+        page.cells |= self._cells(page.base, msgspec.json.decode(body, type=UpdateBody).properties)
+        return page.to_json(self.schemas[page.base])
 
     def _base(self, source: str) -> str:
         base = source.removeprefix("source-of-")
         if base not in self.schemas or base == source:
-            raise Refused(404, "object_not_found", f"Could not find data_source with ID: {source}.")
+            raise NotionError(404, "object_not_found", f"Could not find data_source with ID: {source}.")
         return base
 
-    def _cells(self, base: str, sent: dict[str, msgspec.Raw]) -> dict[str, Cell]:
+    def _cells(self, base: str, properties: dict[str, msgspec.Raw]) -> dict[str, Cell]:
         columns = self.schemas[base]
-        for name in sent:
+        for name in properties:
             if name not in columns:
-                raise Refused(400, "validation_error", f"{name} is not a property that exists.")
-        cells = {name: msgspec.json.decode(cell, type=CELLS[columns[name]]) for name, cell in sent.items()}
+                raise NotionError(400, "validation_error", f"{name} is not a property that exists.")
+        cells = {name: msgspec.json.decode(cell, type=CELLS[columns[name]]) for name, cell in properties.items()}
         options = [name for group in self.status_groups.values() for name in group]
         for cell in cells.values():
             if isinstance(cell, StatusCell) and cell.status and cell.status.name not in options:
-                raise Refused(400, "validation_error", f'Status option "{cell.status.name}" does not exist.')
+                raise NotionError(400, "validation_error", f'Status option "{cell.status.name}" does not exist.')
         return cells
 
-    def _within(self, page: Page, wanted: And | None) -> bool:
-        for bounds in wanted.both if wanted else ():
+    def _matches(self, page: NotionPage, date_filter: And | None) -> bool:
+        for bounds in date_filter.both if date_filter else ():
             if self.schemas[page.base].get(bounds.property) != "date":
-                raise Refused(400, "validation_error", f"{bounds.property} is not a date property")
+                raise NotionError(400, "validation_error", f"{bounds.property} is not a date property")
             cell = page.cells.get(bounds.property)
             start = cell.date.start if isinstance(cell, DateCell) and cell.date else ""
             if not bounds.date.on_or_after <= start < bounds.date.before:
@@ -323,7 +323,7 @@ def _raw(cells: dict[str, object]) -> dict[str, msgspec.Raw]:
     return {name: msgspec.Raw(msgspec.json.encode(cell)) for name, cell in cells.items()}
 
 
-def _zoned(moment: str) -> str:
+def _to_zoned(moment: str) -> str:
     if "T" not in moment:
         return moment
     parsed = datetime.fromisoformat(moment)

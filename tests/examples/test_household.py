@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from examples.at_home import called, open_household, rows, value
-from examples.loading import configuration, tools_of
+from examples.at_home import call_tool, call_value, open_household, rows
+from examples.loading import read_configuration, tools_of
 from support import collect_events, get_problem, get_results, join_text, open_yard
 from surfaces.served import connect_client
 from toolyard import Result, Scripted, Yard, call, say
@@ -17,7 +17,7 @@ from toolyard.models.scripted import Turn, together
 from toolyard.venues.function import as_tool
 from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMessage, UserMessage, asks, says
 
-CONFIGURED = configuration("household")
+CONFIGURED = read_configuration("household")
 SEVEN = [
     "budget_scan",
     "add_to_groceries",
@@ -40,7 +40,7 @@ def seven_tools() -> list[object]:
 async def test_milk_is_added_to_the_groceries_of_a_file_that_is_made_on_first_use(book: Path) -> None:
     assert not book.exists()
     async with open_household() as yard:
-        added = await value(yard, "add_to_groceries", item="milk")
+        added = await call_value(yard, "add_to_groceries", item="milk")
         assert added == {"ok": True, "id": "grocery-1", "item": "milk", "status": "Needed", "qty": 1}
     assert rows(book, "SELECT name, qty, status FROM entries") == [("milk", 1, "Needed")]
 
@@ -71,12 +71,18 @@ async def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypa
     assert openai.refusals == []
     first, second = openai.requests
     assert first.model == "gpt-4o-mini"
-    assert [one.function.name for one in first.tools or ()] == SEVEN
+    assert [tool.function.name for tool in first.tools or ()] == SEVEN
     assert first.messages == [SystemMessage(CONFIGURED.system_prompt), UserMessage("Add milk to groceries")]
-    calling, told = second.messages[-2:]
-    assert isinstance(calling, AssistantMessage) and isinstance(told, ToolMessage)
-    assert [one.id for one in calling.tool_calls or ()] == [told.tool_call_id]
-    assert json.loads(told.content) == {"ok": True, "id": "grocery-1", "item": "milk", "status": "Needed", "qty": 1}
+    calling, tool_message = second.messages[-2:]
+    assert isinstance(calling, AssistantMessage) and isinstance(tool_message, ToolMessage)
+    assert [tool_call.id for tool_call in calling.tool_calls or ()] == [tool_message.tool_call_id]
+    assert json.loads(tool_message.content) == {
+        "ok": True,
+        "id": "grocery-1",
+        "item": "milk",
+        "status": "Needed",
+        "qty": 1,
+    }
 
 
 @pytest.mark.proves("003.seven-tools")
@@ -95,24 +101,24 @@ async def test_the_seven_tools_of_the_seed_have_their_names_and_the_lists_stand_
 async def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() -> None:
     async with open_household() as yard:
         for item in ("Milk", "milk", "bread"):
-            await value(yard, "add_to_groceries", item=item)
-        bought = [await value(yard, "update_grocery_status", item="MILK", status="Bought") for _ in range(3)]
-        assert [one["id"] for one in bought] == ["grocery-2", "grocery-1", "grocery-2"]
-        by_id = await value(yard, "update_grocery_status", item="grocery-3", status="In cart")
+            await call_value(yard, "add_to_groceries", item=item)
+        bought = [await call_value(yard, "update_grocery_status", item="MILK", status="Bought") for _ in range(3)]
+        assert [item["id"] for item in bought] == ["grocery-2", "grocery-1", "grocery-2"]
+        by_id = await call_value(yard, "update_grocery_status", item="grocery-3", status="In cart")
         assert by_id == {"ok": True, "id": "grocery-3", "item": "bread", "status": "In cart"}
 
 
 @pytest.mark.proves("003.error-caught", "003.error-details")
 async def test_a_name_that_nothing_has_is_not_found_and_the_nearest_are_listed() -> None:
     async with open_household() as yard:
-        empty = await called(yard, "update_task_status", task="dishes", status="Done")
+        empty = await call_tool(yard, "update_task_status", task="dishes", status="Done")
         assert get_problem(empty) == ("error", "not_found") and "nothing is called" in empty.content
         for item in ("oat milk", "Milk", "bread", "soap"):
-            await value(yard, "add_to_groceries", item=item)
-        missed = await called(yard, "update_grocery_status", item="milj", status="Bought")
+            await call_value(yard, "add_to_groceries", item=item)
+        missed = await call_tool(yard, "update_grocery_status", item="milj", status="Bought")
         assert get_problem(missed) == ("error", "not_found")
         assert missed.error is not None and missed.error.details == {"wanted": "milj", "nearest": ["Milk"]}
-        half = await called(yard, "update_grocery_status", item="oat", status="Bought")
+        half = await call_tool(yard, "update_grocery_status", item="oat", status="Bought")
         assert half.error is not None and half.error.details["nearest"] == ["oat milk"]
 
 
@@ -129,7 +135,7 @@ async def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
 
     async with open_yard(model, tools_of("household")) as yard:
         events = await collect_events(yard.run("I bought milk"))
-        assert [one.outcome for one in get_results(events)] == ["error", "error"]
+        assert [result.outcome for result in get_results(events)] == ["error", "error"]
         assert join_text(events) == "I could not find milk, sorry."
 
 
@@ -154,30 +160,30 @@ async def test_wrong_arguments_are_refused_and_nothing_is_kept(
     tool: str, arguments: dict[str, object], book: Path
 ) -> None:
     async with open_household() as yard:
-        assert get_problem(await called(yard, tool, **arguments)) == ("error", "validation_error")
+        assert get_problem(await call_tool(yard, tool, **arguments)) == ("error", "validation_error")
     assert not book.exists() or rows(book, "SELECT * FROM entries") == []
 
 
 async def test_tasks_and_events_are_kept_with_their_times() -> None:
     async with open_household() as yard:
-        task = await value(yard, "create_task", title="call the plumber", due="2026-11-20")
+        task = await call_value(yard, "create_task", title="call the plumber", due="2026-11-20")
         assert task == {"ok": True, "id": "task-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20"}
-        done = await value(yard, "update_task_status", task="Call the plumber", status="Done")
+        done = await call_value(yard, "update_task_status", task="Call the plumber", status="Done")
         assert (done["id"], done["status"]) == ("task-1", "Done")
-        event = await value(yard, "create_event", title="dentist", start="2026-11-20T10:00:00+01:00")
+        event = await call_value(yard, "create_event", title="dentist", start="2026-11-20T10:00:00+01:00")
         assert (event["start"], event["end"]) == ("2026-11-20T10:00:00+01:00", "2026-11-20T11:00:00+01:00")
         assert (event["id"], event["item"]) == ("event-2", "dentist")
 
 
 async def test_the_budget_is_added_up_by_category_and_says_that_its_first_rows_are_examples(book: Path) -> None:
     async with open_household() as yard:
-        scanned = await value(yard, "budget_scan")
+        scanned = await call_value(yard, "budget_scan")
         assert scanned["month"] == THIS_MONTH and "example" in str(scanned["note"])
         sums = {"Rent": 950.0, "Groceries": 146.55, "Energy": 78.9, "Leisure": 32.0}
         assert scanned["by_category"] == sums and scanned["total"] == 1207.45
-        only = await value(yard, "budget_scan", month=THIS_MONTH, category="groceries")
+        only = await call_value(yard, "budget_scan", month=THIS_MONTH, category="groceries")
         assert only["by_category"] == {"Groceries": 146.55} and only["total"] == 146.55
-        assert await value(yard, "budget_scan", month="1999-01") == {
+        assert await call_value(yard, "budget_scan", month="1999-01") == {
             "ok": True, "month": "1999-01", "by_category": {}, "total": 0,
         }  # fmt: skip
     assert len(rows(book, "SELECT * FROM expenses")) == 10
@@ -188,7 +194,7 @@ async def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
     turn = together(*(call("add_to_groceries", item=f"thing {n}") for n in range(40)))
     async with open_yard([turn, say("ok")], tools_of("household")) as yard:
         events = await collect_events(yard.run("a party"))
-        assert {one.outcome for one in get_results(events)} == {"ok"}
+        assert {result.outcome for result in get_results(events)} == {"ok"}
     assert len(set(rows(book, "SELECT name FROM entries"))) == 40
     assert len(rows(book, "SELECT * FROM expenses")) == 10
 
@@ -196,7 +202,7 @@ async def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
 async def test_a_file_that_cannot_be_used_is_said_to_be_unavailable(book: Path) -> None:
     book.mkdir(parents=True)
     async with open_household() as yard:
-        assert get_problem(await called(yard, "add_to_groceries", item="milk")) == ("error", "unavailable")
+        assert get_problem(await call_tool(yard, "add_to_groceries", item="milk")) == ("error", "unavailable")
 
 
 def test_the_configuration_asks_before_the_house_is_touched() -> None:

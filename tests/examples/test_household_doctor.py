@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.process import toolyard
+from cli.process import run_toolyard
 from examples.loading import EXAMPLES
 from examples.strict_notion import SCHEMAS, TOKEN, StrictNotion
 
@@ -26,7 +26,9 @@ def examine(folder: Path, notion: StrictNotion, **variables: str) -> tuple[int, 
         async with notion.serving() as base_url:
             environment = {**NOTION, "NOTION_BASE_URL": base_url, **variables}
             config = str(EXAMPLES / "household" / "toolyard.toml")
-            done = await asyncio.to_thread(toolyard, folder, "doctor", "--config", config, "--port", "0", **environment)
+            done = await asyncio.to_thread(
+                run_toolyard, folder, "doctor", "--config", config, "--port", "0", **environment
+            )
         assert TOKEN not in done.out
         return done.code, [line for line in done.out.splitlines() if line[2:8] == "notion"]
 

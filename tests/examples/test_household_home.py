@@ -33,7 +33,7 @@ async def home_assistant(bodies: list[object], status: int = 200) -> AsyncGenera
         await runner.cleanup()
 
 
-async def switched(yard: Yard, **data: object) -> Result:
+async def switch_light(yard: Yard, **data: object) -> Result:
     """A service call that waits for its approval and is approved."""
     arguments = {"domain": "light", "service": "turn_on", "entity_id": "light.kitchen", "data": data}
     run = yard.call("ha_service_call", arguments)
@@ -48,7 +48,7 @@ async def test_a_service_call_is_approved_and_then_posted_to_home_assistant(monk
         async with home_assistant(bodies) as url:
             monkeypatch.setenv("HA_URL", url)
             monkeypatch.setenv("HA_TOKEN", "ha-secret")
-            done = json.loads((await switched(yard, brightness=40, entity_id="lock.door")).content)
+            done = json.loads((await switch_light(yard, brightness=40, entity_id="lock.door")).content)
         assert (done["ok"], done["sent"], done["changed"]) == (True, True, ["light.kitchen"])
     assert bodies == [("/api/services/light/turn_on", {"brightness": 40, "entity_id": "light.kitchen"})]
 
@@ -68,11 +68,11 @@ async def test_what_home_assistant_refuses_is_told_with_its_type(
     async with open_household() as yard, home_assistant([], status) as url:
         monkeypatch.setenv("HA_URL", url)
         monkeypatch.setenv("HA_TOKEN", token)
-        assert get_problem(await switched(yard)) == ("error", error_type)
+        assert get_problem(await switch_light(yard)) == ("error", error_type)
 
 
 async def test_without_a_home_assistant_the_call_is_recorded_and_said_to_be_no_more(book: Path) -> None:
     async with open_household() as yard:
-        done = json.loads((await switched(yard)).content)
+        done = json.loads((await switch_light(yard)).content)
         assert (done["id"], done["sent"]) == ("service-call-1", False) and "Nothing was switched" in done["note"]
     assert rows(book, "SELECT service, entity_id FROM service_calls") == [("light.turn_on", "light.kitchen")]

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from examples.at_home import called, open_household, value
+from examples.at_home import call_tool, call_value, open_household
 from examples.loading import tools_of
 from support import get_problem
 from toolyard.venues.function import as_tool
@@ -17,69 +17,69 @@ LISTS = ("list_groceries", "list_tasks", "list_events")
 
 async def test_the_grocery_list_shows_what_is_still_to_buy_with_amounts_and_units() -> None:
     async with open_household() as yard:
-        assert await value(yard, "list_groceries") == {"ok": True, "total": 0, "items": []}
-        potatoes = await value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
+        assert await call_value(yard, "list_groceries") == {"ok": True, "total": 0, "items": []}
+        potatoes = await call_value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
         assert potatoes == {
             "ok": True, "id": "grocery-1", "item": "potatoes", "status": "Needed", "qty": 2, "unit": "kg",
         }  # fmt: skip
         for item in ("milk", "soap"):
-            await value(yard, "add_to_groceries", item=item)
-        await value(yard, "update_grocery_status", item="milk", status="Bought")
-        await value(yard, "update_grocery_status", item="soap", status="In cart")
-        listed = await value(yard, "list_groceries")
+            await call_value(yard, "add_to_groceries", item=item)
+        await call_value(yard, "update_grocery_status", item="milk", status="Bought")
+        await call_value(yard, "update_grocery_status", item="soap", status="In cart")
+        listed = await call_value(yard, "list_groceries")
         assert listed["total"] == 2 and listed["items"] == [
             {"id": "grocery-1", "item": "potatoes", "status": "Needed", "qty": 2, "unit": "kg"},
             {"id": "grocery-3", "item": "soap", "status": "In cart", "qty": 1},
         ]
-        bought = await value(yard, "list_groceries", status="Bought")
+        bought = await call_value(yard, "list_groceries", status="Bought")
         assert bought["items"] == [{"id": "grocery-2", "item": "milk", "status": "Bought", "qty": 1}]
 
 
 async def test_tasks_are_listed_by_when_they_are_due_and_keep_their_time_of_day() -> None:
     async with open_household() as yard:
-        await value(yard, "create_task", title="mow the lawn")
-        await value(yard, "create_task", title="pay the rent", due="2026-11-21")
-        due = await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
+        await call_value(yard, "create_task", title="mow the lawn")
+        await call_value(yard, "create_task", title="pay the rent", due="2026-11-21")
+        due = await call_value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
         assert due["due"] == "2026-11-20T17:00:00"
-        await value(yard, "create_task", title="water the plants", due="2026-11-20T00:00")
-        await value(yard, "update_task_status", task="pay the rent", status="Done")
-        listed = await value(yard, "list_tasks")
+        await call_value(yard, "create_task", title="water the plants", due="2026-11-20T00:00")
+        await call_value(yard, "update_task_status", task="pay the rent", status="Done")
+        listed = await call_value(yard, "list_tasks")
         assert listed["total"] == 3 and listed["items"] == [
             {"id": "task-4", "item": "water the plants", "status": "To do", "due": "2026-11-20T00:00:00"},
             {"id": "task-3", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00"},
             {"id": "task-1", "item": "mow the lawn", "status": "To do"},
         ]
-        done = await value(yard, "list_tasks", status="Done")
+        done = await call_value(yard, "list_tasks", status="Done")
         assert done["items"] == [{"id": "task-2", "item": "pay the rent", "status": "Done", "due": "2026-11-21"}]
 
 
 async def test_events_are_listed_in_order_from_today_or_within_the_days_asked_for() -> None:
     async with open_household() as yard:
-        await value(yard, "create_event", title="concert", start="2099-12-01T20:00", location="Town Hall")
-        await value(yard, "create_event", title="holiday", start="2099-11-20T10:00", end="2099-11-25T10:00")
-        await value(yard, "create_event", title="long ago", start="1999-11-20T10:00")
-        listed = await value(yard, "list_events")
+        await call_value(yard, "create_event", title="concert", start="2099-12-01T20:00", location="Town Hall")
+        await call_value(yard, "create_event", title="holiday", start="2099-11-20T10:00", end="2099-11-25T10:00")
+        await call_value(yard, "create_event", title="long ago", start="1999-11-20T10:00")
+        listed = await call_value(yard, "list_events")
         assert listed["total"] == 2 and listed["items"] == [
             {"id": "event-2", "item": "holiday", "start": "2099-11-20T10:00:00", "end": "2099-11-25T10:00:00"},
             {"id": "event-1", "item": "concert", "start": "2099-12-01T20:00:00", "end": "2099-12-01T21:00:00",
              "location": "Town Hall"},
         ]  # fmt: skip
-        within = await value(yard, "list_events", from_day="2099-11-23", to_day="2099-11-24")
+        within = await call_value(yard, "list_events", from_day="2099-11-23", to_day="2099-11-24")
         assert [event["item"] for event in items_of(within)] == ["holiday"]
-        assert (await value(yard, "list_events", from_day="1999-11-20", to_day="1999-11-20"))["total"] == 1
-        backwards = await called(yard, "list_events", from_day="2099-11-24", to_day="2099-11-23")
+        assert (await call_value(yard, "list_events", from_day="1999-11-20", to_day="1999-11-20"))["total"] == 1
+        backwards = await call_tool(yard, "list_events", from_day="2099-11-24", to_day="2099-11-23")
         assert get_problem(backwards) == ("error", "validation_error")
 
 
-def items_of(listed: dict[str, object]) -> list[dict[str, object]]:
-    return msgspec.convert(listed["items"], list[dict[str, object]])
+def items_of(listing: dict[str, object]) -> list[dict[str, object]]:
+    return msgspec.convert(listing["items"], list[dict[str, object]])
 
 
 async def test_a_long_list_is_cut_and_says_how_many_there_are() -> None:
     async with open_household() as yard:
         for number in range(103):
-            await value(yard, "add_to_groceries", item=f"thing {number}")
-        listed = await value(yard, "list_groceries")
+            await call_value(yard, "add_to_groceries", item=f"thing {number}")
+        listed = await call_value(yard, "list_groceries")
         assert listed["total"] == 103 and len(items_of(listed)) == 100
         assert "3 more" in str(listed["note"])
 
@@ -102,8 +102,8 @@ async def test_a_file_of_the_first_version_is_taken_over_with_what_it_holds(book
         file.execute("INSERT INTO entries VALUES (1, 'grocery', 'milk', 'Needed', 3, '', '', '')")
         file.execute("PRAGMA user_version = 1")
     async with open_household() as yard:
-        await value(yard, "add_to_groceries", item="flour", qty=500, unit="g")
-        assert items_of(await value(yard, "list_groceries")) == [
+        await call_value(yard, "add_to_groceries", item="flour", qty=500, unit="g")
+        assert items_of(await call_value(yard, "list_groceries")) == [
             {"id": "grocery-1", "item": "milk", "status": "Needed", "qty": 3},
             {"id": "grocery-2", "item": "flour", "status": "Needed", "qty": 500, "unit": "g"},
         ]
@@ -112,4 +112,4 @@ async def test_a_file_of_the_first_version_is_taken_over_with_what_it_holds(book
 @pytest.mark.parametrize("tool", LISTS)
 async def test_a_list_of_something_unknown_is_refused(tool: str) -> None:
     async with open_household() as yard:
-        assert get_problem(await called(yard, tool, colour="red")) == ("error", "validation_error")
+        assert get_problem(await call_tool(yard, tool, colour="red")) == ("error", "validation_error")

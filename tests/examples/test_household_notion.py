@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from examples.at_home import called, open_household, value
+from examples.at_home import call_tool, call_value, open_household
 from examples.strict_notion import SCHEMAS, STATUS_GROUPS, TOKEN, SelectCell, StatusCell, StrictNotion
 from support import get_problem
 from toolyard import Yard
@@ -37,18 +37,20 @@ async def open_notion(
 
 async def test_notion_keeps_what_sqlite_keeps(monkeypatch: pytest.MonkeyPatch, book: Path) -> None:
     async with open_notion(monkeypatch) as (yard, notion):
-        added = await value(yard, "add_to_groceries", item="milk", qty=2)
+        added = await call_value(yard, "add_to_groceries", item="milk", qty=2)
         assert added == {"ok": True, "id": "page-1", "item": "milk", "status": "Needed", "qty": 2}
         for item in ("bread", "soap", "oat milk"):
-            await value(yard, "add_to_groceries", item=item)
-        bought = await value(yard, "update_grocery_status", item="Milk", status="Bought")
+            await call_value(yard, "add_to_groceries", item=item)
+        bought = await call_value(yard, "update_grocery_status", item="Milk", status="Bought")
         assert bought == {"ok": True, "id": "page-1", "item": "milk", "status": "Bought"}
-        missed = await called(yard, "update_grocery_status", item="brad", status="Bought")
+        missed = await call_tool(yard, "update_grocery_status", item="brad", status="Bought")
         assert missed.error is not None and missed.error.details == {"wanted": "brad", "nearest": ["bread"]}
-        task = await value(yard, "create_task", title="call the plumber", due="2026-11-20")
-        done = await value(yard, "update_task_status", task=str(task["id"]), status="Done")
+        task = await call_value(yard, "create_task", title="call the plumber", due="2026-11-20")
+        done = await call_value(yard, "update_task_status", task=str(task["id"]), status="Done")
         assert (done["item"], done["status"]) == ("call the plumber", "Done")
-        where = await value(yard, "create_event", title="dentist", start="2026-11-20T10:00", location="Main Street")
+        where = await call_value(
+            yard, "create_event", title="dentist", start="2026-11-20T10:00", location="Main Street"
+        )
         assert where["location"] == "Main Street"
         assert notion.refusals == []
         shown = [msgspec.to_builtins(page.cells) for page in notion.pages]
@@ -67,9 +69,9 @@ async def test_a_budget_is_read_from_notion_page_by_page_and_only_for_its_month(
         for day, amount in (("11-01", 10.1), ("11-30", 20.2), ("11-15", 0.7), ("12-01", 99), ("10-31", 99)):
             dated = {"date": {"start": f"2026-{day}"}}
             notion.put("expenses", Amount={"number": amount}, Category={"select": {"name": "Food"}}, Date=dated)
-        scanned = await value(yard, "budget_scan", month="2026-11")
+        scanned = await call_value(yard, "budget_scan", month="2026-11")
         assert scanned == {"ok": True, "month": "2026-11", "by_category": {"Food": 31.0}, "total": 31.0}
-        assert notion.asked.count("POST /v1/data_sources/source-of-expenses/query") == 2
+        assert notion.requests.count("POST /v1/data_sources/source-of-expenses/query") == 2
         assert notion.refusals == []
 
 
@@ -95,7 +97,7 @@ async def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
         for variable, changed in variables.items():
             monkeypatch.setenv(variable, changed)
         notion.failures = failures
-        refused = await called(yard, "add_to_groceries", item="milk")
+        refused = await call_tool(yard, "add_to_groceries", item="milk")
         assert get_problem(refused) == ("error", error_type) and said in refused.content
         assert TOKEN not in refused.content and notion.pages == []
 
@@ -103,7 +105,7 @@ async def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
 async def test_a_busy_notion_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_notion(monkeypatch) as (yard, notion):
         notion.failures = [(429, "rate_limited"), (429, "rate_limited")]
-        assert (await value(yard, "add_to_groceries", item="milk"))["id"] == "page-1"
+        assert (await call_value(yard, "add_to_groceries", item="milk"))["id"] == "page-1"
         assert len(notion.pages) == 1
 
 
@@ -118,22 +120,24 @@ def with_status_columns(**groups: list[str]) -> StrictNotion:
 
 async def test_units_and_times_are_kept_in_notion_and_listed_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_notion(monkeypatch) as (yard, notion):
-        await value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
-        await value(yard, "add_to_groceries", item="milk")
-        listed = await value(yard, "list_groceries")
+        await call_value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
+        await call_value(yard, "add_to_groceries", item="milk")
+        listed = await call_value(yard, "list_groceries")
         assert listed["items"] == [
             {"id": "page-1", "item": "potatoes", "status": "Needed", "qty": 2, "unit": "kg"},
             {"id": "page-2", "item": "milk", "status": "Needed", "qty": 1},
         ]
-        await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00:00+01:00")
-        await value(yard, "create_task", title="pay the rent", due="2026-11-20")
-        tasks = await value(yard, "list_tasks")
+        await call_value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00:00+01:00")
+        await call_value(yard, "create_task", title="pay the rent", due="2026-11-20")
+        tasks = await call_value(yard, "list_tasks")
         assert tasks["items"] == [
             {"id": "page-4", "item": "pay the rent", "status": "To do", "due": "2026-11-20"},
             {"id": "page-3", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00+01:00"},
         ]
-        await value(yard, "create_event", title="dentist", start="2026-11-20T10:00:00+01:00", location="Main Street")
-        events = await value(yard, "list_events", from_day="2026-11-20", to_day="2026-11-20")
+        await call_value(
+            yard, "create_event", title="dentist", start="2026-11-20T10:00:00+01:00", location="Main Street"
+        )
+        events = await call_value(yard, "list_events", from_day="2026-11-20", to_day="2026-11-20")
         assert events["items"] == [
             {
                 "id": "page-5",
@@ -151,9 +155,9 @@ async def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypat
     time.tzset()
     try:
         async with open_notion(monkeypatch) as (yard, notion):
-            await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
+            await call_value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
             assert msgspec.to_builtins(notion.pages[0].cells)["Due"]["date"]["start"] == "2026-11-20T17:00:00-05:00"
-            tasks = await value(yard, "list_tasks")
+            tasks = await call_value(yard, "list_tasks")
             assert tasks["items"] == [
                 {"id": "page-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00-05:00"}
             ]
@@ -186,16 +190,16 @@ async def test_a_status_may_be_a_select_or_a_status_column(
         return option.name
 
     async with open_notion(monkeypatch, notion) as (yard, notion):
-        added = await value(yard, "add_to_groceries", item="milk", qty=2, unit="l")
+        added = await call_value(yard, "add_to_groceries", item="milk", qty=2, unit="l")
         assert added["status"] == "Needed"
-        seen = [status_of(notion)]
+        statuses = [status_of(notion)]
         for status in ("In cart", "Bought"):
-            changed = await value(yard, "update_grocery_status", item="milk", status=status)
+            changed = await call_value(yard, "update_grocery_status", item="milk", status=status)
             assert changed["status"] == status
-            assert (await value(yard, "list_groceries", status=status))["total"] == 1
-            seen.append(status_of(notion))
-        assert seen == shown
-        assert (await value(yard, "list_groceries"))["total"] == 0
+            assert (await call_value(yard, "list_groceries", status=status))["total"] == 1
+            statuses.append(status_of(notion))
+        assert statuses == shown
+        assert (await call_value(yard, "list_groceries"))["total"] == 0
         assert notion.refusals == []
         cells = msgspec.to_builtins(notion.pages[0].cells)
         assert cells["Item"] == {"title": [{"text": {"content": "milk"}, "type": "text"}]}

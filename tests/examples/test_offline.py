@@ -103,7 +103,7 @@ def test_the_grocery_list_of_the_terminal_is_kept() -> None:
 
 @pytest.mark.parametrize("example", ["household", "warehouse"])
 def test_every_tool_has_templates_in_both_languages_and_none_is_shown_with_a_raw_slot(example: str) -> None:
-    for tool in (as_tool(one).definition for one in tools_of(example)):
+    for tool in (as_tool(function).definition for function in tools_of(example)):
         assert any(each.isascii() for each in tool.examples), tool.name
         assert any(not each.isascii() for each in tool.examples), tool.name
         assert any(slot for each in tool.examples for _, slot in split_template(each)) or not tool.parameters.get(

@@ -31,7 +31,7 @@ new MutationObserver(() => {
 """Notes every page that is shown."""
 
 
-def loaded(name: str) -> ModuleType:
+def load_module(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"shop_{name}", SHOP / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -43,7 +43,7 @@ def loaded(name: str) -> ModuleType:
 async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[Page, None]:
     """Serve the shop as its command does, and open its page."""
     build_package()
-    shop = loaded("serve")
+    shop = load_module("serve")
     wiring = shop.build_shop_wiring()
     wiring = wiring if model is None else dataclasses.replace(wiring, model=model)
     async with (
@@ -55,7 +55,7 @@ async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[
         yield page
 
 
-async def say_to_it(page: Page, text: str) -> None:
+async def send_message(page: Page, text: str) -> None:
     """Wait for the answer before, as its button tells, and say something."""
     await expect(page.locator("main[data-page]")).to_be_visible()
     await expect(page.locator("#chat .said").first).to_be_visible()
@@ -64,71 +64,71 @@ async def say_to_it(page: Page, text: str) -> None:
     await page.get_by_label("Message").press("Enter")
 
 
-async def went(page: Page, *places: str) -> None:
+async def wait_for_pages(page: Page, *places: str) -> None:
     """Wait until these pages were shown, one after the other."""
     await page.wait_for_function("(places) => String(window.trail) === String(places)", arg=places)
 
 
 @pytest.mark.proves("000.display-tools")
 async def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_path: Path) -> None:
-    found = together(call("search_products", query="milk"), call("search_products", query="bread"))
-    added = together(call("add_to_cart", code="01001"), call("add_to_cart", code="02001"))
-    shown = together(call("show_cart"), call("open_cart"))
-    model = Scripted([found, added, shown, say("I've added ", "both to your cart!")])
+    search_turn = together(call("search_products", query="milk"), call("search_products", query="bread"))
+    add_turn = together(call("add_to_cart", code="01001"), call("add_to_cart", code="02001"))
+    show_turn = together(call("show_cart"), call("open_cart"))
+    model = Scripted([search_turn, add_turn, show_turn, say("I've added ", "both to your cart!")])
     async with open_shop(tmp_path, model) as page:
         chat = page.locator("#chat")
-        await say_to_it(page, "Add milk and bread to my cart")
+        await send_message(page, "Add milk and bread to my cart")
         await expect(chat.get_by_text("I've added both to your cart!")).to_be_visible()
         await expect(page.locator("#cart-count")).to_have_text("2")
         await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
         await expect(page.locator("main .line .name")).to_have_text(["Full Cream Milk", "White Bread"])
-        await went(page, "home", "cart")
+        await wait_for_pages(page, "home", "cart")
 
 
 async def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Path) -> None:
     model = Scripted([together(call("add_to_cart", code="07011"), call("add_to_cart", code="09011")), say("Done!")])
     async with open_shop(tmp_path, model) as page:
-        asked: list[Route] = []
+        routes: list[Route] = []
 
-        async def held(route: Route) -> None:
+        async def hold_route(route: Route) -> None:
             """The first is answered when both are under way."""
-            asked.append(route)
-            if len(asked) == 2:
-                for one in asked:
-                    await one.continue_()
+            routes.append(route)
+            if len(routes) == 2:
+                for each_route in routes:
+                    await each_route.continue_()
 
         await page.goto(f"{page.url.partition('#')[0]}#/cart")
         await page.reload()  # where no product is known yet
-        await page.route("**/api/products/0*", held)
-        await say_to_it(page, "Add milk and bread to my cart")
+        await page.route("**/api/products/0*", hold_route)
+        await send_message(page, "Add milk and bread to my cart")
         await expect(page.locator("#chat").get_by_text("Done!")).to_be_visible()
-        noted = await page.evaluate("() => JSON.parse(localStorage.getItem('grocer.calls')).length")
-        assert (len(asked), noted) == (2, 2)
+        noted_count = await page.evaluate("() => JSON.parse(localStorage.getItem('grocer.calls')).length")
+        assert (len(routes), noted_count) == (2, 2)
 
 
 async def test_without_a_model_the_customer_chooses_and_the_rest_is_done(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as page:
         chat, count = page.locator("#chat"), page.locator("#cart-count")
-        await say_to_it(page, "Add milk to my cart")
+        await send_message(page, "Add milk to my cart")
         await expect(chat.get_by_text("Which “milk” do you mean?")).to_have_count(1)
-        await say_to_it(page, "1")
+        await send_message(page, "1")
         await expect(count).to_have_text("1")
-        await say_to_it(page, "Add milk and bread to my cart")
+        await send_message(page, "Add milk and bread to my cart")
         await expect(chat.get_by_text("Which “milk” do you mean?")).to_have_count(2)
-        await say_to_it(page, "1")
+        await send_message(page, "1")
         await expect(chat.get_by_text("Which “bread” do you mean?")).to_have_count(1)
-        await say_to_it(page, "1")
+        await send_message(page, "1")
         await expect(count).to_have_text("3")
-        await say_to_it(page, "Show me my cart")
+        await send_message(page, "Show me my cart")
         await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
         await expect(chat.get_by_text("This is the cart: €4.87 in all.")).to_be_visible()
-        await say_to_it(page, "Show me cheese")
+        await send_message(page, "Show me cheese")
         await expect(chat.locator(".cards .card")).to_have_count(6)
-        await say_to_it(page, "Remove the bread")
+        await send_message(page, "Remove the bread")
         await expect(count).to_have_text("2")
-        await say_to_it(page, "Take me to checkout")
+        await send_message(page, "Take me to checkout")
         await expect(page.locator("main[data-page=checkout] h1")).to_have_text("Checkout")
-        await went(page, "home", "checkout")
+        await wait_for_pages(page, "home", "checkout")
 
 
 @pytest.mark.proves("000.navigation-tools")
@@ -138,12 +138,12 @@ async def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_p
     steps = [call(f"open_{place}", **arguments.get(place, {})) for place in places]
     model = Scripted([*steps, call("open_category", category="Cars"), say("There.")])
     async with open_shop(tmp_path, model) as page:
-        await say_to_it(page, "Show me around")
+        await send_message(page, "Show me around")
         await expect(page.locator("#chat").get_by_text("There.")).to_be_visible()
-        await went(page, "home", *places)
-    told = [item for item in model.requests[-1].history if isinstance(item, Result)]
-    assert told[1].content == '{"page":"category","argument":"Dairy"}'
-    assert told[-1].error is not None and told[-1].error.error == "there is no category Cars"
+        await wait_for_pages(page, "home", *places)
+    results = [item for item in model.requests[-1].history if isinstance(item, Result)]
+    assert results[1].content == '{"page":"category","argument":"Dairy"}'
+    assert results[-1].error is not None and results[-1].error.error == "there is no category Cars"
 
 
 async def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_is(tmp_path: Path) -> None:
@@ -151,15 +151,15 @@ async def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_
         [together(call("add_to_cart", code="99999"), call("remove_from_cart", code="01001")), say("Sorry.")]
     )
     async with open_shop(tmp_path, model) as page:
-        await say_to_it(page, "Add caviar")
+        await send_message(page, "Add caviar")
         await expect(page.locator("#chat").get_by_text("Sorry.")).to_be_visible()
         await expect(page.locator("#chat .step.badly")).to_have_count(2)
         await expect(page.locator("#cart-count")).to_have_text("0")
-    told = [item.error.error for item in model.requests[1].history if isinstance(item, Result) and item.error]
-    assert told == ["there is no product 99999", "Error: there is no product 01001 in the cart"]
+    error_texts = [item.error.error for item in model.requests[1].history if isinstance(item, Result) and item.error]
+    assert error_texts == ["there is no product 99999", "Error: there is no product 01001 in the cart"]
 
 
-class OneWord:
+class StallingModel:
     """A model that begins and does not go on."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
@@ -170,8 +170,8 @@ class OneWord:
 
 
 async def test_the_customer_stops_the_assistant_and_goes_on(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, OneWord()) as page:
-        await say_to_it(page, "Tell me a story")
+    async with open_shop(tmp_path, StallingModel()) as page:
+        await send_message(page, "Tell me a story")
         await expect(page.locator("#chat").get_by_text("Well,")).to_be_visible()
         await page.get_by_role("button", name="Stop").click()
         await expect(page.locator("#chat").get_by_text("Stopped.")).to_be_visible()
@@ -237,21 +237,21 @@ async def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_
 
         lost = asyncio.Event()
         await page.route("**/chat/v1/conversation", lose)
-        await say_to_it(page, "Add milk")
+        await send_message(page, "Add milk")
         await lost.wait()
         await page.unroute("**/chat/v1/conversation")
         await page.reload()
         await expect(page.locator("#chat .said", has_text="Add milk")).to_have_count(1)
         await expect(page.locator("#chat .said", has_text="It is in your cart.")).to_have_count(1)
         await expect(page.locator("#cart-count")).to_have_text("1")
-        await say_to_it(page, "Thanks")
+        await send_message(page, "Thanks")
         await expect(page.locator("#chat").get_by_text("You are welcome.")).to_be_visible()
         await page.reload()
         await expect(page.locator("#chat .said:not(.mine)")).to_have_count(3)
 
 
 def test_the_catalogue_is_some_hundreds_of_products_and_the_same_every_time(tmp_path: Path) -> None:
-    write_catalogue = loaded("make_catalogue").write_catalogue
+    write_catalogue = load_module("make_catalogue").write_catalogue
     counts = [write_catalogue(tmp_path / name) for name in ("one.db", "two.db")]
     rows: list[list[tuple[object, ...]]] = []
     for name in ("one.db", "two.db"):

@@ -14,11 +14,11 @@ TITLE = {"Item": {"title": [{"text": {"content": "milk"}}]}}
 
 def answer_to(path: str, body: object, **headers: str) -> tuple[int, str]:
     async def test() -> tuple[int, str]:
-        named = HEADERS | {name.replace("_", "-"): text for name, text in headers.items()}
-        async with StrictNotion().serving() as url, aiohttp.ClientSession(headers=named) as session:
+        all_headers = HEADERS | {name.replace("_", "-"): text for name, text in headers.items()}
+        async with StrictNotion().serving() as url, aiohttp.ClientSession(headers=all_headers) as session:
             answer = await session.post(f"{url}/v1/{path}", json=body)
-            told = await answer.json()
-            return answer.status, told.get("code", told["object"])
+            reply = await answer.json()
+            return answer.status, reply.get("code", reply["object"])
 
     return asyncio.run(test())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.loading import configuration, tools_of
+from examples.loading import read_configuration, tools_of
 from support import (
     collect_events,
     find_history_faults,
@@ -25,9 +25,9 @@ from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMe
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}), locale="zh-CN")
 ADMIN = Caller(user="boss", roles=frozenset({"admin"}), locale="zh-CN")
-ASKED = "帮我查找面粉原料"
+QUESTION = "帮我查找面粉原料"
 ANSWER = "我找到了2种面粉：\n1. 高筋面粉 - 库存100kg\n2. 低筋面粉 - 库存50kg"
-FOUND = {
+FOUND_MATERIALS = {
     "success": True,
     "results": [
         {"id": "M001", "name": "高筋面粉", "quantity": 100, "unit": "kg"},
@@ -35,14 +35,14 @@ FOUND = {
     ],
 }
 FOUR = ["search_materials", "get_inventory_stats", "format_report", "create_new_intent"]
-CONFIGURED = configuration("warehouse")
+CONFIGURED = read_configuration("warehouse")
 
 
 async def ask(script: Script, caller: Caller = STAFF) -> tuple[str, list[Item], list[Result]]:
     """The answer to the seed's question, the history, and the results."""
     options = {"limits": CONFIGURED.limits, "system_prompt": CONFIGURED.system_prompt}
     async with open_yard(script, tools_of("warehouse"), **options) as yard:
-        run = yard.run(ASKED, caller=caller)
+        run = yard.run(QUESTION, caller=caller)
         events = await collect_events(run)
         end = get_ending(events)
         assert not await find_history_faults(yard, run.conversation)
@@ -50,28 +50,28 @@ async def ask(script: Script, caller: Caller = STAFF) -> tuple[str, list[Item], 
         return end.message.text if end.message else join_text(events), history, get_results(events)
 
 
-def counted(request: ModelRequest) -> Turn:
+def answer_from_result(request: ModelRequest) -> Turn:
     """A model that answers from what the tool returned."""
     last = request.history[-1]
     if not isinstance(last, Result):
         return call("search_materials", keyword="面粉")
-    found = json.loads(last.content)["results"]
-    lines = [f"\n{n}. {one['name']} - 库存{one['quantity']}{one['unit']}" for n, one in enumerate(found, 1)]
-    return say(f"我找到了{len(found)}种面粉：", *lines)
+    materials = json.loads(last.content)["results"]
+    lines = [f"\n{n}. {one['name']} - 库存{one['quantity']}{one['unit']}" for n, one in enumerate(materials, 1)]
+    return say(f"我找到了{len(materials)}种面粉：", *lines)
 
 
 @pytest.mark.proves("001.answer-from-results", "001.answer-ends-run", "001.executor-found", "001.result-is-json")
 async def test_flour_is_searched_for_and_the_answer_is_made_from_what_was_found() -> None:
-    answer, history, (found,) = await ask(counted)
+    answer, history, (found,) = await ask(answer_from_result)
     assert answer == ANSWER
-    assert json.loads(found.content) == FOUND
+    assert json.loads(found.content) == FOUND_MATERIALS
     assert [type(item).__name__ for item in history] == ["UserMessage", "Call", "Result", "ModelText"]
 
 
 @pytest.mark.proves("001.string-to-string")
 async def test_for_a_librarys_user_it_is_a_text_in_and_a_text_out() -> None:
-    async with open_yard(counted, tools_of("warehouse")) as yard:
-        assert await yard.ask(ASKED, caller=STAFF) == ANSWER
+    async with open_yard(answer_from_result, tools_of("warehouse")) as yard:
+        assert await yard.ask(QUESTION, caller=STAFF) == ANSWER
 
 
 @pytest.mark.proves(
@@ -101,24 +101,24 @@ async def test_the_seeds_requests_go_to_qwen_plus_over_a_real_socket(monkeypatch
             monkeypatch.setenv("DASHSCOPE_BASE_URL", base_url)
             tools, prompt = tools_of("warehouse"), CONFIGURED.system_prompt
             async with Yard(tools=tools, model="dashscope:qwen-plus", system_prompt=prompt) as yard:
-                return await yard.ask(ASKED, caller=STAFF)
+                return await yard.ask(QUESTION, caller=STAFF)
 
     assert (await test()) == "我找到了2种面粉。"
     assert qwen.refusals == []
     first, second = qwen.requests
     assert (first.model, first.tool_choice) == ("qwen-plus", "auto")
-    offered = {one.function.name: one.function for one in first.tools or ()}
+    offered = {tool.function.name: tool.function for tool in first.tools or ()}
     assert list(offered) == ["search_materials", "get_inventory_stats", "format_report"]
     assert offered["search_materials"].description == "搜索原料信息"
     assert offered["search_materials"].parameters["required"] == ["keyword"]
-    assert first.messages == [SystemMessage(CONFIGURED.system_prompt), UserMessage(ASKED)]
+    assert first.messages == [SystemMessage(CONFIGURED.system_prompt), UserMessage(QUESTION)]
     assert second.messages[:2] == first.messages
     _, _, calling, answered = second.messages
     assert isinstance(calling, AssistantMessage) and isinstance(answered, ToolMessage)
     assert calling.content is None and calling.tool_calls is not None
     assert calling.tool_calls[0].id == answered.tool_call_id
     assert json.loads(calling.tool_calls[0].function.arguments) == {"keyword": "面粉"}
-    assert json.loads(answered.content) == FOUND
+    assert json.loads(answered.content) == FOUND_MATERIALS
 
 
 @pytest.mark.proves("001.many-iterations")
@@ -147,13 +147,13 @@ async def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -
         ("create_new_intent", {"name": "退货"}),
     ]
     async with open_yard([], tools_of("warehouse")) as yard:
-        found = [
+        call_results = [
             get_result(await collect_events(yard.call(name, arguments, caller=ADMIN))) for name, arguments in calls
         ]
-    assert {one.outcome for one in found} == {"ok"}
+    assert {result.outcome for result in call_results} == {"ok"}
     report = "# 糖\n\n| 编号 | 名称 | 库存 |\n|---|---|---|\n| M003 | 白砂糖 | 80kg |\n| M004 | 红糖 | 20kg |"
-    assert [json.loads(one.content) for one in found] == [
-        FOUND,
+    assert [json.loads(result.content) for result in call_results] == [
+        FOUND_MATERIALS,
         {"success": True, "results": []},
         {"success": True, "categories": {"糖": {"kg": 100}}},
         {"success": True, "report": report},
@@ -164,21 +164,21 @@ async def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -
 @pytest.mark.proves("001.all-calls-extracted")
 async def test_several_calls_of_one_reply_are_all_run_and_answered_in_the_models_order() -> None:
     words = ["糖", "M005", "面粉", "没有的东西"]
-    answer, history, found = await ask(
+    answer, history, call_results = await ask(
         [together(*(call("search_materials", keyword=word) for word in words)), say("好")]
     )
-    assert answer == "好" and len(found) == 4
+    assert answer == "好" and len(call_results) == 4
     assert [item.arguments["keyword"] for item in history if isinstance(item, Call)] == words
     names = [
-        [one["name"] for one in json.loads(item.content)["results"]] for item in history if isinstance(item, Result)
+        [result["name"] for result in json.loads(item.content)["results"]] for item in history if isinstance(item, Result)
     ]
     assert names == [["白砂糖", "红糖"], ["无盐黄油"], ["高筋面粉", "低筋面粉"], []]
 
 
 async def test_after_five_iterations_the_run_is_stopped_with_the_seeds_words() -> None:
-    answer, _, found = await ask([call("search_materials", keyword="面粉")] * 5)
+    answer, _, call_results = await ask([call("search_materials", keyword="面粉")] * 5)
     assert answer == "抱歉，处理超时，请简化您的请求或重试。"
-    assert len(found) == CONFIGURED.limits.turns_per_request == 5
+    assert len(call_results) == CONFIGURED.limits.turns_per_request == 5
 
 
 @pytest.mark.proves("001.available-tools-built", "001.executor-permitted", "001.executor-not-permitted")
@@ -187,7 +187,7 @@ async def test_a_new_intent_is_offered_to_administrators_only() -> None:
         model = Scripted([say("好")])
         async with Yard(tools=tools_of("warehouse"), model=model) as yard:
             await yard.ask("你好", caller=caller)
-        return [one.name for one in model.requests[0].offer.tools]
+        return [tool.name for tool in model.requests[0].offer.tools]
 
     everybodys = ["search_materials", "get_inventory_stats", "format_report"]
     assert await offered_to(STAFF) == await offered_to(Caller(user="guest")) == everybodys
@@ -218,11 +218,13 @@ async def test_a_database_that_cannot_be_reached_is_told_to_the_model_which_expl
     answer, history, (failed,) = await ask(apologise)
     assert answer == "抱歉，查询原料时出现错误：数据库连接失败。请稍后再试。"
     assert get_problem(failed) == ("error", "unavailable")
-    called, kept = history[1:3]
-    assert isinstance(kept, Result) and kept.call_id == called.id and kept.error == failed.error
+    failed_call, call_result = history[1:3]
+    assert (
+        isinstance(call_result, Result) and call_result.call_id == failed_call.id and call_result.error == failed.error
+    )
 
 
 async def test_a_category_that_is_not_there_names_those_that_are() -> None:
     async with open_yard([], tools_of("warehouse")) as yard:
-        found = get_result(await collect_events(yard.call("get_inventory_stats", {"category": "钢材"})))
-        assert get_problem(found) == ("error", "not_found") and "面粉" in found.content
+        call_result = get_result(await collect_events(yard.call("get_inventory_stats", {"category": "钢材"})))
+        assert get_problem(call_result) == ("error", "not_found") and "面粉" in call_result.content

@@ -75,7 +75,7 @@ async def leave() -> None:
 
 
 @tool
-def exhausted() -> object:
+def raise_stop_iteration() -> object:
     """Everyday code that raises StopIteration."""
     return next(iter(()))
 
@@ -98,11 +98,11 @@ def bad_details() -> None:
     raise ToolError(ValueError("x"), 404, {"o": object()})  # pyright: ignore[reportArgumentType]
 
 
-HOSTILE = [panic, leave, exhausted, cancel_itself, bad_words, bad_details]
+HOSTILE = [panic, leave, raise_stop_iteration, cancel_itself, bad_words, bad_details]
 
 
 @pytest.mark.parametrize("store", ["memory:", "sqlite"])
-@pytest.mark.parametrize("name", [one.definition.name for one in HOSTILE])
+@pytest.mark.parametrize("name", [tool.definition.name for tool in HOSTILE])
 async def test_whatever_a_tool_raises_is_an_answer_and_the_yard_goes_on(name: str, store: str, tmp_path: Path) -> None:
 
     where = store if store == "memory:" else f"sqlite:///{tmp_path}/yard.db"
@@ -113,11 +113,11 @@ async def test_whatever_a_tool_raises_is_an_answer_and_the_yard_goes_on(name: st
         assert await yard.ask("still there?") == "fine"
 
 
-def deep(levels: int) -> dict[str, object]:
-    made: dict[str, object] = {}
+def nest_objects(levels: int) -> dict[str, object]:
+    value: dict[str, object] = {}
     for _ in range(levels):
-        made = {"x": made}
-    return made
+        value = {"x": value}
+    return value
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def deep(levels: int) -> dict[str, object]:
         {"message": "x", "caller": Caller(user=17)},  # pyright: ignore[reportArgumentType]
         {"message": "x", "limits": Limits(run_seconds=math.inf)},
         {"message": (Call(id="c", at=0.0, tool="t", arguments={"x": object()}),)},
-        {"message": (Call(id="c", at=0.0, tool="t", arguments=deep(5000)),)},
+        {"message": (Call(id="c", at=0.0, tool="t", arguments=nest_objects(5000)),)},
         {"message": ()},
     ],
 )
@@ -168,7 +168,7 @@ async def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCap
         """Takes anything."""
         return "ok"
 
-    async with open_yard([call("take", x=deep(490)), say("ok"), say("fine")], [take]) as yard:
+    async with open_yard([call("take", x=nest_objects(490)), say("ok"), say("fine")], [take]) as yard:
         assert get_ending(await collect_events(yard.run("go"))).ending == "done"
         assert await yard.ask("still there?") == "fine"
 
@@ -296,12 +296,12 @@ async def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message
 
         return events()
 
-    class Careless:
+    class DuplicateIdModel:
         stream = staticmethod(twice)
 
         async def close(self) -> None: ...
 
-    async with asyncio.timeout(20), Yard(tools=[panic], model=Careless()) as yard:
+    async with asyncio.timeout(20), Yard(tools=[panic], model=DuplicateIdModel()) as yard:
         events = await collect_events(yard.run("go", conversation="c"))
         assert get_ending(events).ending == "failed" and "used already" in get_ending(events).detail
         assert not await find_history_faults(yard, "c")
@@ -329,7 +329,7 @@ async def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> N
         assert len(suspended.waiting_for) == 1
         await yard.approve(run.conversation, suspended.waiting_for[0])
         events = await collect_events(run)
-        assert [one.outcome for one in get_results(events)] == ["ok", "ok"]
+        assert [result.outcome for result in get_results(events)] == ["ok", "ok"]
         assert [event.verdict for event in events if isinstance(event, CallJudged)] == ["allow", "allow", "ask"]
 
 
@@ -402,7 +402,7 @@ async def test_a_stranger_may_neither_start_nor_stop_nor_change_anything() -> No
 
 
 async def test_a_change_of_settings_holds_from_the_next_run_on_but_a_disabled_tool_is_disabled_at_once() -> None:
-    seen: list[ModelRequest] = []
+    requests: list[ModelRequest] = []
 
     @tool
     async def change(context: Context) -> None:
@@ -416,15 +416,15 @@ async def test_a_change_of_settings_holds_from_the_next_run_on_but_a_disabled_to
     yards: list[Yard] = []
 
     def script(request: ModelRequest) -> Turn:
-        seen.append(request)
-        return call("change") if len(seen) == 1 else say("ok")
+        requests.append(request)
+        return call("change") if len(requests) == 1 else say("ok")
 
     async with open_yard(script, [change, other]) as yard:
         yards.append(yard)
         for message in ("one", "two"):
             await yard.ask(message, conversation="c", settings=Settings(system_prompt="old"))
-        assert [request.system for request in seen] == ["old", "old", "new"]
-        assert [len(request.offer.tools) for request in seen] == [2, 1, 1]
+        assert [request.system for request in requests] == ["old", "old", "new"]
+        assert [len(request.offer.tools) for request in requests] == [2, 1, 1]
 
 
 async def test_time_that_nobody_drove_a_run_is_not_its_own(tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def age(database: Path, seconds: float) -> None:
 
 
 async def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_message() -> None:
-    class Slow:
+    class CutOffModel:
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
             yield TextAppended(turn=request.turn, offset=0, text="The answ")
             await asyncio.Event().wait()
@@ -466,39 +466,39 @@ async def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_messag
 
         async def close(self) -> None: ...
 
-    async with asyncio.timeout(20), Yard(model=Slow(), limits=Limits(run_seconds=0.05)) as yard:
+    async with asyncio.timeout(20), Yard(model=CutOffModel(), limits=Limits(run_seconds=0.05)) as yard:
         events = await collect_events(yard.run("go"))
         assert join_text(events) == "The answ"
         assert get_ending(events).ending == "limit" and get_ending(events).message is not None
 
 
 async def test_reading_on_in_a_large_result_loses_no_character() -> None:
-    whole = "高筋面粉É" * 8000
+    full_text = "高筋面粉É" * 8000
 
     @tool
     def export() -> str:
         """A lot of Chinese."""
-        return whole
+        return full_text
 
     pieces: list[str] = []
 
     def script(request: ModelRequest) -> Turn:
-        found = [item for item in request.history if isinstance(item, Result)]
-        if not found:
+        tool_results = [item for item in request.history if isinstance(item, Result)]
+        if not tool_results:
             return call("export")
-        if len(found) == 1:
-            return call("read_result", handle=found[0].handle, pattern="粉é")
-        told: dict[str, object] = msgspec.json.decode(found[-1].content)
-        if len(found) == 2:
-            assert told["found"] == 1000
-            return call("read_result", handle=found[0].handle, length=11_999)
-        pieces.append(str(told["text"]))
-        offset = told.get("next_offset")
-        return call("read_result", handle=found[0].handle, offset=offset, length=11_999) if offset else say("ok")
+        if len(tool_results) == 1:
+            return call("read_result", handle=tool_results[0].handle, pattern="粉é")
+        content: dict[str, object] = msgspec.json.decode(tool_results[-1].content)
+        if len(tool_results) == 2:
+            assert content["found"] == 1000
+            return call("read_result", handle=tool_results[0].handle, length=11_999)
+        pieces.append(str(content["text"]))
+        offset = content.get("next_offset")
+        return call("read_result", handle=tool_results[0].handle, offset=offset, length=11_999) if offset else say("ok")
 
     async with open_yard(script, [export]) as yard:
         await yard.ask("go")
-        assert "".join(pieces) == whole
+        assert "".join(pieces) == full_text
 
 
 async def test_a_conversation_that_is_just_opened_is_not_let_go_of_to_make_room() -> None:

@@ -48,8 +48,8 @@ async def test_each_call_takes_exactly_one_result() -> None:
         with pytest.raises(Refused, match="may not decide"):
             await yard.deliver(run.conversation, first, "a")
         await yard.deliver(run.conversation, first, error=ToolError("sold out", "not_found"), caller=STAFF)
-        told = {one.call_id: one for one in get_results(await collect_events(run))}
-        assert told[second].content == "b" and get_problem(told[first]) == ("error", "not_found")
+        results_by_id = {result.call_id: result for result in get_results(await collect_events(run))}
+        assert results_by_id[second].content == "b" and get_problem(results_by_id[first]) == ("error", "not_found")
         with pytest.raises(Refused):
             await yard.deliver(run.conversation, first, "late", caller=STAFF)
         assert not await find_history_faults(yard, run.conversation)
@@ -67,7 +67,7 @@ async def test_calls_on_the_server_run_while_the_application_is_awaited() -> Non
         assert ended.result.content == "7"
         suspended, _ = await wait_for_event(run, RunSuspended)
         await yard.deliver(run.conversation, suspended.waiting_for[0], "milk")
-        assert [one.content for one in get_results(await collect_events(run))] == ["7", "milk"]
+        assert [result.content for result in get_results(await collect_events(run))] == ["7", "milk"]
 
 
 async def test_a_call_that_the_application_never_answers_ends_as_a_timeout() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.app_talk import App, user_message
-from surfaces.talk import Talk, build_key, open_talk
+from surfaces.app_talk import AppClient, user_message
+from surfaces.talk import ApiClient, build_key, open_api_client
 from toolyard import Context, Limits, Scripted, call, say, tool
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
@@ -50,13 +50,13 @@ KEYS = [
 
 
 @asynccontextmanager
-async def open_divided(model: Scripted, **more: object) -> AsyncGenerator[Talk, None]:
+async def open_divided(model: Scripted, **more: object) -> AsyncGenerator[ApiClient, None]:
     tools = [find_coat, find_bread, opening_hours]
-    async with open_talk(model, keys=KEYS, divisions=DIVISIONS, tools=tools, **more) as http:  # pyright: ignore[reportArgumentType]
+    async with open_api_client(model, keys=KEYS, divisions=DIVISIONS, tools=tools, **more) as http:  # pyright: ignore[reportArgumentType]
         yield http
 
 
-def asking_for(name: str) -> Scripted:
+def build_asking_model(name: str) -> Scripted:
     def reply(request: ModelRequest) -> Turn:
         return say("ok") if isinstance(request.history[-1], Result) else call(name)
 
@@ -65,12 +65,12 @@ def asking_for(name: str) -> Scripted:
 
 @pytest.mark.proves("000.division-scoped")
 async def test_a_division_is_offered_its_tools_and_a_call_of_another_ones_is_refused() -> None:
-    model = asking_for("find_coat")
+    model = build_asking_model("find_coat")
     async with open_divided(model, system_prompt="Be kind.") as http:
         for division in ("clothing", "food"):
-            await App(http.with_key("seller"), ()).ask("go", context={"division": division})
-    offered = [[one.name for one in request.offer.tools] for request in model.requests]
-    assert offered == [["find_coat"]] * 2 + [["find_bread", "opening_hours"]] * 2
+            await AppClient(http.with_key("seller"), ()).ask("go", context={"division": division})
+    offered_names = [[tool.name for tool in request.offer.tools] for request in model.requests]
+    assert offered_names == [["find_coat"]] * 2 + [["find_bread", "opening_hours"]] * 2
     results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
     assert results[0].content == "a coat of clothing"
     assert results[1].outcome == "denied" and "division food does not have it" in results[1].content
@@ -93,34 +93,34 @@ async def test_who_names_no_division_has_that_of_a_key_with_one_and_else_no_divi
 ) -> None:
     model = Scripted([say("ok")])
     async with open_divided(model) as http:
-        await App(http.with_key(who), ()).ask("go")
-        listed = await http.with_key(who).get(f"{await http.with_key(who).create_conversation()}/tools/available")
-        assert [one["tool_name"] for one in listed["available_tools"]] == offered
-    assert [one.name for one in model.requests[0].offer.tools] == offered
+        await AppClient(http.with_key(who), ()).ask("go")
+        available = await http.with_key(who).get(f"{await http.with_key(who).create_conversation()}/tools/available")
+        assert [tool["tool_name"] for tool in available["available_tools"]] == offered
+    assert [tool.name for tool in model.requests[0].offer.tools] == offered
 
 
 @pytest.mark.parametrize(("who", "division"), [("baker", "clothing"), ("boss", "food"), ("seller", "nowhere")])
 async def test_a_division_that_is_not_the_keys_is_403(who: str, division: str) -> None:
     async with open_divided(Scripted([])) as http:
-        app = App(http.with_key(who), ())
-        told = await app.ask("go", expect=403, context={"division": division})
-        assert f"'{division}' is not one of this key's" in told["error"]
+        app = AppClient(http.with_key(who), ())
+        error_body = await app.ask("go", expect=403, context={"division": division})
+        assert f"'{division}' is not one of this key's" in error_body["error"]
 
 
 async def test_a_header_and_the_body_may_not_name_two_divisions() -> None:
     async with open_divided(Scripted([say("ok")])) as http:
-        app = App(http.with_key("backend"), ())
+        app = AppClient(http.with_key("backend"), ())
         body = {"messages": [user_message("go")], "context": {"division": "clothing"}}
         await app.post(body, x_user="eve", x_division="clothing")
         await app.post({**body, "context": {"division": "food"}}, expect=403, x_user="eve", x_division="clothing")
 
 
 async def test_a_divisions_limits_hold_for_it() -> None:
-    async with open_divided(asking_for("find_bread")) as http:
+    async with open_divided(build_asking_model("find_bread")) as http:
         boss = http.with_key("boss")
-        first = await App(boss, ()).ask("go")
+        first = await AppClient(boss, ()).ask("go")
         assert first["stopReason"] == "max_tool_turns"
-        await App(boss, ()).ask("go", expect=429)
+        await AppClient(boss, ()).ask("go", expect=429)
         too_many = {"title": "t", "max_turns": 2}
         await boss.post("/conversations", too_many, expect=422)
 
@@ -145,9 +145,9 @@ def test_divisions_of_the_file_are_wired_and_a_tool_that_is_not_there_is_refused
     file = tmp_path / "toolyard.toml"
     file.write_text(TOML)
     config = load(file, {}, {})
-    made = build_wiring(config, tmp_path).divisions["", "clothing"]
-    assert made.prompt == "You sell clothes." and made.tools == frozenset({"find_coat"})
-    assert (made.limits, made.requests_per_minute) == (Limits(turns_per_request=3), 7)
+    division = build_wiring(config, tmp_path).divisions["", "clothing"]
+    assert division.prompt == "You sell clothes." and division.tools == frozenset({"find_coat"})
+    assert (division.limits, division.requests_per_minute) == (Limits(turns_per_request=3), 7)
     file.write_text(TOML.replace('"find_coat"', '"find_cot"'))
     with pytest.raises(Misconfigured, match=r"\[divisions.clothing\] tools names 'find_cot'.*did you mean find_coat"):
         build_wiring(load(file, {}, {}), tmp_path)
@@ -191,26 +191,28 @@ async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_i
     )
     file = tmp_path / "toolyard.toml"
     file.write_text(TENANTS)
-    made = build_wiring(load(file, {}, {}), tmp_path)
+    wiring = build_wiring(load(file, {}, {}), tmp_path)
     model = Scripted(lambda request: say("ok"))
-    async with open_talk(
-        model, tools=made.tools, keys=TENANT_KEYS, divisions=made.divisions, system_prompt=made.system_prompt
+    async with open_api_client(
+        model, tools=wiring.tools, keys=TENANT_KEYS, divisions=wiring.divisions, system_prompt=wiring.system_prompt
     ) as http:
-        await App(http.with_key("bob"), ()).ask("go")
+        await AppClient(http.with_key("bob"), ()).ask("go")
         for division in ("clothing", "food", "toys"):
-            await App(http.with_key("ann"), ()).ask("go", context={"division": division})
-        await App(http.with_key("cid"), ()).ask("go")
-    seen = [(request.system.split("\n\n"), [one.name for one in request.offer.tools]) for request in model.requests]
+            await AppClient(http.with_key("ann"), ()).ask("go", context={"division": division})
+        await AppClient(http.with_key("cid"), ()).ask("go")
+    prompts_and_tools = [
+        (request.system.split("\n\n"), [tool.name for tool in request.offer.tools]) for request in model.requests
+    ]
     acme = ["Be kind.", "You work for Acme."]
-    assert seen == [
+    assert prompts_and_tools == [
         (["Be kind.", "You are plain."], ["find_bread"]),
         ([*acme, "You sell clothes.", "division: clothing"], ["find_coat"]),
         ([*acme, "You sell Acme's food.", "division: food"], ["find_coat", "opening_hours"]),
         ([*acme, "division: toys"], ["find_coat", "opening_hours"]),
         (["Be kind.", "You sell clothes."], ["find_coat"]),
     ]
-    assert made.divisions["acme", "closed"].tools == frozenset()
-    limits = {place: (one.limits, one.requests_per_minute) for place, one in made.divisions.items()}
+    assert wiring.divisions["acme", "closed"].tools == frozenset()
+    limits = {name: (division.limits, division.requests_per_minute) for name, division in wiring.divisions.items()}
     assert limits == {
         ("", "clothing"): (Limits(turns_per_request=3, run_tokens=1000), 30),
         ("acme", ""): (Limits(turns_per_request=9, run_tokens=5), 2),
@@ -224,13 +226,13 @@ async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_i
 
 async def test_a_tenants_limits_hold_for_its_callers_and_a_tool_that_is_not_its_own_is_refused() -> None:
     tenant = Division(tools=frozenset({"find_coat"}), requests_per_minute=1)
-    model = asking_for("find_bread")
-    async with open_talk(
+    model = build_asking_model("find_bread")
+    async with open_api_client(
         model, keys=TENANT_KEYS, divisions={("acme", ""): tenant}, tools=[find_coat, find_bread]
     ) as http:
-        await App(http.with_key("ann"), ()).ask("go")
-        await App(http.with_key("ann"), ()).ask("go", expect=429)
-        await App(http.with_key("bob"), ()).ask("go")
+        await AppClient(http.with_key("ann"), ()).ask("go")
+        await AppClient(http.with_key("ann"), ()).ask("go", expect=429)
+        await AppClient(http.with_key("bob"), ()).ask("go")
     results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
-    assert [one.outcome for one in results] == ["denied", "ok"]
+    assert [result.outcome for result in results] == ["denied", "ok"]
     assert "the tenant acme does not have it" in results[0].content

@@ -9,14 +9,22 @@ import pytest
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
-from venues.mcp.plain import Plain
-from wire.messages_streams import cited, search, searched
+from venues.mcp.plain import PlainServer
+from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
 from wire.strict import Reply
-from wire.strict_messages import StrictMessages, asks, begins, ends, says
+from wire.strict_messages import StrictMessages, asks, encode_end, encode_start, says
 
 KEY = "sk-ant-written-in-code"
 CONTENT = "Search for latest AI news"
-NATIVE = Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
+NATIVE = Reply(
+    packets=[
+        encode_start(),
+        encode_search(0, "srvtoolu_1"),
+        encode_search_result(1, "srvtoolu_1"),
+        encode_cited_text(2, "It is so."),
+        encode_end(),
+    ]
+)
 CALL = asks(("web_search", {}))
 
 
@@ -46,7 +54,7 @@ async def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_s
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     claude = StrictMessages(CALL, says("Found."))
-    server = Plain(tmp_path, names={"look": "web_search"}, trust=True)
+    server = PlainServer(tmp_path, names={"look": "web_search"}, trust=True)
     async with asyncio.timeout(TEST_TIMEOUT_S), claude.serving() as base_url:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
         servers = {"plain": server.spec}
@@ -56,7 +64,7 @@ async def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_s
             done = await yard.execute(content=CONTENT, metadata=metadata)
     assert (done.text, done.model_calls) == ("Found.", 2)
     assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "mcp", "plain")]
-    assert claude.refusals == [] and server.noted("ended") == ["look"]
+    assert claude.refusals == [] and server.read_notes("ended") == ["look"]
     first, _ = map(json.loads, claude.bodies)
     offered = {tool["name"]: tool for tool in first["tools"]}
     assert {"web_search", "add", "fails"} <= set(offered)

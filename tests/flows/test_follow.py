@@ -20,33 +20,33 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-async def all_from(yard: Yard, conversation: str, after: str = "") -> list[tuple[str, Published]]:
+async def read_until_end(yard: Yard, conversation: str, after: str = "") -> list[tuple[str, Published]]:
     reader = await yard.follow(conversation, after)
-    seen: list[tuple[str, Published]] = []
+    items: list[tuple[str, Published]] = []
     async for item in reader:
-        seen.append((str(reader.cursor), item))
+        items.append((str(reader.cursor), item))
         if isinstance(item, Entry) and isinstance(item.event, RunEnded):
             break
     reader.detach()
-    return seen
+    return items
 
 
-def told(seen: list[tuple[str, Published]]) -> tuple[str, list[int]]:
-    pieces = "".join(item.text for _, item in seen if isinstance(item, TextAppended))
-    return pieces, [item.seq for _, item in seen if isinstance(item, Entry)]
+def split_items(items: list[tuple[str, Published]]) -> tuple[str, list[int]]:
+    pieces = "".join(item.text for _, item in items if isinstance(item, TextAppended))
+    return pieces, [item.seq for _, item in items if isinstance(item, Entry)]
 
 
 async def test_a_reader_that_leaves_at_any_point_and_comes_back_has_no_gap_and_no_repeat() -> None:
     async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
-        live = asyncio.create_task(all_from(yard, "c"))
+        live = asyncio.create_task(read_until_end(yard, "c"))
         await collect_events(yard.run("go", conversation="c"))
-        whole = await live
-        text, seqs = told(whole)
+        all_items = await live
+        text, seqs = split_items(all_items)
         assert text == "".join(WORDS) and seqs == list(range(1, len(seqs) + 1))
-        for index, (cursor, _) in enumerate(whole[:-1]):
-            rest = await all_from(yard, "c", cursor)
-            joined = [*whole[: index + 1], *rest]
-            assert told(joined) == (text, seqs), f"left after {cursor}"
+        for index, (cursor, _) in enumerate(all_items[:-1]):
+            remaining = await read_until_end(yard, "c", cursor)
+            joined = [*all_items[: index + 1], *remaining]
+            assert split_items(joined) == (text, seqs), f"left after {cursor}"
 
 
 async def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_far() -> None:
@@ -55,9 +55,9 @@ async def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_f
         late: asyncio.Task[list[tuple[str, Published]]] | None = None
         async for event in run:
             if isinstance(event, TextAppended) and event.text == "gern " and late is None:
-                late = asyncio.create_task(all_from(yard, "c"))
+                late = asyncio.create_task(read_until_end(yard, "c"))
         assert late is not None
-        assert told(await late)[0] == "".join(WORDS)
+        assert split_items(await late)[0] == "".join(WORDS)
 
 
 async def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
@@ -68,36 +68,36 @@ async def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
         first = await anext(reader)
         assert isinstance(first, Entry) and first.seq == 1
         await run  # all is said while this reader looked elsewhere
-        seen: list[Published] = [first]
+        items: list[Published] = [first]
         async for item in reader:
-            seen.append(item)
+            items.append(item)
             if isinstance(item, Entry) and isinstance(item.event, RunEnded):
                 break
         reader.detach()
-        text, seqs = told([("", item) for item in seen])
+        text, seqs = split_items([("", item) for item in items])
         assert len(text) == count and seqs == list(range(1, len(seqs) + 1))
-        assert len(seen) < count
+        assert len(items) < count
 
 
 async def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() -> None:
     async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
         await collect_events(yard.run("go", conversation="c"))
-        whole = await all_from(yard, "c")
-        for index, (cursor, _) in enumerate(whole[:-1]):
-            assert told([*whole[: index + 1], *await all_from(yard, "c", cursor)]) == told(whole), (
-                f"left after {cursor}"
-            )
+        all_items = await read_until_end(yard, "c")
+        for index, (cursor, _) in enumerate(all_items[:-1]):
+            assert split_items([*all_items[: index + 1], *await read_until_end(yard, "c", cursor)]) == split_items(
+                all_items
+            ), f"left after {cursor}"
 
 
 async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> None:
     async with open_yard([say(*WORDS)]) as yard:
         await collect_events(yard.run("go", conversation="c"))
         reader = await yard.follow("c")
-        seen: list[tuple[Published, Cursor]] = []
+        items: list[tuple[Published, Cursor]] = []
         while batch := await reader.read_batch(timeout_s=0.05):
-            seen += batch
-        assert [item.seq for item, _ in seen if isinstance(item, Entry)] == list(range(1, reader.cursor.seq + 1))
-        assert seen[-1][1] == reader.cursor
+            items += batch
+        assert [item.seq for item, _ in items if isinstance(item, Entry)] == list(range(1, reader.cursor.seq + 1))
+        assert items[-1][1] == reader.cursor
         reader.detach()
 
 

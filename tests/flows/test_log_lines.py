@@ -14,13 +14,13 @@ from toolyard.observability.telemetry import mask_secrets
 from wire.strict import refuses
 from wire.strict_chat import StrictChat
 
-own = logging.getLogger("groceries")
+groceries_log = logging.getLogger("groceries")
 
 
 @tool
 def add_to_groceries(item: str, qty: int = 1, api_key: str = "") -> dict[str, object]:
     """Add an item."""
-    own.info("writing %s", item)
+    groceries_log.info("writing %s", item)
     return {"ok": True, "item": item}
 
 
@@ -30,7 +30,7 @@ def fail_to_add(context: Context) -> None:
     raise ToolError("no such list", "not_found", {"id": context.correlation_id})
 
 
-class Lines(logging.Handler):
+class LineCollector(logging.Handler):
     """Keeps the lines as they would be written."""
 
     def __init__(self, level: int) -> None:
@@ -47,7 +47,7 @@ class Lines(logging.Handler):
 def lines(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     caplog.set_level(request.param, "toolyard")
     caplog.set_level(logging.INFO, "groceries")
-    handler = Lines(request.param)
+    handler = LineCollector(request.param)
     logging.getLogger().addHandler(handler)
     yield handler.lines
     logging.getLogger().removeHandler(handler)
@@ -131,7 +131,7 @@ async def test_no_value_can_forge_a_line(lines: list[str]) -> None:
     @tool
     def fail(item: str) -> None:
         """Fail."""
-        own.info("took %s", item)
+        groceries_log.info("took %s", item)
         raise ValueError(item)
 
     async with open_yard([call("fail", item=forged), say("no")], [fail]) as yard:
@@ -181,11 +181,11 @@ async def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the
     ],
 )
 def test_secrets_in_texts_are_masked(secret: str) -> None:
-    told = str(mask_secrets(f"it said {secret} here"))
-    assert "***" in told and told.startswith("it said") and told.endswith(" here")
-    assert not any(word in told for word in ("abcdefgh", "hunter2", "0123456789"))
+    masked_text = str(mask_secrets(f"it said {secret} here"))
+    assert "***" in masked_text and masked_text.startswith("it said") and masked_text.endswith(" here")
+    assert not any(word in masked_text for word in ("abcdefgh", "hunter2", "0123456789"))
 
 
 def test_secrets_in_nested_values_are_masked_and_the_rest_is_kept() -> None:
-    told = mask_secrets({"a": [{"token": "t", "qty": 1}], "Password": "p", "note": "plain"})
-    assert told == {"a": [{"token": "***", "qty": 1}], "Password": "***", "note": "plain"}
+    masked_values = mask_secrets({"a": [{"token": "t", "qty": 1}], "Password": "p", "note": "plain"})
+    assert masked_values == {"a": [{"token": "***", "qty": 1}], "Password": "***", "note": "plain"}

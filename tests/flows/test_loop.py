@@ -56,12 +56,12 @@ async def test_ask_gives_the_final_text_after_several_calls_in_sequence() -> Non
 
 @pytest.mark.proves("004.parallel-execution")
 async def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_order() -> None:
-    met = asyncio.Barrier(3)
+    barrier = asyncio.Barrier(3)
 
     @tool
     async def meet(name: str) -> str:
         """Wait for the others."""
-        await met.wait()
+        await barrier.wait()
         return name
 
     async with open_yard([together(*(call("meet", name=name) for name in "abc")), say("ok")], [meet]) as yard:
@@ -73,14 +73,14 @@ async def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_or
 
 
 async def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
-    running, most = 0, 0
+    running, max_running = 0, 0
 
     @tool
     async def count() -> None:
         """Count who runs beside me."""
-        nonlocal running, most
+        nonlocal running, max_running
         running += 1
-        most = max(most, running)
+        max_running = max(max_running, running)
         await asyncio.sleep(0)
         running -= 1
 
@@ -88,7 +88,7 @@ async def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
         [together(*[call("count")] * 10), say("ok")], [count], limits=Limits(parallel_calls=3)
     ) as yard:
         assert len(get_results(await collect_events(yard.run("go")))) == 10
-        assert most == 3
+        assert max_running == 3
 
 
 @pytest.mark.parametrize("rule", ["exclusive", "destructive"])
@@ -114,35 +114,35 @@ async def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: 
 
     turn = together(call("ordinary", name="a"), call("alone"), call("ordinary", name="b"), call("ordinary", name="c"))
     async with open_yard([turn, say("ok")], [ordinary, alone]) as yard:
-        assert all(one.outcome == "ok" for one in get_results(await collect_events(yard.run("go"))))
+        assert all(result.outcome == "ok" for result in get_results(await collect_events(yard.run("go"))))
         assert beside == [set(), set()]
 
 
 @pytest.mark.proves("003.validate-arguments")
 async def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> None:
     async with open_yard([call("add", a="two"), say("sorry")], [add]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("error", "validation_error")
-        assert found.error is not None
-        fields = found.error.details["fields"]
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("error", "validation_error")
+        assert call_result.error is not None
+        fields = call_result.error.details["fields"]
         assert isinstance(fields, list)
-        assert '"field":"a","problem":"Input should be a valid integer"' in found.content
-        assert '"field":"b","problem":"Field required"' in found.content
+        assert '"field":"a","problem":"Input should be a valid integer"' in call_result.content
+        assert '"field":"b","problem":"Field required"' in call_result.content
 
 
 async def test_an_unknown_tool_is_answered_with_the_tools_there_are_nearest_first() -> None:
     async with open_yard([call("shoot"), say("sorry")], [add, shout]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("error", "unknown_tool")
-        assert found.error is not None and found.error.details["tools"] == ["shout", "add"]
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("error", "unknown_tool")
+        assert call_result.error is not None and call_result.error.details["tools"] == ["shout", "add"]
 
 
 async def test_arguments_that_could_not_be_read_are_never_run() -> None:
 
     turn = Turn(calls=[ScriptedCall(tool="add", unreadable="the arguments break off after '{\"a\": 1'")])
     async with open_yard([turn, say("sorry")], [add]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("error", "json_parse_error")
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("error", "json_parse_error")
 
 
 @pytest.mark.proves("003.structured-error", "003.error-types")
@@ -224,9 +224,9 @@ async def test_a_run_that_is_out_of_time_is_stopped_in_the_middle_of_a_call() ->
 
 async def test_calls_beyond_the_bound_of_a_turn_are_refused_one_by_one_and_the_others_run() -> None:
     async with open_yard([together(*[call("add", a=1, b=1)] * 500), say("ok")], [add]) as yard:
-        found = get_results(await collect_events(yard.run("go")))
-        assert [one.outcome for one in sorted(found, key=lambda one: one.at)].count("ok") == 64
-        assert sum(get_problem(one) == ("error", "too_large") for one in found if one.error) == 436
+        call_results = get_results(await collect_events(yard.run("go")))
+        assert [result.outcome for result in sorted(call_results, key=lambda one: one.at)].count("ok") == 64
+        assert sum(get_problem(result) == ("error", "too_large") for result in call_results if result.error) == 436
 
 
 async def test_a_hanging_tool_is_ended_by_its_deadline() -> None:
@@ -236,8 +236,8 @@ async def test_a_hanging_tool_is_ended_by_its_deadline() -> None:
         await asyncio.Event().wait()
 
     async with open_yard([call("hang"), say("sorry")], [hang]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("timeout", "timeout") and "may have taken effect" in found.content
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("timeout", "timeout") and "may have taken effect" in call_result.content
 
 
 def test_every_tool_has_a_deadline_by_default() -> None:
@@ -247,19 +247,19 @@ def test_every_tool_has_a_deadline_by_default() -> None:
 @pytest.mark.proves("004.retry-failed-calls")
 @pytest.mark.parametrize(("rule", "attempts"), [("idempotent", 3), ("read_only", 3), ("open_world", 1)])
 async def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule: str, attempts: int) -> None:
-    tried: list[str] = []
+    tried_keys: list[str] = []
 
     @tool(idempotent=rule == "idempotent", read_only=rule == "read_only", open_world=rule == "open_world")
     async def flaky(key: str) -> str:
         """Fails twice."""
-        tried.append(key)
-        if len(tried) < 3:
+        tried_keys.append(key)
+        if len(tried_keys) < 3:
             raise ConnectionError("reset")
         return "fine"
 
     async with open_yard([call("flaky", key="k"), say("ok")], [flaky]) as yard:
         assert get_result(await collect_events(yard.run("go"))).outcome == ("ok" if attempts > 1 else "error")
-        assert len(tried) == attempts
+        assert len(tried_keys) == attempts
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from toolyard.core.events import CallEnded, CallParked, CallStarted, RunEnded, R
 from toolyard.models.scripted import together
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
-PASSING = Settings(ephemeral=True)
+EPHEMERAL = Settings(ephemeral=True)
 SEARCH = Tool(name="search", venue="client")
 
 
-async def gone(yard: Yard, conversation: str) -> None:
+async def wait_until_gone(yard: Yard, conversation: str) -> None:
     """Wait until nothing of it is left."""
     for _ in itertools.repeat(None):
         if (await yard.service.state(conversation)).owner is None:
@@ -29,10 +29,10 @@ async def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path
     store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
     async with asyncio.timeout(20), Yard(model=Scripted([say("hi")]), store=store) as yard:
         reader = await yard.follow("c")
-        assert isinstance((await collect_events(yard.run("go", conversation="c", settings=PASSING)))[-1], RunEnded)
+        assert isinstance((await collect_events(yard.run("go", conversation="c", settings=EPHEMERAL)))[-1], RunEnded)
         assert len(await yard.history("c")) == 2, "somebody still reads it"
         reader.detach()
-        await gone(yard, "c")
+        await wait_until_gone(yard, "c")
         assert not await yard.service.read_entries("c")
 
 
@@ -47,7 +47,7 @@ async def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibli
 
     model = Scripted([together(call("slow"), call("search")), say("ok")])
     async with asyncio.timeout(20), Yard(model=model, tools=[slow]) as yard:
-        run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
+        run = yard.run("go", conversation="c", settings=EPHEMERAL, app_tools=[SEARCH])
         parked, _ = await wait_for_event(run, CallParked)
         await yard.deliver("c", parked.call_id, "found")
         go_on.set()
@@ -60,7 +60,7 @@ async def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_pat
 
     async def before() -> str:
         async with Yard(model=Scripted([call("search")]), store=store) as yard:
-            run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
+            run = yard.run("go", conversation="c", settings=EPHEMERAL, app_tools=[SEARCH])
             suspended, _ = await wait_for_event(run, RunSuspended)
             return suspended.waiting_for[0]
 
@@ -73,18 +73,18 @@ async def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_pat
 
 
 async def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_process(tmp_path: Path) -> None:
-    store, begun = f"sqlite:///{tmp_path}/yard.db", asyncio.Event()
+    store, call_started = f"sqlite:///{tmp_path}/yard.db", asyncio.Event()
 
     @tool
     async def slow() -> str:
         """Waits."""
-        begun.set()
+        call_started.set()
         await asyncio.Event().wait()
         return "never"
 
     async with Yard(model=Scripted([call("slow")]), tools=[slow], store=store, grace_s=0) as yard:
-        await wait_for_event(yard.run("go", conversation="c", settings=PASSING), CallStarted)
-        await begun.wait()
+        await wait_for_event(yard.run("go", conversation="c", settings=EPHEMERAL), CallStarted)
+        await call_started.wait()
     async with asyncio.timeout(20), Yard(model=Scripted([say("sorry")]), tools=[slow], store=store) as yard:
         reader = await yard.follow("c")
         async for item in reader:
@@ -94,4 +94,4 @@ async def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_proces
             if isinstance(event, RunEnded):
                 break
         reader.detach()
-        await gone(yard, "c")
+        await wait_until_gone(yard, "c")

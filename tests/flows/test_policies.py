@@ -38,7 +38,7 @@ def retired() -> None:
 TOOLS = [search_materials, create_new_intent, try_on, retired]
 
 
-def offered_to(caller: Caller, settings: Settings | None = None) -> list[str]:
+def list_offered_to(caller: Caller, settings: Settings | None = None) -> list[str]:
     model = Scripted([say("ok")])
 
     async def test() -> None:
@@ -46,15 +46,15 @@ def offered_to(caller: Caller, settings: Settings | None = None) -> list[str]:
             await yard.ask("go", caller=caller, settings=settings or Settings())
 
     asyncio.run(test())
-    return [one.name for one in model.requests[0].offer.tools]
+    return [tool.name for tool in model.requests[0].offer.tools]
 
 
 @pytest.mark.proves("001.permission-at-list", "001.disabled-skipped")
 def test_only_the_tools_a_caller_may_use_are_offered() -> None:
-    assert offered_to(STAFF) == ["search_materials"]
-    assert offered_to(ADMIN) == ["search_materials", "create_new_intent"]
-    assert offered_to(Caller(user="c", division="clothing")) == ["search_materials", "try_on"]
-    assert offered_to(ADMIN, Settings(tools=frozenset({"create_new_intent"}))) == ["create_new_intent"]
+    assert list_offered_to(STAFF) == ["search_materials"]
+    assert list_offered_to(ADMIN) == ["search_materials", "create_new_intent"]
+    assert list_offered_to(Caller(user="c", division="clothing")) == ["search_materials", "try_on"]
+    assert list_offered_to(ADMIN, Settings(tools=frozenset({"create_new_intent"}))) == ["create_new_intent"]
 
 
 @pytest.mark.proves("001.permission-at-call")
@@ -70,8 +70,8 @@ async def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_t
     name: str, arguments: dict[str, object], why: str
 ) -> None:
     async with open_yard([call(name, **arguments), say("sorry")], TOOLS) as yard:
-        found = get_result(await collect_events(yard.run("go", caller=STAFF)))
-        assert get_problem(found) == ("denied", "permission_denied") and why in found.content
+        call_result = get_result(await collect_events(yard.run("go", caller=STAFF)))
+        assert get_problem(call_result) == ("denied", "permission_denied") and why in call_result.content
 
 
 def broken(question: PolicyRequest) -> Verdict | None:
@@ -85,19 +85,19 @@ def vague(question: PolicyRequest) -> Verdict | None:
 @pytest.mark.parametrize("rule", [broken, vague])
 async def test_a_rule_that_raises_or_gives_no_verdict_denies(rule: object, caplog: pytest.LogCaptureFixture) -> None:
     async with open_yard([call("search_materials", keyword="x"), say("sorry")], TOOLS, rules=[rule]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("denied", "permission_denied")
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("denied", "permission_denied")
 
 
 async def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> None:
     def no_flour(question: PolicyRequest) -> Verdict | None:
-        wanted = (question.arguments or {}).get("keyword")
-        return Verdict("deny", "no flour today") if wanted == "flour" else None
+        keyword = (question.arguments or {}).get("keyword")
+        return Verdict("deny", "no flour today") if keyword == "flour" else None
 
     script = [step for word in ("flour", "salt") for step in (call("search_materials", keyword=word), say("ok"))]
     async with open_yard(script, TOOLS, rules=[no_flour]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("denied", "permission_denied") and "no flour today" in found.content
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("denied", "permission_denied") and "no flour today" in call_result.content
         assert get_result(await collect_events(yard.run("go"))).outcome == "ok"
 
 
@@ -150,15 +150,15 @@ async def test_an_executor_is_asked_each_time_whether_it_is_enabled() -> None:
     assert model.requests[0].offer is model.requests[2].offer
 
 
-class Careless(CreateIntent):
+class FailingCheckIntent(CreateIntent):
     def has_permission(self, role: str) -> bool:
         raise OSError("directory is down")
 
 
 async def test_an_executor_whose_check_fails_is_neither_offered_nor_run() -> None:
-    async with open_yard([call("create_intent", intent="x"), say("ok")], [Careless()]) as yard:
-        found = get_result(await collect_events(yard.run("go", caller=ADMIN)))
-        assert get_problem(found) == ("denied", "permission_denied") and "check failed" in found.content
+    async with open_yard([call("create_intent", intent="x"), say("ok")], [FailingCheckIntent()]) as yard:
+        call_result = get_result(await collect_events(yard.run("go", caller=ADMIN)))
+        assert get_problem(call_result) == ("denied", "permission_denied") and "check failed" in call_result.content
 
 
 class FindMaterial(Executor):

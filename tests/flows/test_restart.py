@@ -27,20 +27,20 @@ from toolyard.models.scripted import Turn
 
 async def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
-    asked = asyncio.Event()
+    model_asked = asyncio.Event()
 
-    class Slow:
+    class HangingTurnModel:
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-            asked.set()
+            model_asked.set()
             await asyncio.Event().wait()
             yield TurnEnded(items=(), finish="stop")
 
         async def close(self) -> None: ...
 
-    async with Yard(model=Slow(), store=store, grace_s=0) as yard:
+    async with Yard(model=HangingTurnModel(), store=store, grace_s=0) as yard:
         run = yard.run("go", conversation="c")
         await wait_for_event(run, TurnStarted)
-        await asked.wait()
+        await model_asked.wait()
     async with asyncio.timeout(20):
         async with Yard(model=Scripted([say("here")]), store=store) as yard:
             log = await read_entries(yard, "c")
@@ -156,12 +156,12 @@ async def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_wh
     ],
 )
 async def test_a_store_that_cannot_be_had_says_what_to_write_instead(store: str, why: str) -> None:
-    async def opened() -> None:
+    async def open_and_close() -> None:
         async with Yard(model=Scripted([]), store=store):
             pass
 
     with pytest.raises(Misconfigured, match=why):
-        await opened()
+        await open_and_close()
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ async def test_a_model_that_cannot_be_had_says_so_when_the_yard_opens(
 ) -> None:
     monkeypatch.delenv("DASHSCOPE_API_KEY", raising=False)
 
-    async def opened() -> None:
+    async def open_and_close() -> None:
         async with Yard(model=model):
             pass
 
     with pytest.raises(Misconfigured, match=why):
-        await opened()
+        await open_and_close()
 
 
 async def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path) -> None:
@@ -227,6 +227,6 @@ async def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goe
                 assert await yard.ask("go", conversation="c") == "ok"
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-            (told,) = [item for item in await yard.history("c") if isinstance(item, Result)]
-            assert told.error is not None and told.error.error_type == "unavailable"
-            assert "the tool ran, but its result of 5,000,000 bytes could not be kept" in told.content
+            (call_result,) = [item for item in await yard.history("c") if isinstance(item, Result)]
+            assert call_result.error is not None and call_result.error.error_type == "unavailable"
+            assert "the tool ran, but its result of 5,000,000 bytes could not be kept" in call_result.content

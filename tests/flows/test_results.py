@@ -18,32 +18,36 @@ from toolyard.models.scripted import Turn
 
 
 async def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_search() -> None:
-    whole = "".join(f"line {number}: nothing here\n" for number in range(50_000)) + "the NEEDLE at the end"
+    full_text = "".join(f"line {number}: nothing here\n" for number in range(50_000)) + "the NEEDLE at the end"
 
     @tool
     def export() -> str:
         """A lot of text."""
-        return whole
+        return full_text
 
     def script(request: ModelRequest) -> Turn:
         last = request.history[-1]
-        done = sum(isinstance(item, Result) for item in request.history)
-        if done == 0:
+        result_count = sum(isinstance(item, Result) for item in request.history)
+        if result_count == 0:
             return call("export")
         handle = next(item.handle for item in request.history if isinstance(item, Result) and item.handle)
-        if done == 1:
+        if result_count == 1:
             assert isinstance(last, Result) and len(last.content.encode()) <= 16_384
             assert last.content.startswith("line 0") and last.content.endswith("the NEEDLE at the end")
             assert [tool.name for tool in request.offer.tools] == ["export", "read_result"]
             return call("read_result", handle=handle, offset=100, length=50)
-        return call("read_result", handle=handle, pattern="needle|haystack") if done == 2 else say("ok")
+        return call("read_result", handle=handle, pattern="needle|haystack") if result_count == 2 else say("ok")
 
     async with open_yard(script, [export]) as yard:
-        cut, read, found = get_results(await collect_events(yard.run("go")))
-        assert cut.whole_bytes == len(whole)
-        told = json.loads(read.content)
-        assert told["text"] == whole[100:150] and told["next_offset"] == 150 and told["total_bytes"] == len(whole)
-        matches = json.loads(found.content)
+        cut, read, search_result = get_results(await collect_events(yard.run("go")))
+        assert cut.whole_bytes == len(full_text)
+        window = json.loads(read.content)
+        assert (
+            window["text"] == full_text[100:150]
+            and window["next_offset"] == 150
+            and window["total_bytes"] == len(full_text)
+        )
+        matches = json.loads(search_result.content)
         assert matches["found"] == 1 and matches["matches"][0]["text"].endswith("NEEDLE at the end")
 
 
@@ -73,7 +77,7 @@ class Material:
     quantity: int
 
 
-class Model(BaseModel):
+class MaterialModel(BaseModel):
     material: Material
 
 
@@ -91,7 +95,7 @@ CYCLE.append(CYCLE)
         ("plain text", "plain text"),
         ({"高筋面粉": 100}, '{"高筋面粉":100}'),
         ([Material("flour", 2)], '[{"name":"flour","quantity":2}]'),
-        (Model(material=Material("flour", 2)), '{"material":{"name":"flour","quantity":2}}'),
+        (MaterialModel(material=Material("flour", 2)), '{"material":{"name":"flour","quantity":2}}'),
         (None, "null"),
         ("lone \ud800 surrogate", "lone ? surrogate"),
     ],
@@ -114,9 +118,9 @@ async def test_what_cannot_be_written_is_a_clear_error_and_says_that_the_tool_ra
         return value
 
     async with open_yard([call("give"), say("ok")], [give]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("error", "execution_error")
-        assert "the tool ran, but what it returned" in found.content and "hint" in found.content
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("error", "execution_error")
+        assert "the tool ran, but what it returned" in call_result.content and "hint" in call_result.content
 
 
 async def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:
@@ -126,8 +130,10 @@ async def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:
         return "x" * 100_000_000
 
     async with open_yard([call("give"), say("ok")], [give]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("error", "too_large") and "have the tool return a link" in found.content
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert (
+            get_problem(call_result) == ("error", "too_large") and "have the tool return a link" in call_result.content
+        )
 
 
 async def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result() -> None:
@@ -144,7 +150,7 @@ async def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_
 
     async with open_yard(script, [export]) as yard:
         run = yard.run("go", settings=Settings(tools=frozenset({"export"})))
-        assert [one.outcome for one in get_results(await collect_events(run))] == ["ok", "ok"]
+        assert [result.outcome for result in get_results(await collect_events(run))] == ["ok", "ok"]
 
 
 @dataclass
@@ -153,7 +159,7 @@ class Report:
     rows: list[dict[str, object]]
 
 
-class Page(BaseModel):
+class PageModel(BaseModel):
     text: str
 
 
@@ -172,14 +178,14 @@ ROWS: list[dict[str, object]] = [
         [["x" * 400_000, [""]], ["y" * 800_000]],
         {"deep": {"deeper": ROWS, "none": None}},
         Report("all", ROWS),
-        [Page(text="p" * 700_000), Page(text="q" * 700_000)],
+        [PageModel(text="p" * 700_000), PageModel(text="q" * 700_000)],
         {"pages": [{"text": "世" * 100_000}] * 20},
     ],
     ids=["text", "object", "rows", "numbers", "nested", "deep", "dataclass", "models", "repeated"],
 )
 async def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None:
     """Large ones are written in pieces: what comes of it is the same."""
-    expected = value if isinstance(value, str) else small_json(value)
+    expected = value if isinstance(value, str) else encode_small_json(value)
 
     @tool(max_result_bytes=60_000_000)
     def export() -> object:
@@ -190,45 +196,52 @@ async def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None
         assert get_result(await collect_events(yard.call("export", {}))).content == expected
 
 
-def small_json(value: object) -> str:
+def encode_small_json(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=lambda model: model.model_dump(mode="json")).decode()
 
 
 async def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> None:
     words = "世界 needle 大小 "
-    whole = words * 100_000
-    counted, last = whole.count("needle"), whole.rindex("needle")
+    full_text = words * 100_000
+    needle_count, last = full_text.count("needle"), full_text.rindex("needle")
 
     @tool
     def export() -> str:
         """A lot of text."""
-        return whole
+        return full_text
 
     def script(request: ModelRequest) -> Turn:
         handles = [item.handle for item in request.history if isinstance(item, Result) and item.handle]
-        done = sum(isinstance(item, Result) for item in request.history)
+        result_count = sum(isinstance(item, Result) for item in request.history)
         patterns = ["NEEDLE", "needle 大小 世界 needle|zzz"]
-        return call("export") if not done else call("read_result", handle=handles[0], pattern=patterns[done - 1])
+        return (
+            call("export")
+            if not result_count
+            else call("read_result", handle=handles[0], pattern=patterns[result_count - 1])
+        )
 
     async with open_yard(script, [export]) as yard:
         run = yard.run("go", limits=Limits(turns_per_request=3))
         _, first, second = get_results(await collect_events(run))
-        found = json.loads(first.content)
-        assert found["found"] == min(counted, 1000) and last > 0
+        search_answer = json.loads(first.content)
+        assert search_answer["found"] == min(needle_count, 1000) and last > 0
         step = len(words.encode())
-        assert [match["offset"] for match in found["matches"]] == [7 + step * number for number in range(20)]
-        assert json.loads(second.content)["found"] == min(counted // 2, 1000)
-        assert found["matches"][0]["text"].startswith("世界 needle") and len(found["matches"][5]["text"]) <= 406
+        assert [match["offset"] for match in search_answer["matches"]] == [7 + step * number for number in range(20)]
+        assert json.loads(second.content)["found"] == min(needle_count // 2, 1000)
+        assert (
+            search_answer["matches"][0]["text"].startswith("世界 needle")
+            and len(search_answer["matches"][5]["text"]) <= 406
+        )
 
 
 async def test_nobody_waits_while_a_large_result_is_written_or_searched() -> None:
     """Compared with the work itself: written in one go it would be one stall as long as all of the work."""
-    whole = {"text": "größer 世界 " * 3_000_000}
+    large_value = {"text": "größer 世界 " * 3_000_000}
 
     @tool
     async def export() -> object:
         """A lot of text."""
-        return whole
+        return large_value
 
     def script(request: ModelRequest) -> Turn:
         handles = [item.handle for item in request.history if isinstance(item, Result) and item.handle]
@@ -243,10 +256,10 @@ async def test_nobody_waits_while_a_large_result_is_written_or_searched() -> Non
     async with open_yard(script, [export]) as yard:
         for message in ("write it", "search it"):
             run = yard.run(message, conversation="c")
-            assert await longest_stall(collect_events(run)) < 0.5, message
+            assert await measure_longest_stall(collect_events(run)) < 0.5, message
 
 
-async def longest_stall(work: Coroutine[None, None, object]) -> float:
+async def measure_longest_stall(work: Coroutine[None, None, object]) -> float:
     """Return the longest time in which nothing else could run, as a share of the time that the work took."""
     began = last = time.perf_counter()
     longest, task = 0.0, asyncio.create_task(work)

@@ -29,12 +29,12 @@ from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import ScriptedCall, Turn
 from toolyard.observability.trace import build_trace
 from toolyard.venues.provider import build_provider_tool
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 from wire import gemini_bytes, responses_bytes, strict_gemini
-from wire.messages_streams import cited, search, searched
-from wire.strict import Reply, Strict
+from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
+from wire.strict import Reply, StrictServer
 from wire.strict_gemini import strict_gemini as gemini_server
-from wire.strict_messages import StrictMessages, begins, called, ends, says
+from wire.strict_messages import StrictMessages, encode_end, encode_start, encode_tool_use, says
 from wire.strict_responses import strict_responses
 
 ALONE = replace(ALL, beside_functions=False)
@@ -46,58 +46,66 @@ async def open_yard(model: Scripted, *tools: object, **options: Any) -> AsyncGen
         yield yard, model
 
 
-OWN, NATIVE, ADD = ("web_search", "function"), ("web_search", "provider"), ("add", "function")
+OWN_SEARCH, NATIVE_SEARCH, ADD_FUNCTION = ("web_search", "function"), ("web_search", "provider"), ("add", "function")
 
 
 @dataclass(frozen=True)
-class Provider:
-    made: Callable[[str], Model]
-    server: Callable[[], Strict | StrictMessages]
+class SearchProvider:
+    make_model: Callable[[str], Model]
+    server: Callable[[], StrictServer | StrictMessages]
     name: str
 
 
 def claude(*more: Reply) -> StrictMessages:
-    packets = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()]
+    packets = [
+        encode_start(),
+        encode_search(0, "srvtoolu_1"),
+        encode_search_result(1, "srvtoolu_1"),
+        encode_cited_text(2, "It is so."),
+        encode_end(),
+    ]
     return StrictMessages(Reply(packets=packets), *more)
 
 
-def gpt() -> Strict:
-    return strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+def gpt() -> StrictServer:
+    return strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED_TEXT))
 
 
-def google() -> Strict:
+def google() -> StrictServer:
     return gemini_server(
-        gemini_bytes.replies(gemini_bytes.text(gemini_bytes.CITED), groundingMetadata=gemini_bytes.GROUNDING)
+        gemini_bytes.replies(gemini_bytes.text(gemini_bytes.CITED_TEXT), groundingMetadata=gemini_bytes.GROUNDING)
     )
 
 
 PROVIDERS = [
-    Provider(lambda url: Anthropic(base_url=url, model="claude", api_key="k"), claude, "anthropic"),
-    Provider(lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL), gpt, "openai"),
-    Provider(lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), google, "gemini"),
+    SearchProvider(lambda url: Anthropic(base_url=url, model="claude", api_key="k"), claude, "anthropic"),
+    SearchProvider(lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL), gpt, "openai"),
+    SearchProvider(lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), google, "gemini"),
 ]
 
 
 @pytest.mark.proves("002.native-answer", "002.native-needs-no-mcp", "002.native-one-request", "002.auto-native")
 @pytest.mark.parametrize("wish", ["auto", "native"])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
-async def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provider, wish: SearchMode) -> None:
+async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
+    provider: SearchProvider, wish: SearchMode
+) -> None:
     server = provider.server()
     async with AsyncExitStack() as stack:
         base_url = await stack.enter_async_context(server.serving())
-        yard = await stack.enter_async_context(Yard(model=provider.made(base_url)))
+        yard = await stack.enter_async_context(Yard(model=provider.make_model(base_url)))
         done = await yard.execute(content="Search for the latest AI news", web_search=wish)
         assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
         assert done.tools == (ToolRun(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
         assert done.citations[0].url.startswith("https://") and done.usage.total > 0
-        call, result, said = list(await yard.history(done.conversation))[1:]
-        assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
-        assert said.text == done.text and "https://" in result.content
+        call, result, answer = list(await yard.history(done.conversation))[1:]
+        assert isinstance(call, Call) and isinstance(result, Result) and isinstance(answer, ModelText)
+        assert answer.text == done.text and "https://" in result.content
         log = await yard.service.read_entries(done.conversation)
-        assert not [one for one in log if isinstance(one.event, CallStarted | CallEnded)]
+        assert not [entry for entry in log if isinstance(entry.event, CallStarted | CallEnded)]
         trace = build_trace(log, done.run_id)
         assert trace is not None
-        assert [(one.tool, one.provider_ran_it, one.outcome) for one in trace.calls] == [("web_search", True, "ok")]
+        assert [(traced_call.tool, traced_call.provider_ran_it, traced_call.outcome) for traced_call in trace.calls] == [("web_search", True, "ok")]
         why = "the provider searches itself" if wish == "auto" else "it was asked for"
         assert [turn.search for turn in trace.turns] == [f"native: {why}"]
 
@@ -116,22 +124,22 @@ async def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_d
     second, third = (json.loads(body) for body in server.bodies[1:])
     for body in (second, third):
         assert "enc_1" in json.dumps(body["messages"]) and "server_tool_use" in json.dumps(body["messages"])
-    assert [one["name"] for one in second["tools"]] == ["web_search", "add"]
-    assert [one["name"] for one in third["tools"]] == ["add"]
+    assert [tool["name"] for tool in second["tools"]] == ["web_search", "add"]
+    assert [tool["name"] for tool in third["tools"]] == ["add"]
     assert NO_SEARCH_NOTE in json.dumps(third["system"]) and "system" not in second
 
 
 @pytest.mark.proves("002.both-together")
 async def test_native_and_own_tools_are_offered_and_called_in_one_request() -> None:
-    both = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1")]
-    both += [called(2, "toolu_1", "add", '{"a":1,"b":2}'), ends("tool_use")]
+    both = [encode_start(), encode_search(0, "srvtoolu_1"), encode_search_result(1, "srvtoolu_1")]
+    both += [encode_tool_use(2, "toolu_1", "add", '{"a":1,"b":2}'), encode_end("tool_use")]
     server = StrictMessages(Reply(packets=both), says("Three."))
     async with server.serving() as url, Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard:
         done = await yard.execute("Search, then add.", web_search="auto")
     assert server.refusals == [] and done.model_calls == 2
-    assert [(one.tool, one.ran) for one in done.tools] == [("web_search", "provider"), ("add", "function")]
+    assert [(tool.tool, tool.ran) for tool in done.tools] == [("web_search", "provider"), ("add", "function")]
     for body in map(json.loads, server.bodies):
-        assert [one["name"] for one in body["tools"]] == ["web_search", "add"]
+        assert [tool["name"] for tool in body["tools"]] == ["web_search", "add"]
 
 
 @pytest.mark.proves("002.usage-summed", "002.prefer-mcp", "002.auto-unsupported", "002.search-configured")
@@ -139,7 +147,7 @@ async def test_native_and_own_tools_are_offered_and_called_in_one_request() -> N
 async def test_an_mcp_search_takes_two_model_calls_and_both_count(
     wish: SearchMode, configured: SearchMode, tmp_path: Path
 ) -> None:
-    plain = Plain(tmp_path, names={"look": "web_search"}, trust=True)
+    plain = PlainServer(tmp_path, names={"look": "web_search"}, trust=True)
 
     script = [call("web_search"), say("Found.")]
     async with open_yard(Scripted(script), servers={"plain": plain.spec}, web_search=configured) as (yard, model):
@@ -150,7 +158,7 @@ async def test_an_mcp_search_takes_two_model_calls_and_both_count(
         (ran,) = done.tools
         assert (ran.tool, ran.ran, ran.at, ran.outcome) == ("web_search", "mcp", "plain", "ok")
         assert ("web_search", "mcp") in list_offered_tools(model.requests[0])
-        assert plain.noted("ended") == ["look"]
+        assert plain.read_notes("ended") == ["look"]
 
 
 def two_search_servers(folder: Path) -> dict[str, Any]:
@@ -158,11 +166,11 @@ def two_search_servers(folder: Path) -> dict[str, Any]:
     servers: dict[str, Any] = {}
     for name in ("brave", "duckduckgo"):
         (folder / name).mkdir()
-        servers[name] = Plain(folder / name, names={"look": "web_search"}, trust=True).spec
+        servers[name] = PlainServer(folder / name, names={"look": "web_search"}, trust=True).spec
     return servers
 
 
-def searches_of(model: Scripted) -> list[str]:
+def list_search_tools(model: Scripted) -> list[str]:
     """Return the names of the search tools that the model was shown in its first turn of the last request."""
     return sorted(
         name for name, _ in list_offered_tools(model.requests[-1]) if name.removeprefix("duckduckgo__") in SEARCHES
@@ -189,7 +197,7 @@ async def test_with_two_search_servers_the_preference_decides_which_of_them_sear
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo"}
         done = await yard.execute(content="news", metadata=metadata)
         assert [(ran.tool, ran.at, ran.outcome) for ran in done.tools] == [(SECOND_SEARCH, "duckduckgo", "ok")]
-        assert searches_of(model) == [SECOND_SEARCH], "the other server's search is not offered"
+        assert list_search_tools(model) == [SECOND_SEARCH], "the other server's search is not offered"
 
 
 @pytest.mark.parametrize(
@@ -211,15 +219,15 @@ async def test_the_rule_of_web_search_holds_for_every_search_server(
     async with open_yard(NativeScripted([say("ok")]), servers=servers) as (yard, model):
         await start_second(yard, second)
         await yard.execute(content="news", web_search=wish)
-        assert searches_of(model) == offered
+        assert list_search_tools(model) == offered
         if wish in ("native", "auto"):
             assert ("web_search", "provider") in list_offered_tools(model.requests[-1])
 
 
 async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
-    duck = Plain(tmp_path / "d", names={"look": "web_search"}, trust=True)
-    other = Plain(tmp_path, names={"look": "brave_web_search"}, trust=True)
+    duck = PlainServer(tmp_path / "d", names={"look": "web_search"}, trust=True)
+    other = PlainServer(tmp_path, names={"look": "brave_web_search"}, trust=True)
     rules = SearchRules(tools=frozenset({"brave_web_search"}))
 
     servers = {"brave": other.spec, "duckduckgo": duck.spec}
@@ -242,17 +250,17 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
 @pytest.mark.parametrize(
     ("rules", "wish", "offered"),
     [
-        (SearchRules(), "", [OWN, ADD]),
-        (SearchRules(), "auto", [NATIVE, ADD]),
-        (SearchRules(prefer="auto"), "", [NATIVE, ADD]),
-        (SearchRules(prefer="auto"), "off", [ADD]),
-        (SearchRules(prefer="auto", custom_control=True), "", [OWN, ADD]),
-        (SearchRules(prefer="auto", full_logging=True), "", [OWN, ADD]),
-        (SearchRules(full_logging=True), "native", [NATIVE, ADD]),
-        (SearchRules(prefer="native"), "mcp", [OWN, ADD]),
-        (SearchRules(prefer="off"), "", [ADD]),
-        (SearchRules(options=ProviderOptions(blocked_domains=("x.org",))), "auto", [OWN, ADD]),
-        (SearchRules(options=ProviderOptions(allowed_domains=("x.org",))), "auto", [NATIVE, ADD]),
+        (SearchRules(), "", [OWN_SEARCH, ADD_FUNCTION]),
+        (SearchRules(), "auto", [NATIVE_SEARCH, ADD_FUNCTION]),
+        (SearchRules(prefer="auto"), "", [NATIVE_SEARCH, ADD_FUNCTION]),
+        (SearchRules(prefer="auto"), "off", [ADD_FUNCTION]),
+        (SearchRules(prefer="auto", custom_control=True), "", [OWN_SEARCH, ADD_FUNCTION]),
+        (SearchRules(prefer="auto", full_logging=True), "", [OWN_SEARCH, ADD_FUNCTION]),
+        (SearchRules(full_logging=True), "native", [NATIVE_SEARCH, ADD_FUNCTION]),
+        (SearchRules(prefer="native"), "mcp", [OWN_SEARCH, ADD_FUNCTION]),
+        (SearchRules(prefer="off"), "", [ADD_FUNCTION]),
+        (SearchRules(options=ProviderOptions(blocked_domains=("x.org",))), "auto", [OWN_SEARCH, ADD_FUNCTION]),
+        (SearchRules(options=ProviderOptions(allowed_domains=("x.org",))), "auto", [NATIVE_SEARCH, ADD_FUNCTION]),
     ],
 )
 async def test_the_tools_of_a_request_are_those_that_the_rule_gives(
@@ -262,8 +270,8 @@ async def test_the_tools_of_a_request_are_those_that_the_rule_gives(
         await yard.execute(content="news", web_search=wish)
         (request,) = model.requests
         assert sorted(list_offered_tools(request)) == sorted(offered)
-        assert (NO_SEARCH_NOTE in request.system) is (OWN not in offered and NATIVE not in offered)
-        (search,) = [one for one in request.offer.tools if one.venue == "provider"] or [None]
+        assert (NO_SEARCH_NOTE in request.system) is (OWN_SEARCH not in offered and NATIVE_SEARCH not in offered)
+        (search,) = [tool for tool in request.offer.tools if tool.venue == "provider"] or [None]
         assert search is None or search.options == rules.options
 
 
@@ -275,7 +283,7 @@ async def test_the_request_goes_before_the_conversation_and_that_before_the_conf
         settings = Settings(web_search="off")
         first = await yard.execute(content="a", settings=settings)
         await yard.execute(content="b", conversation=first.conversation, web_search="mcp")
-        assert [list_offered_tools(one) for one in model.requests] == [[], [OWN]]
+        assert [list_offered_tools(request) for request in model.requests] == [[], [OWN_SEARCH]]
 
 
 async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at_all() -> None:
@@ -290,8 +298,13 @@ async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_
         nothing_else = Settings(tools=frozenset({"web_search", "code_execution"}))
         await yard.execute(content="news", web_search="auto", settings=nothing_else)
         code = ("code_execution", "provider")
-        assert [list_offered_tools(one) for one in model.requests] == [[ADD], [NATIVE, code], [ADD], [NATIVE, code]]
-        assert [NO_SEARCH_NOTE in one.system for one in model.requests] == [True, False, False, False]
+        assert [list_offered_tools(request) for request in model.requests] == [
+            [ADD_FUNCTION],
+            [NATIVE_SEARCH, code],
+            [ADD_FUNCTION],
+            [NATIVE_SEARCH, code],
+        ]
+        assert [NO_SEARCH_NOTE in request.system for request in model.requests] == [True, False, False, False]
 
 
 async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy_allows() -> None:
@@ -301,14 +314,14 @@ async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy
     ]
     guarded = [replace(tools[0], approval="ask"), replace(tools[1], roles=frozenset({"clerk"}))]
 
-    for offering, provider_tools, wanted in (
+    for offering, provider_tools, expected in (
         (NativeScripted([say("ok")]), tools, ["code_execution", "file_search"]),
         (NativeScripted([say("ok")]), guarded, []),
         (Scripted([say("ok")]), tools, []),
     ):
         async with open_yard(offering, provider_tools=provider_tools) as (yard, model):
             await yard.execute(content="news")
-            assert [one.name for one in model.requests[0].offer.tools] == wanted
+            assert [tool.name for tool in model.requests[0].offer.tools] == expected
 
 
 @pytest.mark.parametrize(
@@ -349,9 +362,9 @@ async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_say
     async with open_yard(NativeScripted(script), local_web_search) as (yard, model):
         for wish in ("off", "native"):
             done = await yard.execute(content="news", web_search=wish)
-            assert [(one.tool, one.outcome) for one in done.tools] == [("web_search", "error")]
-        told = [item for one in model.requests for item in one.history if isinstance(item, Result)]
-        assert {item.error.error_type for item in told if item.error} == {"permission_denied"}
+            assert [(tool.tool, tool.outcome) for tool in done.tools] == [("web_search", "error")]
+        tool_results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
+        assert {item.error.error_type for item in tool_results if item.error} == {"permission_denied"}
         direct = [event async for event in yard.call("web_search", {"query": "milk"})]
         assert [event.result.content for event in direct if isinstance(event, CallEnded)] == ["all about milk"]
 
@@ -370,7 +383,7 @@ async def test_an_application_s_own_search_is_control_and_never_doubles_a_name()
         for wish in ("", "auto", "native"):
             await yard.execute(content="news", web_search=wish, app_tools=[apps])
         client = ("web_search", "client")
-        assert [list_offered_tools(one) for one in model.requests] == [[client], [client], [NATIVE]]
+        assert [list_offered_tools(request) for request in model.requests] == [[client], [client], [NATIVE_SEARCH]]
 
 
 async def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
@@ -380,7 +393,7 @@ async def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() 
         model,
     ):
         await yard.execute(content="news", web_search="native", app_tools=[apps])
-        assert list_offered_tools(model.requests[0]) == [NATIVE, ("code_execution", "client")]
+        assert list_offered_tools(model.requests[0]) == [NATIVE_SEARCH, ("code_execution", "client")]
 
 
 async def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:
@@ -392,15 +405,15 @@ async def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_
         ran.append(query)
         return "gone"
 
-    claims = [begins(), called(0, "srvtoolu_1", "delete_all", '{"query": "x"}', kind="server_tool_use")]
-    claims += [searched(1, "srvtoolu_1"), cited(2, "Done."), ends()]
+    claims = [encode_start(), encode_tool_use(0, "srvtoolu_1", "delete_all", '{"query": "x"}', kind="server_tool_use")]
+    claims += [encode_search_result(1, "srvtoolu_1"), encode_cited_text(2, "Done."), encode_end()]
     server = StrictMessages(Reply(packets=claims), says("No."))
     async with (
         server.serving() as url,
         Yard(model=Anthropic(base_url=url, model="claude"), tools=[delete_all]) as yard,
     ):
         done = await yard.execute("hello")
-        assert [(one.tool, one.ran) for one in done.tools] == [("delete_all", "provider")]
+        assert [(tool_note.tool, tool_note.ran) for tool_note in done.tools] == [("delete_all", "provider")]
         assert await yard.ask("again", conversation=done.conversation) == "No."
     assert (ran, server.refusals) == ([], [])
 
@@ -410,9 +423,9 @@ async def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
         first = await yard.execute(content="a", web_search="native")
         await yard.execute(content="b", conversation=first.conversation, web_search="off")
         log = await yard.service.read_entries(first.conversation)
-        began = [one.event for one in log if isinstance(one.event, TurnStarted)]
-        assert [list(one.added) for one in began] == [["web_search"], []] and began[1].removed == ("web_search",)
-        assert all(one.event.usage.total for one in log if isinstance(one.event, TurnEnded))
+        began = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
+        assert [list(turn.added) for turn in began] == [["web_search"], []] and began[1].removed == ("web_search",)
+        assert all(entry.event.usage.total for entry in log if isinstance(entry.event, TurnEnded))
 
 
 async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
@@ -430,7 +443,7 @@ async def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_n
     async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
         done = [await yard.execute("What is new?", web_search=wish, conversation="c") for wish in ("auto", "")]
         log = await yard.service.read_entries("c")
-    first, second = (build_trace(log, one.run_id) for one in done)
+    first, second = (build_trace(log, run.run_id) for run in done)
     assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]
     (turn,) = first.turns
     assert turn.search.startswith("off: the model given cannot search natively: its provider has no web_search, and no")

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from support import STAFF, collect_events, get_result, get_results, join_text, open_yard, wait_for_event, wait_until
-from surfaces.app_talk import TOOLS, App, build_tool_results
-from surfaces.talk import open_talk
+from surfaces.app_talk import TOOLS, AppClient, build_tool_results
+from surfaces.talk import open_api_client
 from toolyard import Caller, Context, Scripted, Tool, ToolError, call, say, tool
 from toolyard.core.events import CallParked, RunSuspended
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 CODES = {"milk": "D-100", "bread": "B-200"}
 SEARCH = Tool(name="search_products", description="Search.", parameters={"type": "object"}, venue="client")
@@ -39,7 +39,7 @@ async def test_milk_then_bread_are_four_calls_each_made_from_the_result_before_i
         return {"ok": True, "in_cart": len(cart)}
 
     def shop(request: ModelRequest) -> Turn:
-        reached = [json.loads(one.content) for one in read_results(request)]
+        reached = [json.loads(result.content) for result in read_results(request)]
         if len(reached) == 4:
             return say(f"There are {reached[-1]['in_cart']} things in your cart.")
         if len(reached) % 2:
@@ -49,7 +49,7 @@ async def test_milk_then_bread_are_four_calls_each_made_from_the_result_before_i
     async with open_yard(shop, [search_products, add_to_cart]) as yard:
         events = await collect_events(yard.run("add milk and bread"))
         tools = ["search_products", "add_to_cart", "search_products", "add_to_cart"]
-        assert [one.tool for one in get_results(events)] == tools
+        assert [result.tool for result in get_results(events)] == tools
         assert join_text(events) == "There are 2 things in your cart."
     assert cart == ["D-100", "B-200"]
 
@@ -62,8 +62,8 @@ async def test_an_app_gets_its_next_call_made_from_the_result_that_it_posted() -
             return call("search_products", query="milk")
         return call("add_to_cart", code=json.loads(reached[0].content)["products"][0]["code"])
 
-    async with open_talk(Scripted(shop)) as http:
-        app = App(http, TOOLS)
+    async with open_api_client(Scripted(shop)) as http:
+        app = AppClient(http, TOOLS)
         first = await app.ask("Add milk to my cart")
         second = await app.post(build_tool_results(first, {"products": [{"code": "only-the-app-knows"}]}))
         (added,) = second["toolCalls"]
@@ -101,18 +101,18 @@ async def test_the_model_itself_is_given_the_kind_of_an_error_and_its_message() 
         reached = read_results(request)
         if len(reached) < 2:
             return call(("query_stock", "find_list")[len(reached)])
-        return say(*(one.content for one in reached))
+        return say(*(item.content for item in reached))
 
     async with open_yard(model, [query_stock, find_list]) as yard:
         answer = await yard.ask("go")
         assert "ConnectionError: the database is down" in answer
-        told = '{"ok":false,"error":"there is no such list","error_type":"not_found","details":{"wanted":"x"}}'
-        assert told in answer
+        error_json = '{"ok":false,"error":"there is no such list","error_type":"not_found","details":{"wanted":"x"}}'
+        assert error_json in answer
 
 
 @pytest.mark.proves("002.mcp-error-as-result")
 async def test_the_model_is_given_the_error_of_an_mcp_server_and_goes_on(tmp_path: Path) -> None:
-    server = Plain(tmp_path, trust=True)
+    server = PlainServer(tmp_path, trust=True)
 
     def model(request: ModelRequest) -> Turn:
         reached = read_results(request)
@@ -154,9 +154,9 @@ class SearchMaterials:
 @pytest.mark.parametrize("caller", [STAFF, Caller(user="guest"), Caller(user="boss", roles=frozenset({"admin"}))])
 async def test_an_executor_that_requires_no_permission_is_offered_to_everybody_and_runs(caller: Caller) -> None:
     def model(request: ModelRequest) -> Turn:
-        assert [one.name for one in request.offer.tools] == ["search_materials"]
+        assert [tool.name for tool in request.offer.tools] == ["search_materials"]
         return say("好") if read_results(request) else call("search_materials", keyword="面粉")
 
     async with open_yard(model, [SearchMaterials()]) as yard:
-        found = get_result(await collect_events(yard.run("go", caller=caller)))
-        assert json.loads(found.content) == {"success": True, "asked_by": caller.user}
+        call_result = get_result(await collect_events(yard.run("go", caller=caller)))
+        assert json.loads(call_result.content) == {"success": True, "asked_by": caller.user}

@@ -72,12 +72,12 @@ async def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
         await run.stop(started[0].call_id)
         gate.set()
         events = await collect_events(run)
-        told = {one.call_id: one.outcome for one in get_results(events)}
-        assert told == {started[0].call_id: "cancelled", started[1].call_id: "ok"}
+        outcomes = {result.call_id: result.outcome for result in get_results(events)}
+        assert outcomes == {started[0].call_id: "cancelled", started[1].call_id: "ok"}
         assert get_ending(events).ending == "done"
 
 
-class Endless:
+class EndlessTextModel:
     """A model that begins to talk and does not end."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Endless:
 
 
 async def test_stop_in_the_middle_of_an_answer_closes_the_model_and_keeps_what_was_said() -> None:
-    model = Endless()
+    model = EndlessTextModel()
     async with asyncio.timeout(20), Yard(model=model) as yard:
         run = yard.run("tell me")
         async for event in run:
@@ -123,8 +123,8 @@ async def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_en
         await wait_for_event(run, CallStarted)
         await asyncio.to_thread(entered.wait, 20)
         await run.stop()
-        found = get_result(await collect_events(run))
-        assert get_problem(found) == ("cancelled", "cancelled") and "may have taken effect" in found.content
+        call_result = get_result(await collect_events(run))
+        assert get_problem(call_result) == ("cancelled", "cancelled") and "may have taken effect" in call_result.content
         release.set()
 
 

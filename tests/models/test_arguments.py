@@ -27,11 +27,11 @@ objects = st.dictionaries(tricky | st.text(characters), values, max_size=5)
 cuts = st.lists(st.integers(0, 400), max_size=8)
 
 
-def written(value: object, ascii_only: bool, indent: int | None) -> str:
+def dump_json(value: object, ascii_only: bool, indent: int | None) -> str:
     return json.dumps(value, ensure_ascii=ascii_only, indent=indent)
 
 
-def pieces(text: str, cuts: list[int]) -> list[str]:
+def split_text(text: str, cuts: list[int]) -> list[str]:
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
     return [text[start:stop] for start, stop in pairwise(places)]
 
@@ -40,7 +40,7 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
 def test_any_object_in_any_fragments_comes_out_the_same(
     value: dict[str, object], ascii_only: bool, indent: int | None, cuts: list[int]
 ) -> None:
-    fragments = pieces(written(value, ascii_only, indent), cuts)
+    fragments = split_text(dump_json(value, ascii_only, indent), cuts)
     body = piece("add", "", index=0, id="x") + b"".join(piece(None, each, index=0) for each in fragments)
     last = from_wire([body + TOOLS + DONE], request())[-1]
     assert isinstance(last, TurnEnded)
@@ -53,8 +53,8 @@ def test_any_object_in_any_fragments_comes_out_the_same(
 def test_no_object_that_was_cut_off_is_ever_readable(
     value: dict[str, object], ascii_only: bool, indent: int | None, cuts: list[int], length: int
 ) -> None:
-    whole = written(value, ascii_only, indent)
-    fragments = pieces(whole[: length % len(whole)], cuts)
+    full_text = dump_json(value, ascii_only, indent)
+    fragments = split_text(full_text[: length % len(full_text)], cuts)
     assert read_arguments(fragments, cut_off=True).unreadable
     assert read_arguments(fragments, cut_off=True).value == {}
     assert not is_whole(fragments)
@@ -63,17 +63,17 @@ def test_no_object_that_was_cut_off_is_ever_readable(
 @given(st.integers(1, 4), cuts, st.integers(0, 400))
 def test_a_nesting_that_repeats_itself_is_not_taken_for_cumulative(depth: int, cuts: list[int], length: int) -> None:
     """The hardest case: every fragment may be a prefix of the next, and the last may be an object of its own."""
-    whole = '{"a":' * depth + "1" + "}" * depth
-    cut = whole[: length % len(whole)]
+    full_text = '{"a":' * depth + "1" + "}" * depth
+    cut = full_text[: length % len(full_text)]
     in_step = [cut[start : start + 5] for start in range(0, 5 * (depth - 1), 5)] + [cut[5 * (depth - 1) :]]
-    for fragments in (pieces(cut, cuts), in_step):
+    for fragments in (split_text(cut, cuts), in_step):
         assert read_arguments(fragments, cut_off=True).unreadable
 
 
 @given(objects, st.lists(st.integers(1, 400), min_size=1, max_size=6))
 def test_cumulative_arguments_are_read_or_refused_but_never_misread(value: dict[str, object], cuts: list[int]) -> None:
-    whole = json.dumps(value)
-    fragments = [whole[:cut] for cut in sorted({cut % len(whole) for cut in cuts})] + [whole]
+    full_text = json.dumps(value)
+    fragments = [full_text[:cut] for cut in sorted({cut % len(full_text) for cut in cuts})] + [full_text]
     read = read_arguments(fragments)
     assert read.unreadable or read.value == value
 

@@ -14,12 +14,12 @@ from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import FallbackModel
 from toolyard.models.scripted import Scripted, Turn, fail, say
-from wire.local import Naps, opened, request, user
+from wire.local import SleepRecorder, open_model, request, user
 from wire.strict import Reply, refuses
 from wire.strict_chat import StrictChat, says
 
 
-def asked(*turns: Turn) -> tuple[list[ModelDelta | TurnEnded | TurnFailed], list[int]]:
+def run_fallback(*turns: Turn) -> tuple[list[ModelDelta | TurnEnded | TurnFailed], list[int]]:
     """What comes of a line of models that play one turn each, and how often each was asked."""
     models = {f"m{number}": Scripted([turn]) for number, turn in enumerate(turns)}
     line = FallbackModel(list(models), models.__getitem__)
@@ -32,20 +32,20 @@ def asked(*turns: Turn) -> tuple[list[ModelDelta | TurnEnded | TurnFailed], list
 
 @pytest.mark.parametrize("error_type", ["unavailable", "rate_limited", "timeout"])
 def test_the_next_model_is_asked_where_one_cannot_be_had(error_type: str) -> None:
-    events, times = asked(fail("down", error_type), say("here"), say("never"))
+    events, times = run_fallback(fail("down", error_type), say("here"), say("never"))
     assert isinstance(events[-1], TurnEnded)
     assert [event.text for event in events if isinstance(event, TextAppended)] == ["here"]
     assert times == [1, 1, 0]
 
 
 def test_what_another_model_would_not_do_better_is_told_at_once() -> None:
-    events, times = asked(fail("bad request", "model_error"), say("never"))
+    events, times = run_fallback(fail("bad request", "model_error"), say("never"))
     assert [type(event) for event in events] == [TurnFailed]
     assert times == [1, 0]
 
 
 def test_the_last_one_s_failure_is_the_turn_s() -> None:
-    events, _ = asked(fail("down", "unavailable"), fail("down, too", "unavailable"))
+    events, _ = run_fallback(fail("down", "unavailable"), fail("down, too", "unavailable"))
     assert [event.problem.error for event in events if isinstance(event, TurnFailed)] == ["down, too"]
 
 
@@ -79,27 +79,27 @@ async def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had()
     assert [len(model.requests) for model in models.values()] == [1, 1]
 
 
-def line_of_two(first: StrictChat, second: StrictChat) -> tuple[str, list[float], list[float]]:
+def run_two_providers(first: StrictChat, second: StrictChat) -> tuple[str, list[float], list[float]]:
     """What two providers come to, asked for one turn, and how long each was waited for."""
-    naps = Naps(), Naps()
+    naps = SleepRecorder(), SleepRecorder()
 
     async def run() -> str:
         async with (
             first.serving() as one,
             second.serving() as other,
-            opened(OpenAIChat(base_url=one, sleep=naps[0], random=lambda: 0.0)) as a,
-            opened(OpenAIChat(base_url=other, sleep=naps[1], random=lambda: 0.0)) as b,
+            open_model(OpenAIChat(base_url=one, sleep=naps[0], random=lambda: 0.0)) as a,
+            open_model(OpenAIChat(base_url=other, sleep=naps[1], random=lambda: 0.0)) as b,
         ):
             line = FallbackModel(["a", "b"], {"a": a, "b": b}.__getitem__)
             events = [event async for event in line.stream(request([user("hi")]))]
         return "".join(event.text for event in events if isinstance(event, TextAppended))
 
-    return asyncio.run(run()), naps[0].taken, naps[1].taken
+    return asyncio.run(run()), naps[0].durations_s, naps[1].durations_s
 
 
 def test_a_provider_that_asks_to_wait_is_passed_over_at_once_where_another_can_answer() -> None:
     first = StrictChat(refuses(429, "slow down", Retry_After="60"), says("never"))
-    assert line_of_two(first, StrictChat(says("here"))) == ("here", [], [])
+    assert run_two_providers(first, StrictChat(says("here"))) == ("here", [], [])
     assert len(first.bodies) == 1
 
 
@@ -113,7 +113,7 @@ def test_a_provider_that_asks_to_wait_is_passed_over_at_once_where_another_can_a
 )
 def test_any_but_the_last_is_tried_once_more_at_most(refusal: Reply, waited: list[float], times: int) -> None:
     first = StrictChat(*[refusal] * 9)
-    assert line_of_two(first, StrictChat(says("here"))) == ("here", waited, [])
+    assert run_two_providers(first, StrictChat(says("here"))) == ("here", waited, [])
     assert len(first.bodies) == times
 
 
@@ -121,5 +121,5 @@ def test_the_last_one_is_waited_for() -> None:
     second = StrictChat(
         refuses(429, "slow down", Retry_After="60"), refuses(503, "down"), refuses(504, ""), says("late")
     )
-    said, _, waited = line_of_two(StrictChat(refuses(429, "no", Retry_After="60")), second)
-    assert (said, waited) == ("late", [60.0, 1.0, 2.0])
+    answer_text, _, waits_s = run_two_providers(StrictChat(refuses(429, "no", Retry_After="60")), second)
+    assert (answer_text, waits_s) == ("late", [60.0, 1.0, 2.0])

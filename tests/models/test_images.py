@@ -17,13 +17,13 @@ from toolyard.models import responses as openai_responses
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.everything import ADD
 from wire.local import NOW, offer, request, user
-from wire.test_gemini_types import wrong as gemini_wrong
-from wire.test_messages_types import wrong as messages_wrong
-from wire.test_request_types import wrong as chat_wrong
-from wire.test_responses_types import wrong as responses_wrong
+from wire.test_gemini_types import type_mismatches as gemini_wrong
+from wire.test_messages_types import type_mismatches as messages_wrong
+from wire.test_request_types import type_mismatches as chat_wrong
+from wire.test_responses_types import type_mismatches as responses_wrong
 
 
-def written(body: bytes) -> str:
+def encode_base64(body: bytes) -> str:
     return base64.b64encode(body).decode()
 
 
@@ -34,8 +34,8 @@ def png(width: int, height: int) -> bytes:
 
 def jpeg(width: int, height: int) -> bytes:
     """With a segment before the one that says how large it is."""
-    said = b"\xff\xe0\0\x04ab" + b"\xff\xc2\0\x11\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big")
-    return b"\xff\xd8" + said + b"\0" * 9
+    segments = b"\xff\xe0\0\x04ab" + b"\xff\xc2\0\x11\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big")
+    return b"\xff\xd8" + segments + b"\0" * 9
 
 
 def gif(width: int, height: int) -> bytes:
@@ -52,9 +52,9 @@ def webp(width: int, height: int, chunk: bytes = b"VP8X") -> bytes:
     return b"RIFF\0\0\0\0WEBP" + chunk + b"\0\0\0\0" + sides[chunk]
 
 
-PNG, JPEG, SVG = written(png(2, 3)), written(jpeg(2, 3)), written(b"<svg/>")
-WEBP, WAV = written(b"RIFF\0\0\0\0WEBPVP8 "), written(b"RIFF\0\0\0\0WAVEfmt ")
-SHOWN = ImagePart(url=f"data:image/png;base64,{PNG}")
+PNG, JPEG, SVG = encode_base64(png(2, 3)), encode_base64(jpeg(2, 3)), encode_base64(b"<svg/>")
+WEBP, WAV = encode_base64(b"RIFF\0\0\0\0WEBPVP8 "), encode_base64(b"RIFF\0\0\0\0WAVEfmt ")
+SHOWN_IMAGE = ImagePart(url=f"data:image/png;base64,{PNG}")
 JUNK: tuple[Part, ...] = (
     ImagePart(url="data:image/png;base64,AAAA"),
     ImagePart(url=f"data:image/svg+xml;base64,{SVG}"),
@@ -67,95 +67,97 @@ JUNK: tuple[Part, ...] = (
 
 
 @dataclass(frozen=True)
-class Wire:
+class ImageWire:
     to_wire: Callable[[ModelRequest, str], bytes]
     faults_of: Callable[[bytes], list[str]]
-    wrong: Callable[[Any], list[str]]
+    type_mismatches: Callable[[Any], list[str]]
     model: str
     blind: str = ""
     """A model that does not look at images in results."""
 
 
 WIRES = {
-    "chat": Wire(openai_chat.to_wire, strict_chat.faults_of, chat_wrong, "gpt-4o", "deepseek-chat"),
-    "responses": Wire(
+    "chat": ImageWire(openai_chat.to_wire, strict_chat.faults_of, chat_wrong, "gpt-4o", "deepseek-chat"),
+    "responses": ImageWire(
         openai_responses.to_wire, strict_responses.faults_of, responses_wrong, "gpt-5-mini", "gpt-3.5-turbo"
     ),
-    "messages": Wire(anthropic.to_wire, strict_messages.faults_of, messages_wrong, "claude"),
-    "gemini": Wire(gemini.to_wire, strict_gemini.faults_of, gemini_wrong, strict_gemini.MODEL, "gemini-2.5-pro"),
+    "messages": ImageWire(anthropic.to_wire, strict_messages.faults_of, messages_wrong, "claude"),
+    "gemini": ImageWire(gemini.to_wire, strict_gemini.faults_of, gemini_wrong, strict_gemini.MODEL, "gemini-2.5-pro"),
 }
-each = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+each_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 
 
-def history(*parts: Part) -> list[Item]:
+def build_history(*parts: Part) -> list[Item]:
     call = Call(id="c1", at=NOW, tool="add", arguments={"a": 1})
-    drawn = Result(id="c1.result", at=NOW, call_id="c1", tool="add", outcome="ok", content="[an image]", parts=parts)
-    return [user("draw"), call, drawn, user("thanks", "u2")]
+    image_result = Result(
+        id="c1.result", at=NOW, call_id="c1", tool="add", outcome="ok", content="[an image]", parts=parts
+    )
+    return [user("draw"), call, image_result, user("thanks", "u2")]
 
 
-def sent(wire: Wire, *parts: Part, model: str = "") -> bytes:
-    return wire.to_wire(request(history(*parts), tools=offer(ADD)), model or wire.model)
+def build_result_body(wire: ImageWire, *parts: Part, model: str = "") -> bytes:
+    return wire.to_wire(request(build_history(*parts), tools=offer(ADD)), model or wire.model)
 
 
-@each
-def test_an_image_is_shown_to_a_model_that_looks(wire: Wire) -> None:
-    body = sent(wire, SHOWN, *JUNK)
-    assert (wire.faults_of(body), wire.wrong(json.loads(body))) == ([], [])
+@each_wire
+def test_an_image_is_shown_to_a_model_that_looks(wire: ImageWire) -> None:
+    body = build_result_body(wire, SHOWN_IMAGE, *JUNK)
+    assert (wire.faults_of(body), wire.type_mismatches(json.loads(body))) == ([], [])
     assert body.count(PNG.encode()) == 1 and b"[an image]" in body
 
 
-@each
-def test_what_is_no_image_changes_nothing(wire: Wire) -> None:
-    assert sent(wire, *JUNK) == sent(wire)
+@each_wire
+def test_what_is_no_image_changes_nothing(wire: ImageWire) -> None:
+    assert build_result_body(wire, *JUNK) == build_result_body(wire)
 
 
 @pytest.mark.parametrize("wire", [wire for wire in WIRES.values() if wire.blind], ids=lambda wire: wire.blind)
-def test_a_model_that_may_not_look_is_told_in_words(wire: Wire) -> None:
-    assert sent(wire, SHOWN, model=wire.blind) == sent(wire, model=wire.blind)
+def test_a_model_that_may_not_look_is_told_in_words(wire: ImageWire) -> None:
+    assert build_result_body(wire, SHOWN_IMAGE, model=wire.blind) == build_result_body(wire, model=wire.blind)
 
 
-def shows(*parts: Part) -> list[Item]:
+def build_user_history(*parts: Part) -> list[Item]:
     return [UserMessage(id="u1", at=NOW, parts=parts), user("and now?", "u2")]
 
 
-def told(wire: Wire, *parts: Part) -> bytes:
+def build_user_body(wire: ImageWire, *parts: Part) -> bytes:
     """What is sent of what a user shows."""
-    body = wire.to_wire(request(shows(*parts)), wire.model)
-    assert (wire.faults_of(body), wire.wrong(json.loads(body))) == ([], [])
+    body = wire.to_wire(request(build_user_history(*parts)), wire.model)
+    assert (wire.faults_of(body), wire.type_mismatches(json.loads(body))) == ([], [])
     return body
 
 
 INLINE = [part for part in JUNK if isinstance(part, ImagePart) and part.url.startswith("data")]
 
 
-@each
+@each_wire
 @pytest.mark.parametrize("junk", [*INLINE, FilePart(url=f"data:image/png;base64,{SVG}", name="a.png")])
-def test_what_a_user_shows_that_is_no_image_is_told_in_words(wire: Wire, junk: ImagePart | FilePart) -> None:
-    body = told(wire, SHOWN, junk)
+def test_what_a_user_shows_that_is_no_image_is_told_in_words(wire: ImageWire, junk: ImagePart | FilePart) -> None:
+    body = build_user_body(wire, SHOWN_IMAGE, junk)
     assert body.count(PNG.encode()) == 1 and body.count(b"[an image that cannot be shown: it is no PNG, JPEG") == 1
     assert junk.url.encode() not in body and f'"{junk.url.partition(",")[2]}"'.encode() not in body
 
 
-@each
+@each_wire
 @pytest.mark.parametrize(("data", "kind"), [(PNG, b"image/png"), (JPEG, b"image/jpeg"), (WEBP, b"image/webp")])
 @pytest.mark.parametrize("declared", ["image/png", "image/jpg", "image/x-icon", "application/octet-stream"])
 def test_an_image_is_what_its_bytes_say_whatever_it_is_called(
-    wire: Wire, data: str, kind: bytes, declared: str
+    wire: ImageWire, data: str, kind: bytes, declared: str
 ) -> None:
-    body = told(wire, ImagePart(url=f"data:{declared};base64,{data}"))
+    body = build_user_body(wire, ImagePart(url=f"data:{declared};base64,{data}"))
     assert data.encode() in body and kind in body
     assert declared.encode() in (kind, b"application/octet-stream") or declared.encode() not in body
 
 
-@each
-def test_a_file_that_is_an_image_is_shown_as_one(wire: Wire) -> None:
+@each_wire
+def test_a_file_that_is_an_image_is_shown_as_one(wire: ImageWire) -> None:
     url = f"data:image/png;base64,{PNG}"
-    assert told(wire, FilePart(url=url, name="a.png")) == told(wire, ImagePart(url=url))
+    assert build_user_body(wire, FilePart(url=url, name="a.png")) == build_user_body(wire, ImagePart(url=url))
 
 
-@each
-def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: Wire) -> None:
-    assert b'"https://example.org/a.png"' in told(wire, ImagePart(url="https://example.org/a.png"))
+@each_wire
+def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: ImageWire) -> None:
+    assert b'"https://example.org/a.png"' in build_user_body(wire, ImagePart(url="https://example.org/a.png"))
 
 
 @pytest.mark.parametrize(
@@ -177,21 +179,21 @@ def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: Wire) -> None:
 def test_an_image_that_is_too_large_for_anthropic_is_told_in_words_and_left_out_of_a_result(
     body: bytes, words: str
 ) -> None:
-    wire, large = WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}")
-    assert f"[an image that cannot be shown: {words}".encode() in told(wire, large)
-    assert sent(wire, large) == sent(wire)
-    assert written(body).encode() in told(WIRES["chat"], large)
+    wire, large = WIRES["messages"], ImagePart(url=f"data:image/png;base64,{encode_base64(body)}")
+    assert f"[an image that cannot be shown: {words}".encode() in build_user_body(wire, large)
+    assert build_result_body(wire, large) == build_result_body(wire)
+    assert encode_base64(body).encode() in build_user_body(WIRES["chat"], large)
 
 
 def test_gemini_takes_no_gif() -> None:
-    wire, moving = WIRES["gemini"], ImagePart(url=f"data:image/gif;base64,{written(gif(2, 3))}")
-    assert b"[an image that cannot be shown: it is no PNG, JPEG or WebP in base64" in told(wire, moving)
-    assert sent(wire, moving) == sent(wire)
+    wire, moving = WIRES["gemini"], ImagePart(url=f"data:image/gif;base64,{encode_base64(gif(2, 3))}")
+    assert b"[an image that cannot be shown: it is no PNG, JPEG or WebP in base64" in build_user_body(wire, moving)
+    assert build_result_body(wire, moving) == build_result_body(wire)
 
 
-@each
-def test_an_svg_file_is_a_text(wire: Wire) -> None:
-    assert b"<svg/>" in told(wire, FilePart(url=f"data:image/svg+xml;base64,{SVG}", name="a.svg"))
+@each_wire
+def test_an_svg_file_is_a_text(wire: ImageWire) -> None:
+    assert b"<svg/>" in build_user_body(wire, FilePart(url=f"data:image/svg+xml;base64,{SVG}", name="a.svg"))
 
 
 @pytest.mark.parametrize(
@@ -203,31 +205,33 @@ def test_an_svg_file_is_a_text(wire: Wire) -> None:
     ],
 )
 def test_an_image_that_is_not_surely_too_large_is_shown(body: bytes) -> None:
-    assert written(body).encode() in told(WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}"))
+    assert encode_base64(body).encode() in build_user_body(
+        WIRES["messages"], ImagePart(url=f"data:image/png;base64,{encode_base64(body)}")
+    )
 
 
-BINARY = written(b"PK\x03\x04\xff\0")
+BINARY = encode_base64(b"PK\x03\x04\xff\0")
 
 
-@each
+@each_wire
 @pytest.mark.parametrize(
     "url",
     [f"data:application/pdf;base64,{BINARY}", "data:application/pdf;base64,?", "data:text/plain;base64,AA=="],
 )
-def test_a_file_that_is_not_what_it_is_called_is_told_in_words(wire: Wire, url: str) -> None:
-    body = told(wire, FilePart(url=url, name="a.pdf"))
+def test_a_file_that_is_not_what_it_is_called_is_told_in_words(wire: ImageWire, url: str) -> None:
+    body = build_user_body(wire, FilePart(url=url, name="a.pdf"))
     assert b"[file a.pdf: " in body and b"which cannot be read here; ask for its text]" in body
     assert url.encode() not in body and b'"application/pdf"' not in body
 
 
-@each
+@each_wire
 @pytest.mark.parametrize("end", [b"\xff", b"in plain letters"])
-def test_a_pdf_is_known_by_its_bytes(wire: Wire, end: bytes) -> None:
-    pdf = written(b"\n%PDF-1.7 " + end)
-    body = told(wire, FilePart(url=f"data:application/octet-stream;base64,{pdf}", name="a"))
+def test_a_pdf_is_known_by_its_bytes(wire: ImageWire, end: bytes) -> None:
+    pdf = encode_base64(b"\n%PDF-1.7 " + end)
+    body = build_user_body(wire, FilePart(url=f"data:application/octet-stream;base64,{pdf}", name="a"))
     assert pdf.encode() in body and b"application/pdf" in body and b"octet-stream" not in body
 
 
-@each
-def test_a_text_is_told_in_its_own_words(wire: Wire) -> None:
-    assert b"a,b" in told(wire, FilePart(url="data:application/json;base64,YSxi", name="a.csv"))
+@each_wire
+def test_a_text_is_told_in_its_own_words(wire: ImageWire) -> None:
+    assert b"a,b" in build_user_body(wire, FilePart(url="data:application/json;base64,YSxi", name="a.csv"))

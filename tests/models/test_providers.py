@@ -18,7 +18,7 @@ from toolyard.server.wiring import build_model as configured_model
 from toolyard.server.wiring import resolve_model_endpoint
 from wire import responses_bytes, strict_chat
 from wire.everything import ADD, PLAIN_SEARCH
-from wire.local import events_of, offer, opened, request, user
+from wire.local import events_of, offer, open_model, request, user
 from wire.strict_responses import strict_responses
 
 AZURE = {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com/"}
@@ -56,8 +56,8 @@ async def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> N
 
 
 def test_azure_is_where_its_endpoint_says() -> None:
-    place = resolve_model_endpoint("azure:mine", Config(), AZURE)
-    assert (place.base_url, place.api_key) == ("https://mine.openai.azure.com/openai/v1", "k")
+    endpoint = resolve_model_endpoint("azure:mine", Config(), AZURE)
+    assert (endpoint.base_url, endpoint.api_key) == ("https://mine.openai.azure.com/openai/v1", "k")
     elsewhere = resolve_model_endpoint("azure:mine", Config(), {**AZURE, "AZURE_BASE_URL": "http://127.0.0.1:1/v1"})
     assert elsewhere.base_url == "http://127.0.0.1:1/v1"
     with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
@@ -79,32 +79,32 @@ def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.Mo
     [("chat", OpenAIChat), ("responses", OpenAIResponses), ("messages", Anthropic), ("gemini", Gemini)],
 )
 def test_the_configuration_may_name_the_wire(wire: str, kind: type[object]) -> None:
-    own = ProviderConfig(base_url="https://example.org/v1", api_key="k", wire=wire)  # pyright: ignore[reportArgumentType]
-    model = configured_model("mine:m", Config(providers={"mine": own}), {})
+    provider_config = ProviderConfig(base_url="https://example.org/v1", api_key="k", wire=wire)  # pyright: ignore[reportArgumentType]
+    model = configured_model("mine:m", Config(providers={"mine": provider_config}), {})
     assert type(model) is kind
     openai = ProviderConfig(wire="responses")
-    place = resolve_model_endpoint("openai:m", Config(providers={"openai": openai}), {"OPENAI_API_KEY": "k"})
-    assert (place.known_provider.wire, place.known_provider.native_wire) == ("responses", "")
+    endpoint = resolve_model_endpoint("openai:m", Config(providers={"openai": openai}), {"OPENAI_API_KEY": "k"})
+    assert (endpoint.known_provider.wire, endpoint.known_provider.native_wire) == ("responses", "")
 
 
 async def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that_has_it() -> None:
     chat = strict_chat.StrictChat(strict_chat.says("chat"), strict_chat.says("chat"))
-    responses = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+    responses = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED_TEXT))
     async with chat.serving() as plain_url, responses.serving() as native_url:
-        made: list[Model] = []
+        native_models: list[Model] = []
 
         def native_model() -> Model:
-            made.append(OpenAIResponses(base_url=native_url, model="m"))
-            return made[-1]
+            native_models.append(OpenAIResponses(base_url=native_url, model="m"))
+            return native_models[-1]
 
-        async with opened(NativeToolRouter(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
+        async with open_model(NativeToolRouter(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
             plain, searching = offer(ADD), offer(ADD, PLAIN_SEARCH)
             await events_of(model, request([user("hi")], tools=plain))
-            assert made == []
+            assert native_models == []
             last = (await events_of(model, request([user("hi")], tools=searching)))[-1]
             history = [user("hi"), *getattr(last, "items", ()), user("and?", "u2")]
             await events_of(model, request(history, tools=plain))
-    assert (len(chat.bodies), len(responses.bodies), len(made)) == (2, 1, 1)
+    assert (len(chat.bodies), len(responses.bodies), len(native_models)) == (2, 1, 1)
     assert (chat.refusals, responses.refusals) == ([], [])
 
 
@@ -116,7 +116,7 @@ async def test_a_model_whose_provider_has_no_such_tool_for_it_is_not_offered_it(
             OpenAIChat(base_url=plain_url, model="gpt-4-turbo"),
             lambda: OpenAIResponses(base_url=native_url, model="gpt-4-turbo"),
         )
-        async with opened(older) as model:
+        async with open_model(older) as model:
             for tools in (offer(ADD, PLAIN_SEARCH), offer(PLAIN_SEARCH)):
                 await events_of(model, request([user("hi")], tools=tools, tool_choice=choice))
     assert (chat.refusals, responses.bodies) == ([], [])
@@ -172,20 +172,20 @@ async def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_he
     server = strict_chat.StrictChat(strict_chat.says("Hi."))
     provider, _, model_name = name.partition(":")
     async with server.serving() as url:
-        own = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
-        config = Config(providers={provider: own})
-        async with opened(configured_model(name, config, {})) as model:
+        provider_config = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
+        config = Config(providers={provider: provider_config})
+        async with open_model(configured_model(name, config, {})) as model:
             await events_of(model, request([user("hi")], tools=offer(ADD)))
     assert server.refusals == [] and server.requests[0].model == model_name
-    sent = {key.lower(): value for key, value in server.headers[0].items()}
-    assert (sent["authorization"], sent["x-team"]) == ("Bearer key-1", "shop")
+    sent_headers = {key.lower(): value for key, value in server.headers[0].items()}
+    assert (sent_headers["authorization"], sent_headers["x-team"]) == ("Bearer key-1", "shop")
 
 
 async def test_an_azure_deployment_searches_over_responses_at_the_same_address() -> None:
-    server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+    server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED_TEXT))
     async with server.serving() as url:
         environment = {"AZURE_OPENAI_API_KEY": "key-1", "AZURE_BASE_URL": url}
         async with Yard(model=configured_model("azure:gpt-5-mini", Config(), environment)) as yard:
             done = await yard.execute("news", web_search="native")
     assert (server.refusals, server.paths) == ([], ["/v1/responses"])
-    assert [(one.ran, one.at) for one in done.tools] == [("provider", "azure")]
+    assert [(tool.ran, tool.at) for tool in done.tools] == [("provider", "azure")]

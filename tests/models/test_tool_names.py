@@ -12,10 +12,10 @@ from toolyard.models.tool_names import (  # pyright: ignore[reportPrivateUsage]
     to_provider_name,
 )
 
-each = pytest.mark.parametrize("alphabet", [DEFAULT_ALPHABET, GEMINI_ALPHABET])
+each_alphabet = pytest.mark.parametrize("alphabet", [DEFAULT_ALPHABET, GEMINI_ALPHABET])
 
 
-@each
+@each_alphabet
 @given(names=st.lists(st.text(max_size=90), unique=True, max_size=6))
 def test_any_name_is_sent_as_one_that_the_provider_takes_and_leads_back(alphabet: Alphabet, names: list[str]) -> None:
     sent = [to_provider_name(name, alphabet) for name in names]
@@ -24,7 +24,7 @@ def test_any_name_is_sent_as_one_that_the_provider_takes_and_leads_back(alphabet
     assert [from_provider_name(name, names, alphabet) for name in sent] == names
 
 
-@each
+@each_alphabet
 @pytest.mark.parametrize("name", ["add", "get_weather-2", "_private", "x" * 64])
 def test_a_name_that_the_provider_takes_is_left_as_it_is(alphabet: Alphabet, name: str) -> None:
     assert to_provider_name(name, alphabet) == name == from_provider_name(name, [], alphabet)

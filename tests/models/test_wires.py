@@ -18,8 +18,8 @@ from toolyard.models.gemini import Gemini
 from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini
 from wire.everything import ADD, CODE, PLAIN_SEARCH, WEB_SEARCH
-from wire.local import NOW, CountingClock, Naps, events_of, failure_of, offer, opened, request, user
-from wire.strict import Reply, Strict
+from wire.local import NOW, CountingClock, SleepRecorder, events_of, failure_of, offer, open_model, request, user
+from wire.strict import Reply, StrictServer
 from wire.strict_gemini import strict_gemini as gemini_server
 from wire.strict_responses import strict_responses
 
@@ -28,9 +28,9 @@ KEY = "sk-very-secret-0123456789"
 
 
 @dataclass(frozen=True)
-class Wire:
-    made: Callable[..., Model]
-    server: Callable[..., Strict]
+class WireCase:
+    build_model: Callable[..., Model]
+    server: Callable[..., StrictServer]
     model: str
     says: Callable[..., Reply]
     refuses: Callable[..., Reply]
@@ -40,14 +40,14 @@ class Wire:
     key_header: str
 
 
-RESPONSES = Wire(
-    made=OpenAIResponses,
+RESPONSES = WireCase(
+    build_model=OpenAIResponses,
     server=strict_responses,
     model="gpt-5-mini",
     says=responses_bytes.says,
     refuses=strict.refuses,
     odd=responses_bytes.replies(
-        responses_bytes.thought("Hm.", id="rs_$"),
+        responses_bytes.build_reasoning("Hm.", id="rs_$"),
         responses_bytes.call("add", '{"a": 1, "b', number=0, status="incomplete"),
         responses_bytes.call("no such/tool", "[]", number=1),
         responses_bytes.call("add", '{"a":1,}', number=2),
@@ -57,14 +57,14 @@ RESPONSES = Wire(
     path="/v1/responses",
     key_header="Authorization",
 )
-GEMINI = Wire(
-    made=Gemini,
+GEMINI = WireCase(
+    build_model=Gemini,
     server=gemini_server,
     model=strict_gemini.MODEL,
     says=gemini_bytes.says,
     refuses=strict_gemini.refuses,
     odd=gemini_bytes.replies(
-        gemini_bytes.thought("Hm."),
+        gemini_bytes.build_thought("Hm."),
         {"functionCall": {"name": "add", "args": {"a": 1}, "willContinue": True}, **gemini_bytes.SIGNED},
         gemini_bytes.call("no such/tool"),
         gemini_bytes.call("add", {"a": 1}),
@@ -79,23 +79,23 @@ def answer(call: Call) -> Result:
     return Result(id=f"{call.id}.result", at=NOW, call_id=call.id, tool=call.tool, outcome="ok", content="3")
 
 
-def numbered(reply: Reply, number: int) -> Reply:
+def number_ids(reply: Reply, number: int) -> Reply:
     """A provider's ids are its own in every reply."""
     return Reply(packets=[packet.replace(b"rs_$", b"rs_%d" % number) for packet in reply.packets])
 
 
 @each_wire
-async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for(wire: Wire) -> None:
-    server = wire.server(*(numbered(wire.odd, n) for n in range(3)), wire.says("Done."))
+async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for(wire: WireCase) -> None:
+    server = wire.server(*(number_ids(wire.odd, n) for n in range(3)), wire.says("Done."))
     tools, memo, mint = offer(ADD), dict[str, object](), CountingClock()
     history = History(HI)
     async with (
         server.serving() as base_url,
-        opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY)) as model,
+        open_model(wire.build_model(base_url=base_url, model=wire.model, api_key=KEY)) as model,
     ):
         for _ in range(4):
-            asked = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
-            last = (await events_of(model, asked))[-1]
+            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
+            last = (await events_of(model, model_request))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)
             history = history.plus([answer(item) for item in last.items if isinstance(item, Call)])
@@ -107,18 +107,20 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
 
 
 @each_wire
-async def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(wire: Wire) -> None:
+async def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(wire: WireCase) -> None:
     server = wire.server(wire.says("a"))
-    made = wire.made
+    build_model = wire.build_model
     async with (
         server.serving() as base_url,
-        opened(made(base_url=base_url + "/", model=wire.model, api_key=f" {KEY}\n", headers={"X-Team": "a"})) as one,
+        open_model(
+            build_model(base_url=base_url + "/", model=wire.model, api_key=f" {KEY}\n", headers={"X-Team": "a"})
+        ) as one,
     ):
         assert isinstance((await events_of(one, request(HI, correlation_id="corr-1")))[-1], TurnEnded)
     assert server.paths == [wire.path]
-    (sent,) = server.headers
-    assert KEY in sent[wire.key_header] and sent[wire.key_header].split()[-1] == KEY
-    assert (sent["X-Team"], sent["X-Correlation-ID"]) == ("a", "corr-1")
+    (sent_headers,) = server.headers
+    assert KEY in sent_headers[wire.key_header] and sent_headers[wire.key_header].split()[-1] == KEY
+    assert (sent_headers["X-Team"], sent_headers["X-Correlation-ID"]) == ("a", "corr-1")
 
 
 @each_wire
@@ -133,19 +135,19 @@ async def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(w
     ],
 )
 async def test_an_error_is_told_in_the_provider_s_words_and_tried_again_where_that_helps(
-    wire: Wire, status: int, error_type: str, attempts: int
+    wire: WireCase, status: int, error_type: str, attempts: int
 ) -> None:
     refusal = wire.refuses(status, f"no, not with {KEY}")
     refusal.headers["x-request-id"] = "req_9"
-    server, naps = wire.server(*[refusal] * 4), Naps()
+    server, naps = wire.server(*[refusal] * 4), SleepRecorder()
     async with (
         server.serving() as base_url,
-        opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY, sleep=naps)) as model,
+        open_model(wire.build_model(base_url=base_url, model=wire.model, api_key=KEY, sleep=naps)) as model,
     ):
         problem = (await failure_of(model, request(HI))).problem
     assert problem.error_type == error_type and "no, not with ***" in problem.error
     assert (problem.details["request_id"], problem.details["status"]) == ("req_9", status)
-    assert (len(server.bodies), len(naps.taken)) == (attempts, attempts - 1)
+    assert (len(server.bodies), len(naps.durations_s)) == (attempts, attempts - 1)
     assert KEY not in repr(problem)
 
 
@@ -160,20 +162,20 @@ async def test_a_base_url_with_a_query_keeps_it() -> None:
     server = gemini_server(gemini_bytes.says("a"))
     async with (
         server.serving() as base_url,
-        opened(Gemini(base_url=f"{base_url}?tenant=7", model=strict_gemini.MODEL)) as model,
+        open_model(Gemini(base_url=f"{base_url}?tenant=7", model=strict_gemini.MODEL)) as model,
     ):
         await events_of(model, request(HI))
     assert server.paths[0].endswith(":streamGenerateContent?tenant=7&alt=sse")
 
 
-def body_of(wire: Wire, *tools: Tool, model: str = "") -> dict[str, Any]:
+def body_of(wire: WireCase, *tools: Tool, model: str = "") -> dict[str, Any]:
     """What a strict provider is sent, and takes."""
 
     async def run() -> dict[str, Any]:
         name = model or wire.model
         extra = {"model": name} if wire is GEMINI else {}
         server = wire.server(wire.says("a"), **extra)
-        async with server.serving() as base_url, opened(wire.made(base_url=base_url, model=name)) as made:
+        async with server.serving() as base_url, open_model(wire.build_model(base_url=base_url, model=name)) as made:
             await events_of(made, request(HI, tools=offer(*tools)))
         assert server.refusals == []
         return json.loads(server.bodies[0])
@@ -209,7 +211,7 @@ def test_openai_s_own_tools_are_asked_for_in_its_words() -> None:
         (GEMINI, ProviderOptions(max_uses=3)),
     ],
 )
-def test_a_search_that_cannot_be_held_to_its_limits_is_not_offered(wire: Wire, options: ProviderOptions) -> None:
+def test_a_search_that_cannot_be_held_to_its_limits_is_not_offered(wire: WireCase, options: ProviderOptions) -> None:
     assert "tools" not in body_of(wire, Tool(name="web_search", venue="provider", options=options))
 
 
@@ -232,25 +234,25 @@ def test_a_model_that_does_not_reason_is_not_asked_for_it() -> None:
 
 @pytest.mark.parametrize("model", ["gpt-5-mini", "o3"])
 async def test_reasoning_goes_back_to_the_model_that_sealed_it_and_to_no_other(model: str) -> None:
-    first = responses_bytes.replies(responses_bytes.thought("Hm."), responses_bytes.call("add", '{"a":1}'))
+    first = responses_bytes.replies(responses_bytes.build_reasoning("Hm."), responses_bytes.call("add", '{"a":1}'))
     server = strict_responses(first, responses_bytes.says("3."))
     mint = CountingClock()
     async with server.serving() as base_url:
-        async with opened(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as one:
+        async with open_model(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as one:
             turn = (await events_of(one, request(HI, tools=offer(ADD), clock=mint)))[-1]
         assert isinstance(turn, TurnEnded)
         history = [*HI, *turn.items, *(answer(item) for item in turn.items if isinstance(item, Call))]
-        async with opened(OpenAIResponses(base_url=base_url, model=model)) as other:
+        async with open_model(OpenAIResponses(base_url=base_url, model=model)) as other:
             assert isinstance((await events_of(other, request(history, clock=mint)))[-1], TurnEnded)
-    sent = [item.get("type") for item in json.loads(server.bodies[1])["input"]]
-    assert ("reasoning" in sent) is (model == "gpt-5-mini")
+    item_types = [item.get("type") for item in json.loads(server.bodies[1])["input"]]
+    assert ("reasoning" in item_types) is (model == "gpt-5-mini")
 
 
 async def test_strict_mode_s_nulls_for_what_was_left_out_are_taken_out_again() -> None:
     shape = {"a": {"type": "integer"}, "b": {"type": "string"}}
     tool = Tool(name="add", parameters={"type": "object", "properties": shape, "required": ["a"]})
     server = strict_responses(responses_bytes.asks(("add", {"a": 1, "b": None})))
-    async with server.serving() as base_url, opened(OpenAIResponses(base_url=base_url, model="m")) as model:
+    async with server.serving() as base_url, open_model(OpenAIResponses(base_url=base_url, model="m")) as model:
         turn = (await events_of(model, request(HI, tools=offer(tool))))[-1]
     assert json.loads(server.bodies[0])["tools"][0]["strict"] is True
     assert isinstance(turn, TurnEnded) and isinstance(turn.items[0], Call)

@@ -18,116 +18,126 @@ IDLE = Load(running=0, waiting=0, queued=0, open_streams=0)
 SAMPLE = re.compile(r'(\w+)(\{(?:\w+="(?:[^"\\\n]|\\["\\n])*",?)+\})? (\S+)')
 
 
-def samples(text: str) -> dict[str, float]:
+def parse_samples(text: str) -> dict[str, float]:
     """The lines by name and labels; every line must be as the format wants it."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for line in text.removesuffix("\n").split("\n"):
         if not line.startswith("# "):
             matched = SAMPLE.fullmatch(line)
             assert matched, line
-            found[matched[1] + (matched[2] or "")] = float(matched[3])
-    return found
+            values[matched[1] + (matched[2] or "")] = float(matched[3])
+    return values
 
 
-class Counted:
+class MetricsRecorder:
     """Metrics of a server with one tool, told of events one by one."""
 
     def __init__(self) -> None:
         self.metrics = Metrics(lambda tool: tool == "search")
 
-    def add(self, event: Durable, at: float = 0.0) -> "Counted":
+    def add(self, event: Durable, at: float = 0.0) -> "MetricsRecorder":
         self.metrics.observe(Entry(conversation="k", seq=1, at=at, event=event, run="r"))
         return self
 
-    def ended(self, name: str, outcome: Outcome = "ok", ms: float = 0.0) -> "Counted":
+    def end_call(self, name: str, outcome: Outcome = "ok", ms: float = 0.0) -> "MetricsRecorder":
         result = Result(id="i", at=0.0, call_id="c", tool=name, outcome=outcome, content="", duration_ms=ms)
         return self.add(CallEnded(result=result))
 
     @property
     def samples(self) -> dict[str, float]:
-        return samples(self.metrics.render(IDLE))
+        return parse_samples(self.metrics.render(IDLE))
 
 
 def test_calls_are_counted_by_tool_and_outcome() -> None:
-    found = Counted().ended("search").ended("search").ended("search", "timeout").samples
-    assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 2
-    assert found['toolyard_calls_total{tool="search",outcome="timeout"}'] == 1
+    values = MetricsRecorder().end_call("search").end_call("search").end_call("search", "timeout").samples
+    assert values['toolyard_calls_total{tool="search",outcome="ok"}'] == 2
+    assert values['toolyard_calls_total{tool="search",outcome="timeout"}'] == 1
 
 
 def test_whatever_a_model_calls_a_tool_makes_one_label_only() -> None:
-    counted = Counted()
+    recorder = MetricsRecorder()
     for number in range(100):
-        counted.ended(f'made_up_{number}"}} 1\nx', "error", 5.0)
-    assert counted.samples['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 100
-    assert sum("tool=" in name for name in counted.samples) == 1 + len(BOUNDS_S) + 1 + 2
+        recorder.end_call(f'made_up_{number}"}} 1\nx', "error", 5.0)
+    assert recorder.samples['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 100
+    assert sum("tool=" in name for name in recorder.samples) == 1 + len(BOUNDS_S) + 1 + 2
 
 
 def test_a_call_that_found_no_tool_is_not_charged_to_a_tool_of_that_name() -> None:
     """Another caller may have it, or it came a moment later."""
-    asked = Call(id="c", at=0.0, tool="search", arguments={})
+    missing_call = Call(id="c", at=0.0, tool="search", arguments={})
     missing = Problem(error="there is no tool named 'search'", error_type="unknown_tool")
-    found = Counted().add(CallEnded(result=build_failed_result(asked, "error", missing, 0.0))).samples
-    assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
-    ran = Counted().add(CallEnded(result=build_failed_result(asked, "error", missing, 0.0, duration_ms=3.0))).samples
+    values = MetricsRecorder().add(CallEnded(result=build_failed_result(missing_call, "error", missing, 0.0))).samples
+    assert values['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
+    ran = (
+        MetricsRecorder()
+        .add(CallEnded(result=build_failed_result(missing_call, "error", missing, 0.0, duration_ms=3.0)))
+        .samples
+    )
     assert ran['toolyard_calls_total{tool="search",outcome="error"}'] == 1, "it ran, and said so itself"
 
 
 def test_a_latency_falls_into_every_bucket_from_its_own_on() -> None:
-    found = Counted().ended("search", ms=30.0).ended("search", ms=50.0).ended("search", ms=999_000.0).samples
-    assert found['toolyard_call_seconds_bucket{tool="search",le="0.025"}'] == 0
-    assert found['toolyard_call_seconds_bucket{tool="search",le="0.05"}'] == 2
-    assert found['toolyard_call_seconds_bucket{tool="search",le="300.0"}'] == 2
-    assert found['toolyard_call_seconds_bucket{tool="search",le="+Inf"}'] == 3
-    assert found['toolyard_call_seconds_count{tool="search"}'] == 3
-    assert found['toolyard_call_seconds_sum{tool="search"}'] == pytest.approx(999.08)
+    values = (
+        MetricsRecorder()
+        .end_call("search", ms=30.0)
+        .end_call("search", ms=50.0)
+        .end_call("search", ms=999_000.0)
+        .samples
+    )
+    assert values['toolyard_call_seconds_bucket{tool="search",le="0.025"}'] == 0
+    assert values['toolyard_call_seconds_bucket{tool="search",le="0.05"}'] == 2
+    assert values['toolyard_call_seconds_bucket{tool="search",le="300.0"}'] == 2
+    assert values['toolyard_call_seconds_bucket{tool="search",le="+Inf"}'] == 3
+    assert values['toolyard_call_seconds_count{tool="search"}'] == 3
+    assert values['toolyard_call_seconds_sum{tool="search"}'] == pytest.approx(999.08)
 
 
 def test_a_call_that_never_ran_here_has_no_latency() -> None:
-    assert not [name for name in Counted().ended("search", "denied").samples if "call_seconds" in name]
+    assert not [name for name in MetricsRecorder().end_call("search", "denied").samples if "call_seconds" in name]
 
 
 def test_turns_are_counted_timed_and_their_tokens_added_up() -> None:
-    counted = Counted()
+    recorder = MetricsRecorder()
     usage = Usage(input_tokens=10, output_tokens=2, cached_tokens=4)
     for finish in ("calls", "stop"):
-        counted.add(TurnStarted(number=1, epoch=1), at=1.0)
-        counted.add(TurnEnded(items=(), finish=finish, usage=usage), at=3.0)
-    counted.add(TurnStarted(number=3, epoch=1), at=4.0)
-    counted.add(TurnFailed(problem=Problem(error="no", error_type="model_error")), at=4.5)
-    found = counted.samples
-    assert [found[f'toolyard_turns_total{{finish="{one}"}}'] for one in ("calls", "stop", "failed")] == [1, 1, 1]
-    assert (found["toolyard_turn_seconds_count"], found["toolyard_turn_seconds_sum"]) == (3, 4.5)
-    assert [found[f'toolyard_tokens_total{{kind="{one}"}}'] for one in ("input", "output", "cached")] == [20, 4, 8]
+        recorder.add(TurnStarted(number=1, epoch=1), at=1.0)
+        recorder.add(TurnEnded(items=(), finish=finish, usage=usage), at=3.0)
+    recorder.add(TurnStarted(number=3, epoch=1), at=4.0)
+    recorder.add(TurnFailed(problem=Problem(error="no", error_type="model_error")), at=4.5)
+    values = recorder.samples
+    assert [values[f'toolyard_turns_total{{finish="{finish}"}}'] for finish in ("calls", "stop", "failed")] == [1, 1, 1]
+    assert (values["toolyard_turn_seconds_count"], values["toolyard_turn_seconds_sum"]) == (3, 4.5)
+    assert [values[f'toolyard_tokens_total{{kind="{kind}"}}'] for kind in ("input", "output", "cached")] == [20, 4, 8]
 
 
 def test_a_turn_that_another_process_began_is_counted_but_not_timed() -> None:
-    found = Counted().add(TurnEnded(items=(), finish="stop"), at=3.0).samples
-    assert found['toolyard_turns_total{finish="stop"}'] == 1
-    assert found["toolyard_turn_seconds_count"] == 0
+    values = MetricsRecorder().add(TurnEnded(items=(), finish="stop"), at=3.0).samples
+    assert values['toolyard_turns_total{finish="stop"}'] == 1
+    assert values["toolyard_turn_seconds_count"] == 0
 
 
 def test_what_the_provider_ran_is_counted_as_the_provider_s() -> None:
     result = Result(id="i", at=0.0, call_id="c", tool="web_search", outcome="ok", content="")
-    found = Counted().add(TurnEnded(items=(result,), finish="stop")).samples
-    assert found['toolyard_calls_total{tool="(provider)",outcome="ok"}'] == 1
+    values = MetricsRecorder().add(TurnEnded(items=(result,), finish="stop")).samples
+    assert values['toolyard_calls_total{tool="(provider)",outcome="ok"}'] == 1
 
 
 def test_runs_are_counted_by_ending() -> None:
-    counted = Counted().add(RunEnded(ending="done")).add(RunEnded(ending="limit")).add(RunEnded(ending="done"))
-    assert counted.samples['toolyard_runs_total{ending="done"}'] == 2
-    assert counted.samples['toolyard_runs_total{ending="limit"}'] == 1
+    recorder = MetricsRecorder().add(RunEnded(ending="done")).add(RunEnded(ending="limit")).add(RunEnded(ending="done"))
+    assert recorder.samples['toolyard_runs_total{ending="done"}'] == 2
+    assert recorder.samples['toolyard_runs_total{ending="limit"}'] == 1
 
 
 def test_every_metric_says_what_it_is_before_its_first_line() -> None:
-    text = Counted().ended("search", ms=1.0).add(RunEnded(ending="done")).metrics.render(IDLE)
+    text = MetricsRecorder().end_call("search", ms=1.0).add(RunEnded(ending="done")).metrics.render(IDLE)
     assert text.endswith("\n")
-    told: set[str] = set()
+    described_metrics: set[str] = set()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
-            told.add(line.split()[2])
+            described_metrics.add(line.split()[2])
         elif not line.startswith("# "):
             name = re.split(r"[{ ]", line)[0]
-            assert name in told or re.sub(r"_(bucket|sum|count)$", "", name) in told, line
+            assert name in described_metrics or re.sub(r"_(bucket|sum|count)$", "", name) in described_metrics, line
 
 
 @tool(approval="ask")
@@ -166,12 +176,12 @@ async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> N
 async def test_a_real_run_is_counted() -> None:
     async with open_yard([call("search", q="flour"), call("nope"), say("done")], [search]) as yard:
         await collect_events(yard.run("find flour"))
-        found = samples(yard.service.metrics.render(await yard.service.measure_load()))
-    assert found['toolyard_runs_total{ending="done"}'] == 1
-    assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
-    assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
-    assert found["toolyard_turn_seconds_count"] == 3
-    assert found['toolyard_call_seconds_count{tool="search"}'] == 1
+        values = parse_samples(yard.service.metrics.render(await yard.service.measure_load()))
+    assert values['toolyard_runs_total{ending="done"}'] == 1
+    assert values['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
+    assert values['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
+    assert values["toolyard_turn_seconds_count"] == 3
+    assert values['toolyard_call_seconds_count{tool="search"}'] == 1
 
 
 async def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_path: Path) -> None:

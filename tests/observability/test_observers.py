@@ -20,13 +20,13 @@ def search(q: str) -> str:
 async def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the_next_observer_notices(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seen: list[str] = []
+    observed_names: list[str] = []
 
     def broken(entry: Entry) -> None:
         raise ValueError(f"cannot take {entry.seq}")
 
     def sound(entry: Entry) -> None:
-        seen.append(event_name(entry.event))
+        observed_names.append(event_name(entry.event))
 
     async def test() -> list[Event]:
         model = Scripted([call("search", q="x"), say("done")])
@@ -37,7 +37,7 @@ async def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the
     caplog.set_level(logging.ERROR)
     events = await test()
     assert get_ending(events) == RunEnded(ending="done", detail=get_ending(events).detail)
-    assert seen[0] == "conversation.opened" and seen[-1] == "run.ended"
+    assert observed_names[0] == "conversation.opened" and observed_names[-1] == "run.ended"
     assert [record.message.partition(":")[0] for record in caplog.records] == [
         "an observer failed and may miss more; this is said once"
     ]

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.trace import SpanKind, StatusCode
 
-from core.story import asked, ok, said
+from core.story import model_text, ok_result, tool_call
 from support import collect_events
 from toolyard import Scripted, ToolError, Yard, call, say, tool
 from toolyard.app import Wiring
@@ -39,7 +39,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 Moments = Sequence[tuple[float, Durable]]
 
 
-def told(moments: Moments, correlation_id: str = TRACE, run: str = "r1") -> list[ReadableSpan]:
+def record_spans(moments: Moments, correlation_id: str = TRACE, run: str = "r1") -> list[ReadableSpan]:
     """The spans that come of these events."""
     exporter = InMemorySpanExporter()
     spans = Spans(SimpleSpanProcessor(exporter))
@@ -50,35 +50,35 @@ def told(moments: Moments, correlation_id: str = TRACE, run: str = "r1") -> list
     return list(exporter.get_finished_spans())
 
 
-def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
-    (found,) = [span for span in spans if span.name == name]
-    return found
+def find_span(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
+    (span,) = [span for span in spans if span.name == name]
+    return span
 
 
-def about(span: ReadableSpan) -> dict[str, object]:
+def get_attributes(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-WHOLE: Moments = [
+WHOLE_RUN: Moments = [
     (10.0, RunStarted(model="openai:gpt-4o-mini", limits=Limits())),
     (10.0, TurnStarted(number=1, epoch=1)),
     (11.5, TurnEnded(
-        items=(asked("c1", "search"),),
+        items=(tool_call("c1", "search"),),
         finish="calls",
         usage=Usage(input_tokens=10, output_tokens=2, cached_tokens=4),
         model="gpt-4o-mini-2024",
     )),
     (11.5, CallStarted(call_id="c1", epoch=1)),
     (12.0, CallStarted(call_id="c1", epoch=1, attempt=2)),
-    (12.25, CallEnded(result=ok("c1", "search"))),
+    (12.25, CallEnded(result=ok_result("c1", "search"))),
     (12.25, TurnStarted(number=2, epoch=1)),
-    (13.0, TurnEnded(items=(said("i1"),), finish="stop", usage=Usage(input_tokens=14, output_tokens=3))),
+    (13.0, TurnEnded(items=(model_text("i1"),), finish="stop", usage=Usage(input_tokens=14, output_tokens=3))),
     (13.0, RunEnded(ending="done")),
 ]  # fmt: skip
 
 
 def test_a_run_is_one_trace_of_an_agent_with_its_turns_and_tools_inside() -> None:
-    spans = told(WHOLE)
+    spans = record_spans(WHOLE_RUN)
     assert [span.name for span in spans] == [
         "chat gpt-4o-mini",
         "execute_tool search",
@@ -93,14 +93,14 @@ def test_a_run_is_one_trace_of_an_agent_with_its_turns_and_tools_inside() -> Non
 
 
 def test_times_are_those_of_the_entries() -> None:
-    times = [((span.start_time or 0) / 1e9, (span.end_time or 0) / 1e9) for span in told(WHOLE)]
+    times = [((span.start_time or 0) / 1e9, (span.end_time or 0) / 1e9) for span in record_spans(WHOLE_RUN)]
     assert times == [(10.0, 11.5), (11.5, 12.25), (12.25, 13.0), (10.0, 13.0)]
 
 
 def test_a_model_turn_tells_its_model_provider_and_tokens() -> None:
-    span = told(WHOLE)[0]
+    span = record_spans(WHOLE_RUN)[0]
     assert span.kind is SpanKind.CLIENT
-    assert about(span) == {
+    assert get_attributes(span) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt-4o-mini",
@@ -116,9 +116,9 @@ def test_a_model_turn_tells_its_model_provider_and_tokens() -> None:
 
 
 def test_a_call_tells_its_tool_and_its_outcome_but_not_its_arguments() -> None:
-    span = named(told(WHOLE), "execute_tool search")
+    span = find_span(record_spans(WHOLE_RUN), "execute_tool search")
     assert span.kind is SpanKind.INTERNAL
-    assert about(span) == {
+    assert get_attributes(span) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "search",
         "gen_ai.tool.call.id": "c1",
@@ -131,22 +131,22 @@ def test_a_call_tells_its_tool_and_its_outcome_but_not_its_arguments() -> None:
 
 
 def test_the_agent_tells_the_tokens_of_all_its_turns() -> None:
-    found = about(named(told(WHOLE), "invoke_agent toolyard"))
-    assert (found["gen_ai.usage.input_tokens"], found["gen_ai.usage.output_tokens"]) == (24, 5)
-    assert (found["gen_ai.operation.name"], found["toolyard.ending"]) == ("invoke_agent", "done")
+    attributes = get_attributes(find_span(record_spans(WHOLE_RUN), "invoke_agent toolyard"))
+    assert (attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"]) == (24, 5)
+    assert (attributes["gen_ai.operation.name"], attributes["toolyard.ending"]) == ("invoke_agent", "done")
 
 
 def test_the_names_of_the_attributes_are_those_of_the_conventions() -> None:
-    known = {name for name in vars(gen_ai_attributes).values() if isinstance(name, str)}
-    used = {name for span in told(WHOLE) for name in about(span)}
-    assert {name for name in used if name.startswith("gen_ai.")} <= known
+    convention_names = {name for name in vars(gen_ai_attributes).values() if isinstance(name, str)}
+    used_names = {name for span in record_spans(WHOLE_RUN) for name in get_attributes(span)}
+    assert {name for name in used_names if name.startswith("gen_ai.")} <= convention_names
 
 
 def test_what_fails_sets_the_status_and_the_error_s_type_and_keeps_secrets() -> None:
     problem = Problem(error="refused: api_key=0123456789", error_type="model_error")
-    spans = told(
+    spans = record_spans(
         [
-            *WHOLE[:2],
+            *WHOLE_RUN[:2],
             (10.5, TurnFailed(problem=problem)),
             (10.5, RunEnded(ending="failed", detail="model_error: refused")),
         ]
@@ -154,26 +154,26 @@ def test_what_fails_sets_the_status_and_the_error_s_type_and_keeps_secrets() -> 
     chat, agent = spans
     assert [span.status.status_code for span in spans] == [StatusCode.ERROR, StatusCode.ERROR]
     assert (chat.status.description, agent.status.description) == ("refused: api_key=***", "refused")
-    assert {about(span)["error.type"] for span in spans} == {"model_error"}
+    assert {get_attributes(span)["error.type"] for span in spans} == {"model_error"}
 
 
 def test_a_tool_that_the_provider_ran_lies_inside_its_turn() -> None:
-    items = (asked("c1", "web_search"), ok("c1", "web_search"))
-    spans = told([*WHOLE[:2], (11.5, TurnEnded(items=items, finish="stop"))])
-    chat, search = named(spans, "chat gpt-4o-mini"), named(spans, "execute_tool web_search")
+    items = (tool_call("c1", "web_search"), ok_result("c1", "web_search"))
+    spans = record_spans([*WHOLE_RUN[:2], (11.5, TurnEnded(items=items, finish="stop"))])
+    chat, search = find_span(spans, "chat gpt-4o-mini"), find_span(spans, "execute_tool web_search")
     assert chat.context is not None and search.parent is not None
     assert search.parent.span_id == chat.context.span_id
-    assert about(search)["gen_ai.tool.type"] == "extension"
+    assert get_attributes(search)["gen_ai.tool.type"] == "extension"
 
 
 def test_a_run_that_goes_on_in_another_process_stays_one_trace() -> None:
     """The second process has seen neither its beginning nor its first turn."""
-    first, second = told(WHOLE[:4]), told(WHOLE[5:])
-    agent = named(second, "invoke_agent toolyard")
+    first, second = record_spans(WHOLE_RUN[:4]), record_spans(WHOLE_RUN[5:])
+    agent = find_span(second, "invoke_agent toolyard")
     assert agent.context is not None
     assert {span.parent.span_id for span in (*first, *second) if span.parent} == {agent.context.span_id}
     assert (agent.start_time or 0) / 1e9 == 12.25
-    assert about(second[1])["gen_ai.request.model"] == "unknown"
+    assert get_attributes(second[1])["gen_ai.request.model"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,11 @@ def test_a_run_that_goes_on_in_another_process_stays_one_trace() -> None:
     ],
 )
 def test_a_model_s_name_is_told_apart_from_its_provider(model: str, provider: str | None, name: str) -> None:
-    (span,) = told([(1.0, RunStarted(model=model, limits=Limits())), (2.0, RunEnded(ending="done"))])
-    assert (about(span).get("gen_ai.provider.name"), about(span)["gen_ai.request.model"]) == (provider, name)
+    (span,) = record_spans([(1.0, RunStarted(model=model, limits=Limits())), (2.0, RunEnded(ending="done"))])
+    assert (get_attributes(span).get("gen_ai.provider.name"), get_attributes(span)["gen_ai.request.model"]) == (
+        provider,
+        name,
+    )
 
 
 def test_a_correlation_id_that_is_no_trace_id_becomes_one_always_the_same() -> None:
@@ -199,7 +202,7 @@ def test_a_correlation_id_that_is_no_trace_id_becomes_one_always_the_same() -> N
 def test_a_sampler_keeps_a_trace_whole_or_not_at_all(ratio: str, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", ratio)
-    assert len(told(WHOLE)) == kept
+    assert len(record_spans(WHOLE_RUN)) == kept
 
 
 @asynccontextmanager
@@ -242,7 +245,7 @@ async def test_a_real_run_reaches_a_real_collector_over_http() -> None:
             return received
 
     sent = [scoped for request in (await test()) for scoped in request.resource_spans]
-    names = {one.key: one.value.string_value for group in sent for one in group.resource.attributes}
+    names = {attribute.key: attribute.value.string_value for group in sent for attribute in group.resource.attributes}
     spans = [span for group in sent for scope in group.scope_spans for span in scope.spans]
     assert names["service.name"] == "grocer"
     assert sorted(span.name for span in spans) == [

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from core.story import Story, asked, ok, said
+from core.story import Story, model_text, ok_result, tool_call
 from support import collect_events, open_yard, read_entries, wait_for_event
 from toolyard import call, say, tool
 from toolyard.core.conversation_settings import Settings
@@ -32,42 +32,42 @@ def begin(story: Story, run: str, *items: Item, at: float = 0.0) -> Story:
     return story
 
 
-def begun(run: str, *items: Item, at: float = 0.0) -> Story:
+def begin_story(run: str, *items: Item, at: float = 0.0) -> Story:
     return begin(Story().open(), run, *items, at=at)
 
 
-def traced(story: Story, run: str = "r1") -> Trace:
+def get_trace(story: Story, run: str = "r1") -> Trace:
     trace = build_trace(story.log, run)
     assert trace is not None
     return trace
 
 
-def only_call(story: Story) -> CallSpan:
-    (span,) = traced(story).calls
+def get_only_call(story: Story) -> CallSpan:
+    (span,) = get_trace(story).calls
     return span
 
 
 def test_a_run_that_nobody_asked_for_has_no_trace() -> None:
-    assert build_trace(begun("r1").log, "r2") is None
+    assert build_trace(begin_story("r1").log, "r2") is None
     assert build_trace([], "r1") is None
 
 
 def test_a_run_in_line_is_queued_and_has_neither_start_nor_end() -> None:
-    trace = traced(Story().open().queue("r1"))
+    trace = get_trace(Story().open().queue("r1"))
     assert (trace.status, trace.started_at, trace.ended_at, trace.ending) == ("queued", None, None, None)
     assert (trace.user, trace.conversation, trace.correlation_id) == ("owner", "k", "trace")
 
 
 def test_a_turn_in_flight_has_no_end() -> None:
-    trace = traced(begun("r1", at=1.0).ask(at=2.0))
+    trace = get_trace(begin_story("r1", at=1.0).ask(at=2.0))
     assert trace.turns == (TurnSpan(number=1, started_at=2.0),)
     assert (trace.status, trace.model, trace.started_at, trace.last_at) == ("running", "m", 1.0, 2.0)
 
 
 def test_a_turn_that_began_again_keeps_its_first_start_and_says_how_often() -> None:
-    story = begun("r1").ask(epoch=1, at=1.0).ask(epoch=2, at=5.0)
-    story.add(TurnEnded(items=(said("i1"),), finish="stop", usage=Usage(input_tokens=7), model="m-2026"), at=6.0)
-    (turn,) = traced(story).turns
+    story = begin_story("r1").ask(epoch=1, at=1.0).ask(epoch=2, at=5.0)
+    story.add(TurnEnded(items=(model_text("i1"),), finish="stop", usage=Usage(input_tokens=7), model="m-2026"), at=6.0)
+    (turn,) = get_trace(story).turns
     assert turn == TurnSpan(
         number=1,
         started_at=1.0,
@@ -80,19 +80,19 @@ def test_a_turn_that_began_again_keeps_its_first_start_and_says_how_often() -> N
 
 
 def test_a_turn_that_began_again_says_where_its_searches_go_now() -> None:
-    story = begun("r1")
+    story = begin_story("r1")
     story.add(TurnStarted(number=1, epoch=1, search="at the provider"), at=1.0)
     story.add(TurnStarted(number=1, epoch=2, search="here"), at=5.0)
-    (turn,) = traced(story).turns
+    (turn,) = get_trace(story).turns
     assert (turn.search, turn.restarted) == ("here", 1)
 
 
 def test_a_turn_that_failed_carries_its_problem_and_ends_the_run_as_failed() -> None:
     problem = Problem(error="no", error_type="model_error")
-    story = begun("r1").ask(at=1.0)
+    story = begin_story("r1").ask(at=1.0)
     story.add(TurnFailed(problem=problem), at=3.0)
     story.add(RunEnded(ending="failed", detail="model_error: no"), at=3.0)
-    trace = traced(story)
+    trace = get_trace(story)
     assert [(turn.ended_at, turn.finish, turn.problem) for turn in trace.turns] == [(3.0, None, problem)]
     assert (trace.status, trace.ending, trace.detail, trace.ended_at) == ("ended", "failed", "model_error: no", 3.0)
 
@@ -100,25 +100,25 @@ def test_a_turn_that_failed_carries_its_problem_and_ends_the_run_as_failed() -> 
 def test_tokens_add_up_over_the_turns_of_one_run_only() -> None:
     story = Story().open()
     for run in ("r1", "r2"):
-        begin(story, run).turn(asked(f"{run}.a"), usage=Usage(input_tokens=10, output_tokens=2, cached_tokens=4))
+        begin(story, run).turn(tool_call(f"{run}.a"), usage=Usage(input_tokens=10, output_tokens=2, cached_tokens=4))
         story.allow(f"{run}.a").start(f"{run}.a")
-        story.add(CallEnded(result=ok(f"{run}.a")))
-        story.turn(said(f"{run}.out"), usage=Usage(input_tokens=14, output_tokens=3))
+        story.add(CallEnded(result=ok_result(f"{run}.a")))
+        story.turn(model_text(f"{run}.out"), usage=Usage(input_tokens=14, output_tokens=3))
         story.add(RunEnded(ending="done"))
-    trace = traced(story, "r2")
+    trace = get_trace(story, "r2")
     assert trace.usage == Usage(input_tokens=24, output_tokens=5, cached_tokens=4)
     assert [turn.number for turn in trace.turns] == [3, 4]
     assert [span.id for span in trace.calls] == ["r2.a"]
 
 
 def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:
-    story = begun("r1").turn(asked("a"), at=1.0)
+    story = begin_story("r1").turn(tool_call("a"), at=1.0)
     story.hold("a").add(RunSuspended(waiting_for=("a",), wake_at=100.0), at=2.0)
-    assert traced(story).status == "waiting"
-    assert traced(story).waits == (WaitSpan(started_at=2.0, waiting_for=("a",)),)
+    assert get_trace(story).status == "waiting"
+    assert get_trace(story).waits == (WaitSpan(started_at=2.0, waiting_for=("a",)),)
     story.add(CallApproved(call_id="a", by="boss", arguments={"of": "b"}), at=9.0)
     story.start("a")
-    trace, span = traced(story), only_call(story)
+    trace, span = get_trace(story), get_only_call(story)
     assert trace.status == "running"
     assert trace.waits == (WaitSpan(started_at=2.0, ended_at=9.0, waiting_for=("a",)),)
     assert (span.verdict, span.rule, span.asked_at) == ("ask", "test", 0.0)
@@ -127,54 +127,56 @@ def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:
 
 
 def test_a_denial_shows_who_denied() -> None:
-    story = begun("r1").turn(asked("a")).hold("a")
-    denied = build_user_denied_result(asked("a"), "no", 4.0)
+    story = begin_story("r1").turn(tool_call("a")).hold("a")
+    denied = build_user_denied_result(tool_call("a"), "no", 4.0)
     story.add(CallDenied(call_id="a", by="boss", reason="no"), CallEnded(result=denied), at=4.0)
-    span = only_call(story)
+    span = get_only_call(story)
     assert (span.decided_by, span.outcome, span.started_at, span.duration_ms) == ("boss", "denied", None, None)
 
 
 def test_a_change_of_settings_does_not_end_a_wait_but_a_stop_does() -> None:
-    story = begun("r1").turn(asked("a")).hold("a")
+    story = begin_story("r1").turn(tool_call("a")).hold("a")
     story.add(RunSuspended(waiting_for=("a",), wake_at=100.0), at=2.0)
     story.add(ConversationChanged(settings=Settings(title="t")), at=3.0)
-    assert traced(story).waits[0].ended_at is None
+    assert get_trace(story).waits[0].ended_at is None
     story.add(StopRequested(by="owner"), at=4.0)
-    assert traced(story).waits[0].ended_at == 4.0
-    story.add(CallEnded(result=build_cancelled_result(asked("a"), 4.0, may_have_run=False)), at=4.0)
+    assert get_trace(story).waits[0].ended_at == 4.0
+    story.add(CallEnded(result=build_cancelled_result(tool_call("a"), 4.0, may_have_run=False)), at=4.0)
     story.add(RunEnded(ending="cancelled"), at=4.0)
-    assert traced(story).ending == "cancelled"
+    assert get_trace(story).ending == "cancelled"
 
 
 def test_a_parked_call_shows_for_whom_and_its_answer_and_both_starts() -> None:
-    story = begun("r1").turn(asked("a")).allow("a").start("a")
+    story = begin_story("r1").turn(tool_call("a")).allow("a").start("a")
     story.add(CallParked(call_id="a", kind="question", expires_at=50.0), at=5.0)
     story.add(CallAnswered(call_id="a", by="owner", reply="accepted"), at=8.0)
     story.start("a")
-    story.add(CallEnded(result=ok("a")), at=9.0)
-    span = only_call(story)
+    story.add(CallEnded(result=ok_result("a")), at=9.0)
+    span = get_only_call(story)
     assert (span.parked_at, span.parked_for, span.answered_at, span.answered_by) == (5.0, "question", 8.0, "owner")
     assert (span.started_at, span.attempts, span.ended_at, span.duration_ms) == (0.0, 2, 9.0, 9000.0)
 
 
 def test_a_call_that_the_provider_ran_is_there_and_ended_with_its_turn() -> None:
-    trace = traced(begun("r1").turn(asked("a"), ok("a"), said("i1"), at=3.0))
+    trace = get_trace(begin_story("r1").turn(tool_call("a"), ok_result("a"), model_text("i1"), at=3.0))
     assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in trace.calls] == [(True, 3.0, "ok")]
 
 
 def test_a_call_that_the_provider_paused_ends_with_the_turn_that_brings_its_result() -> None:
-    story = begun("r1").turn(replace(asked("a"), ran_at="acme"), finish="paused", at=3.0)
-    assert [(span.provider_ran_it, span.ended_at) for span in traced(story).calls] == [(True, None)]
-    story.turn(replace(ok("a"), ran_at="acme"), said("i1"), at=5.0)
-    assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in traced(story).calls] == [(True, 5.0, "ok")]
+    story = begin_story("r1").turn(replace(tool_call("a"), ran_at="acme"), finish="paused", at=3.0)
+    assert [(span.provider_ran_it, span.ended_at) for span in get_trace(story).calls] == [(True, None)]
+    story.turn(replace(ok_result("a"), ran_at="acme"), model_text("i1"), at=5.0)
+    assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in get_trace(story).calls] == [
+        (True, 5.0, "ok")
+    ]
 
 
 def test_calls_of_a_history_that_came_along_are_none_of_this_run() -> None:
-    assert traced(begun("r1", asked("old"), ok("old"))).calls == ()
+    assert get_trace(begin_story("r1", tool_call("old"), ok_result("old"))).calls == ()
 
 
 def test_a_direct_call_belongs_to_no_turn() -> None:
-    span = only_call(begun("r1", asked("a"), at=2.0))
+    span = get_only_call(begin_story("r1", tool_call("a"), at=2.0))
     assert (span.turn, span.requested_at, span.verdict) == (0, 2.0, None)
 
 

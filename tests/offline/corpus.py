@@ -13,18 +13,18 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-Own = Literal["household", "warehouse", "shop"]
-Foreign = Literal[
+OwnDomain = Literal["household", "warehouse", "shop"]
+ForeignDomain = Literal[
     "calendar", "email", "home", "utils", "crm", "files", "hotel", "bank",
     "todo", "music", "fitness", "code", "flights", "freelance", "recipes", "library",
 ]  # fmt: skip
-Domain = Own | Foreign
+Domain = OwnDomain | ForeignDomain
 Half = Literal["open", "held", "later"]
 World = Literal["usual", "broken", "empty"]
 Saying = Literal["anything", "question", "nothing_found", "failure", "cannot"]
 
-DOMAINS: tuple[Own, ...] = get_args(Own)
-FOREIGN: tuple[Foreign, ...] = get_args(Foreign)
+DOMAINS: tuple[OwnDomain, ...] = get_args(OwnDomain)
+FOREIGN: tuple[ForeignDomain, ...] = get_args(ForeignDomain)
 HALVES: tuple[Half, ...] = get_args(Half)
 HERE = Path(__file__).parent
 Text = Annotated[str, Meta(min_length=1)]
@@ -63,7 +63,7 @@ Plan = tuple[Chain, ...]
 """Inside a chain the order holds; chains may come one after the other, interleaved or at once."""
 
 
-class Exchange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CorpusExchange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message, the calls it must lead to (none: it must lead to none), and what the answer must be like."""
 
     message: Text
@@ -79,12 +79,12 @@ class Exchange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.calls, *self.or_calls
 
 
-class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CorpusRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One or several exchanges in one conversation; it is right only if all of them are."""
 
     id: Text
     kind: Text
-    exchanges: Annotated[tuple[Exchange, ...], Meta(min_length=1)]
+    exchanges: Annotated[tuple[CorpusExchange, ...], Meta(min_length=1)]
     language: Literal["", "en", "zh"] = ""
     """What the answers must be in; in any, if left out, for tools whose own words are all that there is to say."""
     roles: frozenset[str] = frozenset({"staff"})
@@ -94,15 +94,15 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
-    requests: tuple[Request, ...]
+    requests: tuple[CorpusRequest, ...]
 
 
-def files(domains: Sequence[Domain]) -> list[tuple[Domain, Half]]:
+def list_files(domains: Sequence[Domain]) -> list[tuple[Domain, Half]]:
     """The halves that there are of these: some of other people's tools have no open one."""
     return [(domain, half) for half in HALVES for domain in domains if _path(domain, half).exists()]
 
 
-def load(domain: Domain, half: Half) -> tuple[Request, ...]:
+def load_requests(domain: Domain, half: Half) -> tuple[CorpusRequest, ...]:
     return msgspec.convert(tomllib.loads(_path(domain, half).read_text("utf-8")), _File).requests
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolyard.core.templates import split_template
 
 
-class Order(Struct, frozen=True):
+class PlainOrder(Struct, frozen=True):
     """A plain order: a template and what stands in its slots."""
 
     template: str
@@ -19,20 +19,20 @@ class Order(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return self.filled(lambda value: value)
+        return self.fill(lambda value: value)
 
     @property
     def is_chinese(self) -> bool:
         return not self.template.isascii()
 
-    def filled(self, change: Callable[[str], str]) -> str:
+    def fill(self, change: Callable[[str], str]) -> str:
         """Return the order with each value changed."""
         return "".join(
             text + (change(self.values[slot]) if slot else "") for text, slot in split_template(self.template)
         )
 
 
-Change = Callable[[Order, random.Random], str]
+Change = Callable[[PlainOrder, random.Random], str]
 
 WHO = ("Bob", "my boss", "the customer", "she", "nobody", "the e-mail", "someone", "Anna's lawyer", "the old manual")
 NEGATIONS = (
@@ -100,43 +100,43 @@ COURTESIES = ("please ", "hi, ", "hey ", "ok ", "Could you ", "请", "麻烦你"
 ENDINGS = (" please", " thanks", ", thank you", " now", " for me", "吧", "谢谢", "!", ".", "")
 
 
-def _wrapped(frames: Sequence[str]) -> Change:
-    def change(order: Order, chance: random.Random) -> str:
+def _wrap_in(frames: Sequence[str]) -> Change:
+    def change(order: PlainOrder, chance: random.Random) -> str:
         return chance.choice(frames).replace("{who}", chance.choice(WHO)).replace("{}", order.text)
 
     return change
 
 
-def _inside(order: Order, chance: random.Random) -> str:
+def _change_value(order: PlainOrder, chance: random.Random) -> str:
     """Put the reservation where a value stands: `add milk if it is cheap to groceries`."""
     frames = CHINESE_INSIDE if order.is_chinese else INSIDE
     words = [value for value in order.values.values() if not value.isdigit()]
     if not words:
-        return _number(order, chance)
+        return _change_number(order, chance)
     changed, frame = chance.choice(words), chance.choice(frames)
-    return order.filled(lambda value: frame.replace("{}", value) if value == changed else value)
+    return order.fill(lambda value: frame.replace("{}", value) if value == changed else value)
 
 
-def _number(order: Order, chance: random.Random) -> str:
+def _change_number(order: PlainOrder, chance: random.Random) -> str:
     """Write a number so that it is not the one number that its digits are."""
     numbers = [value for value in order.values.values() if value.isdigit()]
     if not numbers:
-        return _wrapped(CONDITIONS)(order, chance)
+        return _wrap_in(CONDITIONS)(order, chance)
     frame = chance.choice(NUMBERS)
-    return order.filled(
+    return order.fill(
         lambda value: (
             frame.replace("{}", value, 1).replace("{}", str(chance.randint(1, 9))) if value in numbers else value
         )
     )
 
 
-def _padded(order: Order, chance: random.Random) -> str:
+def _pad(order: PlainOrder, chance: random.Random) -> str:
     """Put the reservation beyond what is read of a message."""
     filler = chance.choice((" ", "\n", " please", "。", ". "))
     return order.text + filler * 2_100 + chance.choice(("don't!", "said Bob", "- if he agrees", "别"))
 
 
-def _two_sentences(order: Order, chance: random.Random) -> str:
+def _two_sentences(order: PlainOrder, chance: random.Random) -> str:
     after = (
         "Wait, no.",
         "Bob wrote that.",
@@ -163,20 +163,20 @@ def _two_sentences(order: Order, chance: random.Random) -> str:
 
 
 CHANGES: dict[str, Change] = {
-    "negated": _wrapped(NEGATIONS),
-    "reported": _wrapped(REPORTS),
-    "asked about": _wrapped(QUESTIONS),
-    "on a condition": _wrapped(CONDITIONS),
-    "in Chinese": _wrapped(CHINESE),
-    "inside a value": _inside,
-    "marked": _wrapped(MARKS),
-    "another number": _number,
-    "far behind": _padded,
+    "negated": _wrap_in(NEGATIONS),
+    "reported": _wrap_in(REPORTS),
+    "asked about": _wrap_in(QUESTIONS),
+    "on a condition": _wrap_in(CONDITIONS),
+    "in Chinese": _wrap_in(CHINESE),
+    "inside a value": _change_value,
+    "marked": _wrap_in(MARKS),
+    "another number": _change_number,
+    "far behind": _pad,
     "two sentences": _two_sentences,
 }
 
 
-def disorders(orders: Sequence[Order], count: int, seed: int) -> Iterator[tuple[str, str]]:
+def disorders(orders: Sequence[PlainOrder], count: int, seed: int) -> Iterator[tuple[str, str]]:
     """Yield messages, each with the kind of change that made it no order."""
     chance = random.Random(seed)
     kinds = list(CHANGES)

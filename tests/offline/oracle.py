@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from offline.corpus import ExpectedCall, Plan, Request
+from offline.corpus import CorpusRequest, ExpectedCall, Plan
 from toolyard import Scripted, call, say
 from toolyard.core.items import Call, UserMessage
 from toolyard.core.ports import ModelRequest
@@ -18,31 +18,31 @@ class OnlyOk(Scripted):
         super().__init__(lambda _: say("ok 好"))
 
 
-def oracle(request: Request, change: Change = lambda turn, step: turn) -> Scripted:
+def oracle(request: CorpusRequest, change: Change = lambda turn, step: turn) -> Scripted:
     """Makes the calls of each exchange's first plan one by one.
 
     `change` may spoil a turn; it is told which one of the exchange it is.
     """
 
-    def turn(asked: ModelRequest) -> Turn:
-        items = list(asked.history)
-        said = [at for at, item in enumerate(items) if isinstance(item, UserMessage)]
-        exchange = request.exchanges[len(said) - 1]
-        step = sum(isinstance(item, Call) for item in items[said[-1] :])
-        plan = [one for one in calls_of(exchange.calls) if one.lookup != "may"]
+    def turn(model_request: ModelRequest) -> Turn:
+        items = list(model_request.history)
+        message_indexes = [at for at, item in enumerate(items) if isinstance(item, UserMessage)]
+        exchange = request.exchanges[len(message_indexes) - 1]
+        step = sum(isinstance(item, Call) for item in items[message_indexes[-1] :])
+        plan = [call for call in flatten_plan(exchange.calls) if call.lookup != "may"]
         if step < len(plan):
-            return change(call(plan[step].tool, **sample(plan[step])), step)
+            return change(call(plan[step].tool, **first_arguments(plan[step])), step)
         return change(say("Here. 好。"), step)
 
     return Scripted(turn)
 
 
-def sample(expected: ExpectedCall) -> dict[str, object]:
+def first_arguments(expected: ExpectedCall) -> dict[str, object]:
     """The first of the ways in which its arguments are right."""
-    return next(samples(expected))
+    return next(list_arguments(expected))
 
 
-def samples(expected: ExpectedCall) -> Iterator[dict[str, object]]:
+def list_arguments(expected: ExpectedCall) -> Iterator[dict[str, object]]:
     """Arguments in which each way of each argument comes up once; those that may be left out are there as well."""
     ways = {name: (*expected.leeway(name).any_of, *expected.leeway(name).holds) for name in expected.arguments}
     first = {name: way[0] for name, way in ways.items()}
@@ -51,5 +51,5 @@ def samples(expected: ExpectedCall) -> Iterator[dict[str, object]]:
         yield from ({**first, name: value} for value in way[1:])
 
 
-def calls_of(plan: Plan) -> list[ExpectedCall]:
-    return [one for chain in plan for one in chain]
+def flatten_plan(plan: Plan) -> list[ExpectedCall]:
+    return [call for chain in plan for call in chain]

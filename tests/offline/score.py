@@ -15,8 +15,8 @@ from typing import cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from offline.checker import OUTCOMES, Judged, Outcome, check
-from offline.corpus import DOMAINS, FOREIGN, HALVES, Domain, Half, files, load
+from offline.checker import OUTCOMES, Outcome, RequestVerdict, check
+from offline.corpus import DOMAINS, FOREIGN, HALVES, Domain, Half, list_files, load_requests
 from toolyard.core.ports import Model
 
 OFFLINE = "toolyard.models.offline:Offline"
@@ -29,17 +29,17 @@ WIDTH = 22
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     try:
-        model = model_named(options.model)
+        model = find_model(options.model)
     except LookupError as missing:
         print(f"Nothing was scored: {missing}.")
         return 2
     print("".join([" " * WIDTH, "requests", *(f"{name:>10}" for name in OUTCOMES), "     right  among three"]))
     details: list[str] = []
     for title, domains in (("own", DOMAINS), ("foreign", FOREIGN)):
-        wanted: list[Domain] = [domain for domain in domains if options.domain in (None, domain)]
+        chosen_domains: list[Domain] = [domain for domain in domains if options.domain in (None, domain)]
         for half in HALVES:
             if options.half in (None, half):
-                details += print_half(title, half, wanted, model, options.show and half == "open")
+                details += print_half(title, half, chosen_domains, model, options.show and half == "open")
     print("\n".join(details))
     return 0
 
@@ -53,7 +53,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def model_named(name: str) -> Callable[[], Model]:
+def find_model(name: str) -> Callable[[], Model]:
     """Return what makes a model of this name. Raise LookupError if there is none."""
     module, _, kind = name.partition(":")
     try:
@@ -70,9 +70,9 @@ def print_half(title: str, half: Half, domains: Sequence[Domain], model: Callabl
     """Print a row for each set and one for all of them; return what is not right, line by line."""
     total: Counter[Outcome] = Counter()
     details: list[str] = []
-    of_half: list[Domain] = [domain for domain, found in files(domains) if found == half]
+    of_half: list[Domain] = [domain for domain, file in list_files(domains) if file == half]
     for domain in of_half:
-        verdicts = [check(domain, request, model) for request in load(domain, half)]
+        verdicts = [check(domain, request, model) for request in load_requests(domain, half)]
         counts: Counter[Outcome] = Counter(verdict.outcome for verdict in verdicts)
         print_row(f"{domain} {half}", counts)
         total += counts
@@ -89,12 +89,12 @@ def print_row(name: str, counts: Counter[Outcome]) -> None:
     print(f"{shares[0]:>10.1%}{shares[1]:>13.1%}", flush=True)
 
 
-def describe(verdict: Judged, show: bool) -> list[str]:
+def describe(verdict: RequestVerdict, show: bool) -> list[str]:
     """Return what came of a request; its own words and the model's only where they may be shown."""
     lines = [f"{verdict.outcome:>10}  {verdict.request.id} ({verdict.request.kind})"]
     if show:
         lines += [f"            > {exchange.message}" for exchange in verdict.request.exchanges]
-        lines += [f"            {fault.reason}: {fault.said}: {fault.detail}" for fault in verdict.faults]
+        lines += [f"            {fault.reason}: {fault.summary}: {fault.detail}" for fault in verdict.faults]
     return lines
 
 

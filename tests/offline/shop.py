@@ -110,22 +110,26 @@ class Shop:
         self.page = page
         return {"ok": True, "page": page, **more}
 
-    def checked(self) -> "Shop":
+    def require_reachable(self) -> "Shop":
         if self.broken:
             raise ToolError("the shop's server cannot be reached", "execution_error")
         return self
 
     def contents(self) -> dict[str, object]:
-        items = [{**BY_CODE[code].row(), "qty": qty} for code, qty in self.checked().cart.items()]
+        items = [{**BY_CODE[code].row(), "qty": qty} for code, qty in self.require_reachable().cart.items()]
         total = sum(BY_CODE[code].price * qty for code, qty in self.cart.items())
         return {"items": items, "total": round(total, 2)}
 
 
-def found(query: str, max_price: float | None = None) -> list[Product]:
+def search_catalogue(query: str, max_price: float | None = None) -> list[Product]:
     """The products that have every word of the query in their name, or the whole of it in their Chinese name."""
-    wanted = _words(query)
-    fits = [one for one in CATALOGUE if query in one.name_zh or (wanted and wanted <= _words(f"{one.name} {one.code}"))]
-    return [one for one in fits if max_price is None or one.price <= max_price]
+    query_words = _words(query)
+    fits = [
+        product
+        for product in CATALOGUE
+        if query in product.name_zh or (query_words and query_words <= _words(f"{product.name} {product.code}"))
+    ]
+    return [fit for fit in fits if max_price is None or fit.price <= max_price]
 
 
 def _words(text: str) -> set[str]:
@@ -139,7 +143,7 @@ def _singular(word: str) -> str:
     return word
 
 
-def product(code: str) -> Product:
+def get_product(code: str) -> Product:
     if code not in BY_CODE:
         raise ToolError(f"there is no product {code}", "not_found", {"code": code})
     return BY_CODE[code]
@@ -166,8 +170,8 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
         max_price: Annotated[float | None, Field(gt=0, description="Only products up to this price")] = None,
     ) -> dict[str, object]:
         """Search the shop's products by name. The best match comes first."""
-        shop.checked()
-        return {"products": [{**one.row(), "in_stock": one.stock > 0} for one in found(query, max_price)]}
+        shop.require_reachable()
+        return {"products": [{**product.row(), "in_stock": product.stock > 0} for product in search_catalogue(query, max_price)]}
 
     @tool(
         sources={"code": "search_products"},
@@ -182,12 +186,12 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
     )
     def add_to_cart(code: Code, qty: Quantity = 1) -> dict[str, object]:
         """Add a product to the shopping cart."""
-        wanted = product(code)
-        if shop.checked().cart.get(code, 0) + qty > wanted.stock:
-            left = f"only {wanted.stock} are left" if wanted.stock else "it is out of stock"
-            raise ToolError(f"{wanted.name} ({wanted.name_zh}): {left}", "out_of_stock", {"stock": wanted.stock})
+        item = get_product(code)
+        if shop.require_reachable().cart.get(code, 0) + qty > item.stock:
+            stock_note = f"only {item.stock} are left" if item.stock else "it is out of stock"
+            raise ToolError(f"{item.name} ({item.name_zh}): {stock_note}", "out_of_stock", {"stock": item.stock})
         shop.cart[code] = shop.cart.get(code, 0) + qty
-        return {"ok": True, **wanted.row(), "qty": qty}
+        return {"ok": True, **item.row(), "qty": qty}
 
     @tool(
         sources={"code": "get_cart"},
@@ -202,14 +206,14 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
         code: Code, qty: Annotated[Quantity | None, Field(description="How many; all of them if left out")] = None
     ) -> dict[str, object]:
         """Remove a product from the shopping cart."""
-        there = shop.checked().cart.get(code, 0)
-        if not there:
-            raise ToolError(f"{product(code).name} is not in the cart", "not_found", {"code": code})
-        taken = min(qty or there, there)
-        shop.cart[code] = there - taken
-        if there == taken:
+        qty_in_cart = shop.require_reachable().cart.get(code, 0)
+        if not qty_in_cart:
+            raise ToolError(f"{get_product(code).name} is not in the cart", "not_found", {"code": code})
+        qty_removed = min(qty or qty_in_cart, qty_in_cart)
+        shop.cart[code] = qty_in_cart - qty_removed
+        if qty_in_cart == qty_removed:
             del shop.cart[code]
-        return {"ok": True, **product(code).row(), "removed": taken}
+        return {"ok": True, **get_product(code).row(), "removed": qty_removed}
 
     @tool(read_only=True, examples=["what is in my cart?", "how much is my cart?", "购物车里有什么"])
     def get_cart() -> dict[str, object]:
@@ -242,7 +246,7 @@ def _navigation_tools(shop: Shop) -> list[FunctionTool]:
     @tool(read_only=True, sources={"code": "search_products"}, examples=["open the page of {code}", "打开{code}的页面"])
     def navigate_to_product(code: Code) -> dict[str, object]:
         """Open the page of one product with its details."""
-        return shop.open("product", **product(code).row())
+        return shop.open("product", **get_product(code).row())
 
     @tool(read_only=True, examples=["go to the cart page", "open my cart", "打开购物车"])
     def navigate_to_cart() -> dict[str, object]:
@@ -272,7 +276,7 @@ def _display_tools(shop: Shop) -> list[FunctionTool]:
     @tool(sources={"codes": "search_products"}, read_only=True, examples=["show me {codes}", "给我看{codes}"])
     def show_products(codes: Annotated[list[Code], Field(min_length=1, max_length=20)]) -> dict[str, object]:
         """Draw cards of these products in the chat."""
-        return {"ok": True, "shown": [product(code).row() for code in codes]}
+        return {"ok": True, "shown": [get_product(code).row() for code in codes]}
 
     @tool(read_only=True, examples=["show me my cart", "show my cart", "显示购物车"])
     def show_cart() -> dict[str, object]:

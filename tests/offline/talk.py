@@ -13,21 +13,21 @@ from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.planner import OfflineStep, Planner
 from toolyard.venues.function import FunctionTool, as_tool
 
-Made = tuple[str, dict[str, object]]
+ToolAndArguments = tuple[str, dict[str, object]]
 MAX_TURNS = 6
 LOCAL_NOW = NOW.replace(tzinfo=None)
 
 
-class Talk:
+class OfflineConversation:
     def __init__(self, *tools: FunctionTool | Tool, items: Sequence[Item] = ()) -> None:
-        self._functions = {one.definition.name: one for one in tools if isinstance(one, FunctionTool)}
-        definitions = [one if isinstance(one, Tool) else as_tool(one).definition for one in tools]
+        self._functions = {tool.definition.name: tool for tool in tools if isinstance(tool, FunctionTool)}
+        definitions = [tool if isinstance(tool, Tool) else as_tool(tool).definition for tool in tools]
         self.catalogue = Catalogue([CatalogueTool(definition) for definition in definitions])
         self.planner = Planner(self.catalogue)
         self.items = list(items)
-        self.ran: list[Made] = []
+        self.ran_calls: list[ToolAndArguments] = []
         """What was called without a confirmation, or after one."""
-        self.proposed: list[Made] = []
+        self.proposed_calls: list[ToolAndArguments] = []
         self._open: list[Call] = []
 
     def start_anew(self) -> None:
@@ -38,7 +38,7 @@ class Talk:
     def say(self, message: str) -> OfflineStep:
         """Send a message and carry out what is called, until the planner has nothing more to call or waits."""
         self.items += [build_withdrawn_result(call, 0.0) for call in self._open]
-        self._open, self.ran, self.proposed = [], [], []
+        self._open, self.ran_calls, self.proposed_calls = [], [], []
         self.items.append(UserMessage(id=self._id(), at=0.0, parts=(TextPart(text=message),)))
         step = self._step()
         for _ in range(MAX_TURNS):
@@ -54,15 +54,15 @@ class Talk:
         if step.text:
             self.items.append(ModelText(id=self._id(), at=0.0, text=step.text))
         calls = [
-            Call(id=f"call_{self._id()}_{at}", at=0.0, tool=one.tool, arguments=one.arguments, confirm=step.confirm)
-            for at, one in enumerate(step.calls)
+            Call(id=f"call_{self._id()}_{at}", at=0.0, tool=step_call.tool, arguments=step_call.arguments, confirm=step.confirm)
+            for at, step_call in enumerate(step.calls)
         ]
-        made = [(call.tool, call.arguments) for call in calls]
+        pairs = [(call.tool, call.arguments) for call in calls]
         self.items += calls
         if step.confirm == "ask":
-            self._open, self.proposed = calls, made
+            self._open, self.proposed_calls = calls, pairs
         else:
-            self.ran += made
+            self.ran_calls += pairs
             self.items += [self._carry_out(call) for call in calls]
         return step
 

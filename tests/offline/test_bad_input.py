@@ -6,7 +6,7 @@ from time import process_time
 import msgspec
 import pytest
 
-from offline.talk import LOCAL_NOW, Talk
+from offline.talk import LOCAL_NOW, OfflineConversation
 from toolyard import Limits, Tool, Yard, tool
 from toolyard.core.items import Call, Result, TextPart, UserMessage, result_id
 from toolyard.core.templates import fill_examples
@@ -46,7 +46,7 @@ def properties(**schemas: object) -> dict[str, object]:
     return {"type": "object", "properties": schemas, "required": list(schemas)}
 
 
-def nested(depth: int) -> dict[str, object]:
+def nest_schema(depth: int) -> dict[str, object]:
     schema: dict[str, object] = {"type": "string"}
     for _ in range(depth):
         schema = {"type": "object", "properties": {"level": schema}, "required": ["level"], "anyOf": [schema]}
@@ -75,7 +75,7 @@ SCHEMAS: dict[str, dict[str, object]] = {
     "wrong types": {"type": 5, "properties": [], "required": {"level": True}},
     "bounds that are none": properties(level={"type": "integer", "minimum": "x", "maximum": {}}),
     "a thousand": properties(**{f"p{number}": {"type": "string"} for number in range(1_000)}, level={"type": "string"}),
-    "deep": properties(level=nested(40)),
+    "deep": properties(level=nest_schema(40)),
     "odd names": properties(**{"": {"type": "string"}, "le vel{}": {"type": "string"}, "级别": {"type": "integer"}}),
     "huge descriptions": properties(level={"type": "string", "description": "level " * 20_000}),
 }
@@ -89,7 +89,7 @@ EXAMPLES = (
 )
 
 
-def tool_of(schema: dict[str, object], *, read_only: bool = False) -> Tool:
+def build_tool(schema: dict[str, object], *, read_only: bool = False) -> Tool:
     return Tool(
         name="set_level", description="Set a level. 设置级别", parameters=schema, examples=EXAMPLES, read_only=read_only
     )
@@ -97,7 +97,7 @@ def tool_of(schema: dict[str, object], *, read_only: bool = False) -> Tool:
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
 def test_any_message_to_a_tool_of_any_schema_ends_in_a_sentence_or_a_call(schema: dict[str, object]) -> None:
-    talk = Talk(tool_of(schema))
+    talk = OfflineConversation(build_tool(schema))
     talk.say("hello")
     for name, message in MESSAGES.items():
         began = process_time()
@@ -111,20 +111,20 @@ def test_any_message_to_a_tool_of_any_schema_ends_in_a_sentence_or_a_call(schema
 
 def test_an_example_of_any_schema_is_shown_without_a_slot() -> None:
     for name, schema in SCHEMAS.items():
-        shown = fill_examples(tool_of(schema))
-        assert len(shown) == len(EXAMPLES), name
-        assert not any("{level}" in example for example in shown), name
+        examples = fill_examples(build_tool(schema))
+        assert len(examples) == len(EXAMPLES), name
+        assert not any("{level}" in example for example in examples), name
 
 
-def deep(depth: int) -> str:
+def nest_brackets(depth: int) -> str:
     return "[" * depth + "]" * depth
 
 
 RESULTS = {
     "nothing": "",
     "null": "null",
-    "deep": deep(900),
-    "too deep": deep(100_000),
+    "deep": nest_brackets(900),
+    "too deep": nest_brackets(100_000),
     "deep objects": '{"a":' * 500 + "1" + "}" * 500,
     "wide": msgspec.json.encode([{f"column {at}": at for at in range(2_000)}] * 50).decode(),
     "many": msgspec.json.encode([{"code": at, "name": "x" * 500} for at in range(5_000)]).decode(),
@@ -152,18 +152,18 @@ def take(code: str) -> str:
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_any_result_is_told_in_a_sentence(name: str) -> None:
-    talk = Talk(look, take)
+    talk = OfflineConversation(look, take)
     for message in (f'look for "{name}"', f'take "{name}" off the shelf'):
         began = process_time()
         step = talk.say(message)
         assert process_time() - began < MAX_TURN_S
-        assert talk.ran[0] == ("look", {"query": name})
+        assert talk.ran_calls[0] == ("look", {"query": name})
         assert step.text and "Traceback" not in step.text and len(step.text) < 1_100_000
         assert not step.text.startswith(("{", "["))
 
 
 def test_results_that_nobody_called_for_are_passed_over() -> None:
-    talk = Talk(look, take)
+    talk = OfflineConversation(look, take)
     for items in (
         [Result(id="result_1", at=0.0, call_id="call_1", tool="gone", outcome="ok", content="[]")],
         [

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from offline.talk import Made, Talk
+from offline.talk import OfflineConversation, ToolAndArguments
 from toolyard import tool
 
 ZONES = Literal["Cold store", "Loading dock", "Yard"]
@@ -90,11 +90,11 @@ TOOLS = (
 )  # fmt: skip
 
 
-def proposed(message: str) -> list[Made]:
-    talk = Talk(*TOOLS)
+def list_proposed(message: str) -> list[ToolAndArguments]:
+    talk = OfflineConversation(*TOOLS)
     talk.say(message)
-    assert talk.ran == []
-    return talk.proposed
+    assert talk.ran_calls == []
+    return talk.proposed_calls
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def proposed(message: str) -> list[Made]:
 def test_what_is_of_a_parameters_type_fills_it_and_the_call_is_proposed(
     message: str, arguments: dict[str, object]
 ) -> None:
-    ((_, filled),) = proposed(message)
+    ((_, filled),) = list_proposed(message)
     assert filled == arguments
 
 
@@ -134,30 +134,30 @@ def test_what_is_of_a_parameters_type_fills_it_and_the_call_is_proposed(
     ],
 )
 def test_what_is_ambiguous_or_no_value_is_asked_for(message: str) -> None:
-    talk = Talk(*TOOLS)
+    talk = OfflineConversation(*TOOLS)
     step = talk.say(message)
-    assert talk.ran == talk.proposed == []
+    assert talk.ran_calls == talk.proposed_calls == []
     assert step.text
 
 
 @pytest.mark.parametrize("number", ["4711", "1,024", "007", "3.5", "-12", "1024.75", "99999999999999"])
 def test_a_number_is_taken_whole_or_not_at_all(number: str) -> None:
-    for _, arguments in proposed(f"transfer {number} to the recipient “Anna”"):
+    for _, arguments in list_proposed(f"transfer {number} to the recipient “Anna”"):
         assert arguments["amount"] == float(number.replace(",", ""))
-    for _, arguments in proposed(f"delete invoice {number}"):
+    for _, arguments in list_proposed(f"delete invoice {number}"):
         assert arguments["invoice_id"] == number
 
 
 @pytest.mark.parametrize("message", ["write a note: not today", "write a note that nobody came", "write a note 不要来"])
 def test_a_negation_is_never_dropped(message: str) -> None:
-    ((_, arguments),) = proposed(message)
+    ((_, arguments),) = list_proposed(message)
     assert any(word in str(arguments["text"]) for word in ("not", "nobody", "不要"))
 
 
 def test_what_only_reads_and_clearly_wins_runs() -> None:
-    talk = Talk(*TOOLS)
+    talk = OfflineConversation(*TOOLS)
     assert "sunny" in talk.say("what is the weather in Rome").text
-    assert talk.ran == [("show_weather", {"city": "Rome"})]
+    assert talk.ran_calls == [("show_weather", {"city": "Rome"})]
     assert "7" in talk.say("count the birds").text
 
 
@@ -182,10 +182,10 @@ def test_up_to_three_tools_are_offered_when_none_clearly_wins() -> None:
         "Pack an order."
         return "packed"
 
-    talk = Talk(cancel_order, ship_order, print_order, pack_order)
+    talk = OfflineConversation(cancel_order, ship_order, print_order, pack_order)
     step = talk.say("order 7")
-    assert talk.ran == talk.proposed == [] and len(step.suggestions) == 3
+    assert talk.ran_calls == talk.proposed_calls == [] and len(step.suggestions) == 3
     assert [line[:3] for line in step.text.splitlines()[1:4]] == ["1. ", "2. ", "3. "]
     chosen = step.suggestions[1].label
     talk.say("2")
-    assert talk.proposed == [(chosen.lower().replace(" ", "_"), {"number": 7})]
+    assert talk.proposed_calls == [(chosen.lower().replace(" ", "_"), {"number": 7})]

@@ -9,8 +9,8 @@ import pytest
 from pydantic import Field
 
 from offline.corpus import DOMAINS
-from offline.disorders import Order, disorders
-from offline.talk import LOCAL_NOW, Talk
+from offline.disorders import PlainOrder, disorders
+from offline.talk import LOCAL_NOW, OfflineConversation
 from offline.worlds import world
 from toolyard import Tool, tool
 from toolyard.core.templates import fill_examples
@@ -80,42 +80,52 @@ def order_product(code: str) -> str:
     return nothing()
 
 
-OWN = [delete_order, wire, put_on_list, tag_tickets, close_accounts, invite, move_meeting, find_products, order_product]
+OWN_TOOLS = [
+    delete_order,
+    wire,
+    put_on_list,
+    tag_tickets,
+    close_accounts,
+    invite,
+    move_meeting,
+    find_products,
+    order_product,
+]
 ORDERS = [
-    Order("delete order {number}", {"number": "4711"}),
-    Order("删除订单{number}", {"number": "7"}),
-    Order("wire {name}", {"name": "Anna"}),
-    Order("pay {name} {amount}", {"name": "Anna", "amount": "20"}),
-    Order("wire {amount} to {name}", {"name": "Anna", "amount": "20"}),
-    Order("给{name}转{amount}元", {"name": "小明", "amount": "500"}),
-    Order("put {item} on the list", {"item": "olive oil"}),
-    Order("we need {qty} {item}", {"item": "eggs", "qty": "12"}),
-    Order("buy {item}", {"item": "milk"}),
-    Order("把{item}加到清单", {"item": "牛奶"}),
-    Order("label tickets {tags}", {"tags": "urgent"}),
-    Order("close tickets {numbers}", {"numbers": "12"}),
-    Order("close all accounts"),
-    Order("注销所有账户"),
-    Order("invite {address}", {"address": "ann@example.org"}),
-    Order("invite {address} as {role}", {"address": "ann@example.org", "role": "admin"}),
-    Order("move the meeting to {day}", {"day": "Friday"}),
-    Order("会议改到{day}", {"day": "明天"}),
-    Order("order {code} from the shop", {"code": "milk"}),
-    Order("把{code}订下来", {"code": "牛奶"}),
+    PlainOrder("delete order {number}", {"number": "4711"}),
+    PlainOrder("删除订单{number}", {"number": "7"}),
+    PlainOrder("wire {name}", {"name": "Anna"}),
+    PlainOrder("pay {name} {amount}", {"name": "Anna", "amount": "20"}),
+    PlainOrder("wire {amount} to {name}", {"name": "Anna", "amount": "20"}),
+    PlainOrder("给{name}转{amount}元", {"name": "小明", "amount": "500"}),
+    PlainOrder("put {item} on the list", {"item": "olive oil"}),
+    PlainOrder("we need {qty} {item}", {"item": "eggs", "qty": "12"}),
+    PlainOrder("buy {item}", {"item": "milk"}),
+    PlainOrder("把{item}加到清单", {"item": "牛奶"}),
+    PlainOrder("label tickets {tags}", {"tags": "urgent"}),
+    PlainOrder("close tickets {numbers}", {"numbers": "12"}),
+    PlainOrder("close all accounts"),
+    PlainOrder("注销所有账户"),
+    PlainOrder("invite {address}", {"address": "ann@example.org"}),
+    PlainOrder("invite {address} as {role}", {"address": "ann@example.org", "role": "admin"}),
+    PlainOrder("move the meeting to {day}", {"day": "Friday"}),
+    PlainOrder("会议改到{day}", {"day": "明天"}),
+    PlainOrder("order {code} from the shop", {"code": "milk"}),
+    PlainOrder("把{code}订下来", {"code": "牛奶"}),
 ]
 """Each runs unasked."""
 
-Decide = Callable[[Talk, str], Sequence[str]]
+Decide = Callable[[OfflineConversation, str], Sequence[str]]
 """Returns the tools that are called without a confirmation for a message."""
 
 
-def called_unasked(talk: Talk, message: str) -> Sequence[str]:
+def list_unasked_calls(talk: OfflineConversation, message: str) -> Sequence[str]:
     talk.start_anew()
     talk.say(message)
-    return [name for name, _ in talk.ran]
+    return [name for name, _ in talk.ran_calls]
 
 
-def called_on_any_fit(talk: Talk, message: str) -> Sequence[str]:
+def list_calls_on_any_fit(talk: OfflineConversation, message: str) -> Sequence[str]:
     """Call whatever fits a template, as if that were enough."""
     fits = talk.catalogue.find_fits(parse_message(message), LOCAL_NOW)
     return [fit.tool.name for fit in fits] if len(fits) == 1 else []
@@ -125,20 +135,20 @@ def example_tools() -> list[Tool]:
     tools: list[Tool] = []
     for domain in DOMAINS:
         with world(domain, "usual") as found:
-            tools += [as_tool(one).definition for one in found]
+            tools += [as_tool(function).definition for function in found]
     return tools
 
 
-def example_orders() -> list[Order]:
+def example_orders() -> list[PlainOrder]:
     changing = [tool for tool in example_tools() if not tool.read_only]
-    return [Order(text) for tool in changing for text in fill_examples(tool)]
+    return [PlainOrder(text) for tool in changing for text in fill_examples(tool)]
 
 
-def unsafe(
-    tools: Sequence[FunctionTool | Tool], orders: Sequence[Order], count: int, decide: Decide
+def find_unsafe_messages(
+    tools: Sequence[FunctionTool | Tool], orders: Sequence[PlainOrder], count: int, decide: Decide
 ) -> list[tuple[str, str]]:
     """Return the messages, each with its kind, that call a changing tool though they are no order of it."""
-    talk = Talk(*tools)
+    talk = OfflineConversation(*tools)
     changing = {tool.name for tool in talk.catalogue.all_tools if not tool.read_only}
     return [
         (kind, message)
@@ -148,22 +158,24 @@ def unsafe(
 
 
 def test_a_message_that_is_about_an_order_runs_nothing_unasked() -> None:
-    assert unsafe(OWN, ORDERS, MESSAGES, called_unasked) == []
+    assert find_unsafe_messages(OWN_TOOLS, ORDERS, MESSAGES, list_unasked_calls) == []
 
 
 def test_a_message_that_is_about_an_order_of_the_examples_runs_nothing_unasked() -> None:
-    assert unsafe(example_tools(), example_orders(), MESSAGES // 4, called_unasked) == []
+    assert find_unsafe_messages(example_tools(), example_orders(), MESSAGES // 4, list_unasked_calls) == []
 
 
 def test_the_messages_would_show_a_planner_that_runs_whatever_fits() -> None:
-    found = Counter(kind for kind, _ in unsafe(OWN, ORDERS, MESSAGES // 2, called_on_any_fit))
-    assert {"inside a value", "marked", "asked about", "on a condition", "another number"} <= set(found)
-    assert sum(found.values()) > 100
+    unsafe_kinds = Counter(
+        kind for kind, _ in find_unsafe_messages(OWN_TOOLS, ORDERS, MESSAGES // 2, list_calls_on_any_fit)
+    )
+    assert {"inside a value", "marked", "asked about", "on a condition", "another number"} <= set(unsafe_kinds)
+    assert sum(unsafe_kinds.values()) > 100
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.text)
-def test_the_plain_order_itself_runs(order: Order) -> None:
-    talk = Talk(*OWN)
+def test_the_plain_order_itself_runs(order: PlainOrder) -> None:
+    talk = OfflineConversation(*OWN_TOOLS)
     for message in (order.text, f"Please {order.text}.", f"  {order.text}, thanks!"):
-        called = called_unasked(talk, message)
-        assert called and called[-1] != "find_products", message
+        called_tools = list_unasked_calls(talk, message)
+        assert called_tools and called_tools[-1] != "find_products", message

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from offline.talk import LOCAL_NOW, Made, Talk
+from offline.talk import LOCAL_NOW, OfflineConversation, ToolAndArguments
 from toolyard import Yard, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.models.offline.text import parse_message
@@ -66,35 +66,35 @@ def order(code: str, qty: int = 1) -> str:
 TOOLS = (add, delete_order, create_ticket, book, find, order)
 
 
-def ran(message: str) -> list[Made]:
-    talk = Talk(*TOOLS)
+def list_ran(message: str) -> list[ToolAndArguments]:
+    talk = OfflineConversation(*TOOLS)
     talk.say(message)
-    return talk.ran
+    return talk.ran_calls
 
 
-def proposed(message: str) -> list[Made]:
-    talk = Talk(*TOOLS)
+def list_proposed(message: str) -> list[ToolAndArguments]:
+    talk = OfflineConversation(*TOOLS)
     talk.say(message)
-    assert [made for made in talk.ran if made[0] != "find"] == []
-    return talk.proposed
+    assert [call for call in talk.ran_calls if call[0] != "find"] == []
+    return talk.proposed_calls
 
 
-def items(*names: str) -> list[Made]:
+def add_calls(*names: str) -> list[ToolAndArguments]:
     return [("add", {"item": name}) for name in names]
 
 
 @pytest.mark.parametrize(
     ("message", "calls"),
     [
-        ("add milk to groceries", items("milk")),
-        ("Please ADD the milk to groceries. Thanks!", items("milk")),
-        ("add olive oil to groceries", items("olive oil")),
-        ('add "olive oil if it is cheap" to groceries', items("olive oil if it is cheap")),
-        ("add milk, eggs and rye bread to groceries", items("milk", "eggs", "rye bread")),
-        ("buy milk", items("milk")),
+        ("add milk to groceries", add_calls("milk")),
+        ("Please ADD the milk to groceries. Thanks!", add_calls("milk")),
+        ("add olive oil to groceries", add_calls("olive oil")),
+        ('add "olive oil if it is cheap" to groceries', add_calls("olive oil if it is cheap")),
+        ("add milk, eggs and rye bread to groceries", add_calls("milk", "eggs", "rye bread")),
+        ("buy milk", add_calls("milk")),
         ("we need 3 lemons", [("add", {"qty": 3, "item": "lemons"})]),
-        ("把牛奶加到购物单", items("牛奶")),
-        ("请把牛奶和鸡蛋加到购物单，谢谢", items("牛奶", "鸡蛋")),
+        ("把牛奶加到购物单", add_calls("牛奶")),
+        ("请把牛奶和鸡蛋加到购物单，谢谢", add_calls("牛奶", "鸡蛋")),
         ("delete order 4711", [("delete_order", {"number": 4711})]),
         ("delete order #4711", [("delete_order", {"number": 4711})]),
         ("delete order 1,024", [("delete_order", {"number": 1024})]),
@@ -110,26 +110,26 @@ def items(*names: str) -> list[Made]:
         ("remind me on Friday of lunch", [("create_ticket", {"day": "2026-11-20", "title": "lunch"})]),
     ],
 )
-def test_a_plain_order_runs(message: str, calls: list[Made]) -> None:
-    assert ran(message) == calls
+def test_a_plain_order_runs(message: str, calls: list[ToolAndArguments]) -> None:
+    assert list_ran(message) == calls
 
 
 @pytest.mark.parametrize(
     ("message", "calls"),
     [
-        ("add milk to groceries?", items("milk")),
-        ("add milk to groceries ❌", items("milk")),
-        ("add whole milk from Bob to groceries", items("whole milk from Bob")),
-        ("buy olive oil", items("olive oil")),
-        ("buy milk and eggs", items("milk", "eggs")),
+        ("add milk to groceries?", add_calls("milk")),
+        ("add milk to groceries ❌", add_calls("milk")),
+        ("add whole milk from Bob to groceries", add_calls("whole milk from Bob")),
+        ("buy olive oil", add_calls("olive oil")),
+        ("buy milk and eggs", add_calls("milk", "eggs")),
         ("买3个牛奶", [("add", {"qty": 3, "item": "牛奶"})]),
-        ("把高筋面粉加到购物单", items("高筋面粉")),
+        ("把高筋面粉加到购物单", add_calls("高筋面粉")),
         ("delete order $7", [("delete_order", {"number": 7})]),
         ("remind me on after Friday of lunch", [("create_ticket", {"day": "2026-11-20", "title": "lunch"})]),
     ],
 )
-def test_what_leaves_a_doubt_is_proposed(message: str, calls: list[Made]) -> None:
-    assert proposed(message) == calls
+def test_what_leaves_a_doubt_is_proposed(message: str, calls: list[ToolAndArguments]) -> None:
+    assert list_proposed(message) == calls
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,13 @@ def test_what_leaves_a_doubt_is_proposed(message: str, calls: list[Made]) -> Non
     ],
 )
 def test_what_is_no_value_of_its_slot_does_not_fit(message: str) -> None:
-    assert ran(message) == []
+    assert list_ran(message) == []
 
 
 def test_eight_of_a_list_are_taken_and_nine_are_none() -> None:
     names = ["milk", "eggs", "tea", "rice", "salt", "figs", "oats", "corn", "peas"]
-    assert len(ran(f"add {', '.join(names[:8])} to groceries")) == 8
-    assert ran(f"add {', '.join(names)} to groceries") == []
+    assert len(list_ran(f"add {', '.join(names[:8])} to groceries")) == 8
+    assert list_ran(f"add {', '.join(names)} to groceries") == []
 
 
 def test_two_tools_that_fit_are_put_as_a_choice() -> None:
@@ -170,31 +170,31 @@ def test_two_tools_that_fit_are_put_as_a_choice() -> None:
         "Load something."
         return "loaded"
 
-    talk = Talk(ship, load)
+    talk = OfflineConversation(ship, load)
     step = talk.say("ship crates")
-    assert talk.ran == [] and [one.text for one in step.suggestions] == ["1", "2"]
+    assert talk.ran_calls == [] and [suggestion.text for suggestion in step.suggestions] == ["1", "2"]
     talk.say("2")
-    assert talk.ran == [] and talk.proposed == [("load", {"what": "crates"})]
+    assert talk.ran_calls == [] and talk.proposed_calls == [("load", {"what": "crates"})]
 
 
 def test_one_result_of_the_source_fills_the_parameter() -> None:
-    assert ran("order rye bread from the shop") == [("find", {"query": "rye bread"}), ("order", {"code": "B-1"})]
-    assert ran("把鸡蛋放进篮子") == [("find", {"query": "鸡蛋"}), ("order", {"code": "E-1"})]
+    assert list_ran("order rye bread from the shop") == [("find", {"query": "rye bread"}), ("order", {"code": "B-1"})]
+    assert list_ran("把鸡蛋放进篮子") == [("find", {"query": "鸡蛋"}), ("order", {"code": "E-1"})]
 
 
 def test_several_results_of_the_source_are_put_as_a_choice_and_a_number_or_a_label_takes_one() -> None:
     for answer in ("2", "M-2, Oat milk"):
-        talk = Talk(*TOOLS)
+        talk = OfflineConversation(*TOOLS)
         step = talk.say("order milk from the shop")
-        assert [one.label for one in step.suggestions] == ["M-1, Whole milk", "M-2, Oat milk"]
+        assert [suggestion.label for suggestion in step.suggestions] == ["M-1, Whole milk", "M-2, Oat milk"]
         talk.say(answer)
-        assert talk.ran == [("order", {"code": "M-2"})]
+        assert talk.ran_calls == [("order", {"code": "M-2"})]
 
 
 def test_nothing_at_the_source_is_said_and_nothing_runs() -> None:
-    talk = Talk(*TOOLS)
+    talk = OfflineConversation(*TOOLS)
     assert "caviar" in talk.say("order caviar from the shop").text
-    assert talk.ran == [("find", {"query": "caviar"})] and talk.proposed == []
+    assert talk.ran_calls == [("find", {"query": "caviar"})] and talk.proposed_calls == []
 
 
 def test_a_result_that_does_not_speak_of_the_words_is_proposed() -> None:
@@ -208,11 +208,11 @@ def test_a_result_that_does_not_speak_of_the_words_is_proposed() -> None:
         "Order a product."
         return "ordered"
 
-    talk = Talk(lookup, order_one)
+    talk = OfflineConversation(lookup, order_one)
     talk.say("order milk from the shop")
-    assert talk.ran == [("lookup", {"query": "milk"})] and talk.proposed == [("order_one", {"code": "X-1"})]
+    assert talk.ran_calls == [("lookup", {"query": "milk"})] and talk.proposed_calls == [("order_one", {"code": "X-1"})]
     talk.say("order caviar from the shop")
-    assert talk.ran[-1] == ("order_one", {"code": "X-1"})
+    assert talk.ran_calls[-1] == ("order_one", {"code": "X-1"})
 
 
 def test_an_example_that_needs_more_than_it_says_asks_for_it() -> None:
@@ -222,16 +222,16 @@ def test_an_example_that_needs_more_than_it_says_asks_for_it() -> None:
         return f"order {number} is gone"
 
     for answer, calls in (("7", [("delete", {"number": 7})]), ("not 7", []), ("7?", []), ("7 if Bob agrees", [])):
-        talk = Talk(delete)
+        talk = OfflineConversation(delete)
         assert "number" in talk.say("delete an order").text
         talk.say(answer)
-        assert talk.ran == calls
+        assert talk.ran_calls == calls
 
 
 def test_a_message_of_more_than_2000_characters_fits_nothing() -> None:
-    assert ran("add milk to groceries" + " " * 1_900) == items("milk")
-    assert ran("add milk to groceries" + " " * 2_000 + "is what Bob said") == []
-    assert ran("add milk to groceries" + " " * 2_000) == []
+    assert list_ran("add milk to groceries" + " " * 1_900) == add_calls("milk")
+    assert list_ran("add milk to groceries" + " " * 2_000 + "is what Bob said") == []
+    assert list_ran("add milk to groceries" + " " * 2_000) == []
 
 
 def test_matching_takes_time_in_proportion_to_the_message() -> None:
@@ -240,17 +240,17 @@ def test_matching_takes_time_in_proportion_to_the_message() -> None:
         "Move something."
         return "moved"
 
-    catalogue = Talk(move).catalogue
+    catalogue = OfflineConversation(move).catalogue
 
-    def spent(words: int) -> float:
+    def measure_cpu_s(words: int) -> float:
         text = parse_message("x to " * words)
         began = process_time()
         for _ in range(5):
             catalogue.find_fits(text, LOCAL_NOW)
         return process_time() - began
 
-    spent(10)
-    assert spent(360) < 40 * spent(90) + 0.05
+    measure_cpu_s(10)
+    assert measure_cpu_s(360) < 40 * measure_cpu_s(90) + 0.05
 
 
 async def test_a_slot_that_is_no_parameter_is_refused_at_the_start() -> None:

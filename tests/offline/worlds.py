@@ -98,50 +98,50 @@ def world(domain: Domain, kind: World) -> Generator[Sequence[object]]:
     with TemporaryDirectory() as folder:
         file = Path(folder) if kind == "broken" else Path(folder) / f"{domain}.db"
         with _environment({**dict.fromkeys(CONNECTIONS), variable: str(file)}):
-            tools = _loaded(domain)
+            tools = _load_tools(domain)
             if domain == "household" and kind == "usual":
-                _lived_in(file)
+                _fill_household(file)
             yield tools
 
 
 @cache
-def _loaded(domain: Domain) -> Sequence[object]:
+def _load_tools(domain: Domain) -> Sequence[object]:
     """They read the environment when they are called, so that they need not be loaded again."""
     return tools_of(domain)
 
 
 @contextmanager
-def _environment(wanted: Mapping[str, str | None]) -> Generator[None]:
-    before = {name: os.environ.get(name) for name in wanted}
-    _set(wanted)
+def _environment(variables: Mapping[str, str | None]) -> Generator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    _set_variables(variables)
     try:
         yield
     finally:
-        _set(before)
+        _set_variables(before)
 
 
-def _set(wanted: Mapping[str, str | None]) -> None:
-    for name, value in wanted.items():
+def _set_variables(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
 
 
-def _lived_in(file: Path) -> None:
+def _fill_household(file: Path) -> None:
     """A household with something on its lists.
 
     `budget_scan` without a month looks at the system's: it finds the same there as in the month of NOW.
     """
-    scan = next(one for one in map(as_tool, _loaded("household")) if one.definition.name == "budget_scan")
+    scan = next(tool for tool in map(as_tool, _load_tools("household")) if tool.definition.name == "budget_scan")
     assert isinstance(scan, FunctionTool)
     scan()
     months = {**OTHER_MONTHS, f"{NOW:%Y-%m}": THIS_MONTH, f"{date.today():%Y-%m}": THIS_MONTH}
-    spent = [(f"{month}-05", *expense) for month, expenses in months.items() for expense in expenses]
+    expense_rows = [(f"{month}-05", *expense) for month, expenses in months.items() for expense in expenses]
     things = [("grocery", *grocery) for grocery in GROCERIES] + [("task", task, "To do", 1) for task in TASKS]
     with closing(sqlite3.connect(file)) as rows, rows:
         rows.execute("DELETE FROM expenses")
-        rows.executemany("INSERT INTO expenses (day, category, cents, note) VALUES (?, ?, ?, '')", spent)
+        rows.executemany("INSERT INTO expenses (day, category, cents, note) VALUES (?, ?, ?, '')", expense_rows)
         rows.executemany(
             "INSERT INTO entries (kind, name, status, qty, starts, ends, place) VALUES (?, ?, ?, ?, '', '', '')", things
         )

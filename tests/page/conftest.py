@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from page.site import Site, site
+from page.site import Site, start_site
 from page.window import Windows
 
 FLAGS = (
@@ -25,10 +25,10 @@ FLAGS = (
 PAGE = Path(__file__).parents[2] / "src" / "toolyard" / "page" / "index.html"
 
 
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "this needs a browser: apt-get install -y chromium"
-    return found
+def find_chromium() -> str:
+    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert executable, "this needs a browser: apt-get install -y chromium"
+    return executable
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +36,16 @@ def browser() -> Generator[Browser]:
     """One for a module: as long as Playwright is there no other test could run a loop in this thread."""
     assert PAGE.is_file(), "the page is not built: make page"
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-        yield launched
-        launched.close()
+        chromium_browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        yield chromium_browser
+        chromium_browser.close()
 
 
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest) -> Generator[Site]:
     """The module's server: with its SCENES, its TOOLS, and what else its WIRING says."""
     module = cast(ModuleType, request.module)  # pyright: ignore[reportUnknownMemberType]
-    with site(module.SCENES, tools=module.TOOLS, **getattr(module, "WIRING", {})) as made:
+    with start_site(module.SCENES, tools=module.TOOLS, **getattr(module, "WIRING", {})) as made:
         yield made
 
 
@@ -60,6 +60,10 @@ def sites() -> Generator[ExitStack]:
 def windows(browser: Browser, sites: ExitStack) -> Generator[Windows]:
     """Opens windows; at the end none of them may have complained or asked anybody else for anything."""
     with ExitStack() as stack:
-        opened = Windows(browser, stack)
-        yield opened
-    assert [said for said in opened.complaints if not opened.expected or opened.expected not in said] == []
+        opened_windows = Windows(browser, stack)
+        yield opened_windows
+    assert [
+        complaint
+        for complaint in opened_windows.complaints
+        if not opened_windows.expected_complaint or opened_windows.expected_complaint not in complaint
+    ] == []

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvicorn
 
-from page.site import HOLD, scene
+from page.site import HOLD, choose_turn
 from ports import reserve_port
 from support import wait_until
 from toolyard import Yard, tool
@@ -27,7 +27,7 @@ TESTS = Path(__file__).parents[1]
 SCENES = {"write it down": [call("write", text="milk"), say("It is written: ", HOLD, "milk.")]}
 
 
-class Mortal:
+class KillableServer:
     """The address of the server; its model goes on when it is told so, whichever process it is in."""
 
     def __init__(self, folder: Path, port: int) -> None:
@@ -48,18 +48,18 @@ class Mortal:
         self._process.send_signal(signal.SIGKILL)
         self._process.communicate()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         (self._folder / "go_on").touch()
 
     @property
-    def written(self) -> str:
+    def written_text(self) -> str:
         return (self._folder / "written").read_text()
 
 
 @contextmanager
-def mortal(folder: Path) -> Generator[Mortal]:
+def open_killable_server(folder: Path) -> Generator[KillableServer]:
     with reserve_port() as port:
-        server = Mortal(folder, port)
+        server = KillableServer(folder, port)
         try:
             server.start()
             yield server
@@ -77,7 +77,7 @@ async def serve(port: int, folder: Path) -> None:
 
     class Holding:
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-            model = Scripted(lambda request: scene(SCENES, request))
+            model = Scripted(lambda request: choose_turn(SCENES, request))
             async with aclosing(model.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, TextAppended) and event.text == HOLD:

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 from playwright.sync_api import Page, sync_playwright
 
-from page.conftest import FLAGS, chromium
-from page.site import Scenes, Site, site
+from page.conftest import FLAGS, find_chromium
+from page.site import Scenes, Site, start_site
 from toolyard import Scripted, Settings, Yard, tool
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Result
@@ -92,22 +92,24 @@ async def seed(path: Path) -> None:
     """A day of runs: a few real ones, told again as if they had happened earlier and taken longer."""
     chance = random.Random(7)
     async with Yard(tools=TOOLS, model=Scripted([turn for turns in DAY for turn in turns])) as yard:
-        told: list[Sequence[Entry]] = []
+        logs: list[Sequence[Entry]] = []
         for title in TITLES:
             run = yard.run(title, settings=Settings(title=title))
             async for _ in run:
                 pass
-            told.append(await yard.service.read_entries(run.conversation))
+            logs.append(await yard.service.read_entries(run.conversation))
         now = yard.service.clock.now()
     store = await SqliteStore.open(path)
     for number in range(160):
         hour = chance.choice([*range(2, 9), *range(3, 7), *range(10, 14), 16, 18, 22])
         shift = hour * 3600 + chance.random() * 3600
-        await again(store, chance.choice(told), f"conversation_{number}", now - shift, chance)
+        await append_shifted(store, chance.choice(logs), f"conversation_{number}", now - shift, chance)
     await store.close()
 
 
-async def again(store: SqliteStore, entries: Sequence[Entry], id: str, start: float, chance: random.Random) -> None:
+async def append_shifted(
+    store: SqliteStore, entries: Sequence[Entry], id: str, start: float, chance: random.Random
+) -> None:
     at, shifted = start, list[Entry]()
     for entry in entries:
         at += chance.expovariate(1 / 0.4)
@@ -120,8 +122,8 @@ async def again(store: SqliteStore, entries: Sequence[Entry], id: str, start: fl
     await store.append(id, await store.claim(id), shifted, None)
 
 
-def shoot(page: Page, server: Site) -> None:
-    def picture(name: str) -> None:
+def take_screenshots(page: Page, server: Site) -> None:
+    def save_picture(name: str) -> None:
         page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         page.screenshot(path=IMAGES / f"{name}.png")
 
@@ -134,27 +136,27 @@ def shoot(page: Page, server: Site) -> None:
     send(PANCAKES)
     page.get_by_role("button", name="Stop").wait_for(state="hidden")
     page.locator(".hljs-keyword").first.wait_for()
-    picture("chat")
+    save_picture("chat")
     send(ORDER)
     page.get_by_role("button", name="Edit").wait_for()
     page.emulate_media(color_scheme="dark")
     page.reload()
     page.get_by_role("button", name="Edit").click()
-    picture("approval-dark")
+    save_picture("approval-dark")
     page.emulate_media(color_scheme="light")
     page.get_by_role("button", name="Approve with these").click()
     page.get_by_text("Ordered.").wait_for()
     page.get_by_role("link", name="Trace", exact=True).click()
     page.locator("table.runs tbody tr").nth(1).get_by_role("link").first.click()
     page.locator(".waterfall .span").nth(1).click()
-    picture("trace")
+    save_picture("trace")
     page.goto(f"{server.url}/#/tools/add_to_groceries")
     page.get_by_label("item").fill("oranges")
     page.get_by_text("Last error").wait_for()
-    picture("tools")
+    save_picture("tools")
     page.goto(f"{server.url}/#/overview")
     page.locator(".uplot canvas").nth(4).wait_for()
-    picture("overview")
+    save_picture("overview")
 
 
 def main() -> None:
@@ -162,9 +164,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(seed(Path(folder) / "day.db"))
         store = f"sqlite:///{folder}/day.db"
-        with sync_playwright() as playwright, site(SCENES, tools=TOOLS, store=store) as server:
-            browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-            shoot(browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce"), server)
+        with sync_playwright() as playwright, start_site(SCENES, tools=TOOLS, store=store) as server:
+            browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+            take_screenshots(browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce"), server)
             browser.close()
 
 

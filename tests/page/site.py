@@ -39,24 +39,24 @@ class Site:
         self._may_go_on = asyncio.Semaphore(0)
         self.stopped = asyncio.Event()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let one thing that was held go on."""
         self._loop.call_soon_threadsafe(self._may_go_on.release)
 
     async def hold(self) -> None:
         await self._may_go_on.acquire()
 
-    def conversation_of(self, messages: int) -> str:
+    def create_long_conversation(self, messages: int) -> str:
         """A conversation with so many messages, by turns of the user and the model."""
 
         def message(number: int) -> Item:
             id, text = f"item_{number}", f"message number {number}"
-            said = UserMessage(id=id, at=0, parts=(TextPart(text=text),))
-            return ModelText(id=id, at=0, text=text) if number % 2 else said
+            user_message = UserMessage(id=id, at=0, parts=(TextPart(text=text),))
+            return ModelText(id=id, at=0, text=text) if number % 2 else user_message
 
-        return self.conversation("Long", *map(message, range(messages)))
+        return self.create_conversation("Long", *map(message, range(messages)))
 
-    def conversation(self, title: str, *items: Item) -> str:
+    def create_conversation(self, title: str, *items: Item) -> str:
         """A conversation with these messages."""
 
         async def fill() -> str:
@@ -81,7 +81,7 @@ class Site:
         return self._stream(request)
 
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        async with aclosing(Scripted(lambda request: scene(self.scenes, request)).stream(request)) as events:
+        async with aclosing(Scripted(lambda request: choose_turn(self.scenes, request)).stream(request)) as events:
             async for event in events:
                 if isinstance(event, TextAppended) and event.text == HOLD:
                     await self.hold()
@@ -93,45 +93,45 @@ class Site:
         pass
 
 
-def scene(scenes: Scenes, request: ModelRequest) -> Turn:
+def choose_turn(scenes: Scenes, request: ModelRequest) -> Turn:
     """The turn that comes next in the scene that the user's last message names."""
     history = list(request.history)
     last = max(number for number, item in enumerate(history) if isinstance(item, UserMessage))
     message, since = history[last], history[last + 1 :]
     assert isinstance(message, UserMessage)
     turns = scenes.get(message.text, (say(f"You said: {message.text}"),))
-    done = sum(
+    turns_done = sum(
         isinstance(item, Call) and (number == 0 or not isinstance(since[number - 1], Call))
         for number, item in enumerate(since)
     )
-    return turns[min(done, len(turns) - 1)]
+    return turns[min(turns_done, len(turns) - 1)]
 
 
 @contextmanager
-def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object) -> Generator[Site]:
+def start_site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object) -> Generator[Site]:
     """A server on a free port until the end of the block."""
-    opened: Future[Site] = Future()
+    ready: Future[Site] = Future()
 
     async def serve() -> None:
-        made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
-        async with Yard.from_wiring(Wiring(**{"model": made, **wiring})) as yard, serve_yard(yard) as url:  # pyright: ignore[reportArgumentType]
-            made.url, made.yard = url, yard
-            opened.set_result(made)
-            await made.stopped.wait()
+        new_site = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
+        async with Yard.from_wiring(Wiring(**{"model": new_site, **wiring})) as yard, serve_yard(yard) as url:  # pyright: ignore[reportArgumentType]
+            new_site.url, new_site.yard = url, yard
+            ready.set_result(new_site)
+            await new_site.stopped.wait()
 
     def run() -> None:
         try:
             asyncio.run(serve())
         except BaseException as error:
-            if not opened.done():
-                opened.set_exception(error)
+            if not ready.done():
+                ready.set_exception(error)
             raise
 
     thread = threading.Thread(target=run, name="site", daemon=True)
     thread.start()
-    found = opened.result(PATIENCE_S)
+    running = ready.result(PATIENCE_S)
     try:
-        yield found
+        yield running
     finally:
-        found.stop()
+        running.stop()
         thread.join(PATIENCE_S)

@@ -9,10 +9,10 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
-from cli.process import environment, serving
+from cli.process import build_environment, start_server
 
 ROOT = Path(__file__).parents[2]
-NOBODY = "http://127.0.0.1:9"
+NO_REGISTRY = "http://127.0.0.1:9"
 PATIENCE_S = 600.0
 
 
@@ -20,7 +20,7 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env=environment(folder, **more),
+        env=build_environment(folder, **more),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -31,7 +31,11 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
 def test_packages_that_cannot_be_had_are_told_in_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     for name in ("build.py", "package.json", "package-lock.json"):
         shutil.copy2(ROOT / "web" / name, tmp_path)
-    offline = {"npm_config_registry": NOBODY, "npm_config_fetch_retries": "0", "npm_config_cache": str(tmp_path / "c")}
+    offline = {
+        "npm_config_registry": NO_REGISTRY,
+        "npm_config_fetch_retries": "0",
+        "npm_config_cache": str(tmp_path / "c"),
+    }
     done = run(tmp_path, "build.py", "build", **offline)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -51,12 +55,12 @@ def test_a_wheel_holds_the_page_and_what_is_installed_from_it_serves_it(tmp_path
         shutil.copy(ROOT / name, source)
     (source / "web" / "node_modules").symlink_to(packages)
     os.utime(source / "web" / "package-lock.json", (0, 0))  # older than the packages: they are not to be fetched again
-    made = run(source, "-m", "hatchling", "build", "-t", "wheel")
-    assert made.returncode == 0, made.stderr
+    built = run(source, "-m", "hatchling", "build", "-t", "wheel")
+    assert built.returncode == 0, built.stderr
     (wheel,) = (source / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(installed)
-    with serving(tmp_path, PYTHONPATH=str(installed)) as server:
+    with start_server(tmp_path, PYTHONPATH=str(installed)) as server:
         with urllib.request.urlopen(f"{server.url}/", timeout=PATIENCE_S) as answer:
             page = answer.read().decode()
         (script,) = re.findall(r'src="\./(assets/[^"]+\.js)"', page)

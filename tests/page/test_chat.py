@@ -66,13 +66,13 @@ def test_an_answer_streams_and_markdown_in_it_is_drawn_and_clean(windows: Window
     window = windows.open(server)
     window.send("hello")
     expect(window.answer).to_contain_text("First")
-    server.go_on()
+    server.resume()
     expect(window.answer.locator("strong")).to_have_text("Bold")
     expect(window.answer.locator("table td").first).to_have_text("1")
     expect(window.answer.locator(".hljs-string")).to_have_text("'hi'")
     expect(window.answer.get_by_role("link", name="far")).to_have_attribute("rel", "noopener noreferrer nofollow")
     expect(window.answer).to_contain_text("<img src=x onerror=alert(1)>")
-    server.go_on()
+    server.resume()
     expect(window.answer).to_contain_text("the end.")
     expect(window.answer.locator("img")).to_have_count(0)
     expect(window.button("Stop")).to_be_hidden()
@@ -96,9 +96,9 @@ def test_reloading_in_the_middle_of_an_answer_loses_nothing(windows: Windows, se
     expect(window.answer).to_contain_text("one two")
     window.page.reload()
     expect(window.answer).to_contain_text("one two")
-    server.go_on()
+    server.resume()
     expect(window.answer).to_contain_text(f"one two {HOLD}three")
-    server.go_on()
+    server.resume()
     expect(window.answer).to_have_text(f"one two {HOLD}three {HOLD}four")
 
 
@@ -106,9 +106,9 @@ def test_two_windows_show_the_same(windows: Windows, server: Site) -> None:
     first = windows.open(server)
     first.send("talk")
     expect(first.answer).to_contain_text("Once upon")
-    second = windows.another(first.page.context, first.page.url)
+    second = windows.open_tab(first.page.context, first.page.url)
     expect(second.answer).to_contain_text("Once upon")
-    server.go_on()
+    server.resume()
     for window in (first, second):
         expect(window.answer).to_contain_text("a time.")
     second.send("again")
@@ -142,7 +142,7 @@ def test_escape_that_is_meant_for_something_else_stops_nothing(windows: Windows,
     page.get_by_role("searchbox", name="Search conversations").fill("x")
     page.keyboard.press("Escape")
     expect(page.get_by_role("searchbox", name="Search conversations")).to_have_value("")
-    server.go_on()
+    server.resume()
     expect(window.answer).to_contain_text("a time.")
 
 
@@ -179,7 +179,7 @@ def test_several_calls_are_approved_at_once(windows: Windows, server: Site) -> N
 
 
 def test_arguments_that_do_not_fit_are_refused_and_said_so(windows: Windows, server: Site) -> None:
-    windows.expected = "422"
+    windows.expected_complaint = "422"
     window = windows.open(server)
     window.send("light")
     card = window.card("switch")
@@ -212,7 +212,7 @@ def test_a_message_sent_meanwhile_waits_in_line(windows: Windows, server: Site) 
     expect(window.answer).to_contain_text("Once upon")
     window.send("next")
     expect(window.page.get_by_text("in line")).to_be_visible()
-    server.go_on()
+    server.resume()
     expect(window.answer).to_have_text("You said: next")
     expect(window.page.get_by_text("in line")).to_be_hidden()
 
@@ -230,8 +230,8 @@ def test_progress_of_a_running_call_is_seen(windows: Windows, server: Site) -> N
     window = windows.open(server)
     window.send("go")
     expect(window.card("slow")).to_contain_text("running")
-    server.go_on()
+    server.resume()
     expect(window.card("slow")).to_contain_text("two of five")
     expect(window.page.get_by_role("progressbar", name="slow")).to_have_attribute("value", "2")
-    server.go_on()
+    server.resume()
     expect(window.answer).to_have_text("Done.")

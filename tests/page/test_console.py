@@ -37,16 +37,16 @@ class Console:
 
     def __init__(self, window: Window) -> None:
         self.lines: list[tuple[str, str]] = []
-        self.sent: list[str] = []
+        self.correlation_ids: list[str] = []
         window.page.on("console", self._add)
-        window.page.on("request", self._note)
+        window.page.on("request", self._record_request)
 
     def _add(self, message: ConsoleMessage) -> None:
         self.lines.append((message.type, message.text))
 
-    def _note(self, request: Request) -> None:
+    def _record_request(self, request: Request) -> None:
         if request.method == "POST" and request.url.endswith("/chat"):
-            self.sent.append(request.headers["x-correlation-id"])
+            self.correlation_ids.append(request.headers["x-correlation-id"])
 
 
 @pytest.mark.proves("003.web-console")
@@ -58,30 +58,30 @@ def test_a_request_its_tools_and_its_error_are_told_under_the_servers_correlatio
     window.send("secret milk")
     expect(window.answer).to_have_text("It is closed.")
     expect(window.button("Stop")).to_be_hidden()
-    (correlation_id,) = console.sent
+    (correlation_id,) = console.correlation_ids
     parsed = [(level, LINE.fullmatch(text)) for level, text in console.lines]
     assert {match[1] for _, match in parsed if match} == {correlation_id}
-    told = [(level, match[2]) for level, match in parsed if match]
-    assert told[:3] == [
+    messages = [(level, match[2]) for level, match in parsed if match]
+    assert messages[:3] == [
         ("info", "Sending a message"),
         ("info", "Run started with given"),
         ("info", "Model requested 2 tool call(s)"),
     ]
-    assert sorted(told[3:-1]) == [
+    assert sorted(messages[3:-1]) == [
         ("info", "tool_name=order | Tool started"),
         ("info", "tool_name=stock | Tool finished"),
         ("info", "tool_name=stock | Tool started"),
         ("warning", "tool_name=order | Tool ended with error | error_type=unavailable | the shop is closed"),
     ]
-    assert told[-1] == ("info", "Run ended: done")
+    assert messages[-1] == ("info", "Run ended: done")
     assert "secret" not in str(console.lines), "what people say stays out of the console"
     trace = window.page.request.get(f"{server.url}/traces/{correlation_id}")
     assert trace.ok and correlation_id in trace.text()
 
-    again = windows.another(window.page.context, window.page.url)
-    replayed = Console(again)
-    again.page.reload()
-    expect(again.answer).to_have_text("It is closed.")
+    second_window = windows.open_tab(window.page.context, window.page.url)
+    replayed = Console(second_window)
+    second_window.page.reload()
+    expect(second_window.answer).to_have_text("It is closed.")
     assert replayed.lines == [], "what happened before is not told again"
 
 

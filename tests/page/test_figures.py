@@ -14,10 +14,10 @@ from toolyard import Limits, tool
 from toolyard.models.scripted import call, say, together
 
 MESSAGES, CALLS = 2000, 200
-MOST_DELAY_MS = 2_000
+MAX_DELAY_MS = 2_000
 """By the clock, on a machine that may have other work: whoever waits longer thinks that the page is broken."""
-MOST_BYTES = 250_000
-MOST_NODES = 1500
+MAX_BYTES = 250_000
+MAX_NODES = 1500
 MAIN = "CrRendererMain"
 WORDS = [f"word {number} of **many**, " if number % 40 else "\n\n- a new line with `code` " for number in range(400)]
 
@@ -44,11 +44,11 @@ WATCH = """() => {
     new PerformanceObserver(any).observe({ type: "event", durationThreshold: 16, buffered: true })
 }"""
 """The browser's own timing of what is done, up to the picture that shows it; below 16 ms it tells of the first only."""
-ACTED = """() => ({ delay_ms: acted.first.processingStart - acted.first.startTime, first_ms: acted.first.duration,
+READ_TIMING = """() => ({ delay_ms: acted.first.processingStart - acted.first.startTime, first_ms: acted.first.duration,
     slowest_ms: Math.max(acted.slowest_ms, acted.first.duration) })"""
 
 
-class Busy:
+class LongestTask:
     """The longest task of the page's own thread: by the clock, and in processor time, whatever else goes on."""
 
     wall_ms = 0.0
@@ -56,30 +56,30 @@ class Busy:
 
 
 @contextmanager
-def busy(page: Page) -> Generator[Busy]:
+def measure_longest_task(page: Page) -> Generator[LongestTask]:
     browser = page.context.browser
     assert browser is not None
     browser.start_tracing(page=page, categories=["toplevel", "__metadata"])
-    found = Busy()
+    longest = LongestTask()
     try:
-        yield found
+        yield longest
     finally:
         events: list[Json] = json.loads(browser.stop_tracing())["traceEvents"]
-    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
-    tasks = [one for one in events if one["name"].endswith("RunTask") and names[one["pid"], one["tid"]] == MAIN]
+    names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    tasks = [event for event in events if event["name"].endswith("RunTask") and names[event["pid"], event["tid"]] == MAIN]
     assert len(tasks) > 100 and any("tdur" in task for task in tasks), "the browser did not tell of its tasks"
-    found.wall_ms = max(task.get("dur", 0) for task in tasks) / 1000
-    found.cpu_ms = max(task.get("tdur", 0) for task in tasks) / 1000
+    longest.wall_ms = max(task.get("dur", 0) for task in tasks) / 1000
+    longest.cpu_ms = max(task.get("tdur", 0) for task in tasks) / 1000
 
 
-def until_said(page: Page, text: str) -> None:
+def wait_for_text(page: Page, text: str) -> None:
     """Wait without keeping the page busy, as Playwright's own expectations do."""
     page.wait_for_function(
         "(text) => document.querySelector('.thread')?.textContent.includes(text)", arg=text, polling=100
     )
 
 
-def told(capsys: pytest.CaptureFixture[str], line: str) -> None:
+def print_line(capsys: pytest.CaptureFixture[str], line: str) -> None:
     with capsys.disabled():
         print(f"\n    {line}")  # noqa: T201
 
@@ -99,11 +99,11 @@ def test_a_first_visit_loads_less_than_250_kilobytes(
             ready: performance.getEntriesByType("navigation")[0].loadEventEnd })"""
     )
     total = sum(loaded.values())
-    told(
+    print_line(
         capsys,
         f"first visit: {total:,} bytes, paint after {paint['paint']:.0f} ms, loaded after {paint['ready']:.0f} ms",
     )
-    assert 0 < total < MOST_BYTES, loaded
+    assert 0 < total < MAX_BYTES, loaded
 
 
 def test_what_a_visitor_does_is_answered_and_the_time_is_told(
@@ -119,32 +119,32 @@ def test_what_a_visitor_does_is_answered_and_the_time_is_told(
     page.get_by_role("link", name="Overview").click()
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     page.wait_for_function("() => acted.first")
-    acted: dict[str, float] = page.evaluate(ACTED)
-    told(
+    timing: dict[str, float] = page.evaluate(READ_TIMING)
+    print_line(
         capsys,
-        f"first key: begun after {acted['delay_ms']:.1f} ms, seen after {acted['first_ms']:.0f} ms; "
-        f"slowest key or click of a chat and a change of view: seen after {acted['slowest_ms']:.0f} ms",
+        f"first key: begun after {timing['delay_ms']:.1f} ms, seen after {timing['first_ms']:.0f} ms; "
+        f"slowest key or click of a chat and a change of view: seen after {timing['slowest_ms']:.0f} ms",
     )
-    assert 0 <= acted["delay_ms"] < MOST_DELAY_MS
+    assert 0 <= timing["delay_ms"] < MAX_DELAY_MS
 
 
 def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(
     windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    conversation = server.conversation_of(MESSAGES)
+    conversation = server.create_long_conversation(MESSAGES)
     window = windows.open(server)
-    with busy(window.page) as loading:
+    with measure_longest_task(window.page) as loading:
         window.page.goto(f"{server.url}/#/chat/{conversation}")
-        until_said(window.page, f"message number {MESSAGES - 1}")
+        wait_for_text(window.page, f"message number {MESSAGES - 1}")
     nodes: int = window.page.evaluate("() => document.querySelectorAll('*').length")
-    with busy(window.page) as streaming:
+    with measure_longest_task(window.page) as streaming:
         window.send("tell me more")
-        until_said(window.page, "The end.")
-    told(
+        wait_for_text(window.page, "The end.")
+    print_line(
         capsys,
-        f"{MESSAGES} messages: {nodes} nodes; longest task {words(loading)} to load, {words(streaming)} to stream",
+        f"{MESSAGES} messages: {nodes} nodes; longest task {format_task(loading)} to load, {format_task(streaming)} to stream",
     )
-    assert nodes < MOST_NODES
+    assert nodes < MAX_NODES
     assert streaming.cpu_ms <= 50, "the page stood still while an answer streamed"
     window.thread.press("Home")
     expect(window.page.get_by_text("message number 0", exact=True)).to_be_visible()
@@ -155,13 +155,13 @@ def test_two_hundred_calls_of_one_turn_are_drawn_without_standing_still(
 ) -> None:
     window = windows.open(server)
     expect(window.composer).to_be_focused()
-    with busy(window.page) as drawing:
+    with measure_longest_task(window.page) as drawing:
         window.send("weigh all")
-        until_said(window.page, "All weighed.")
+        wait_for_text(window.page, "All weighed.")
     expect(window.page.get_by_role("region", name="Call of weigh")).to_have_count(CALLS)
-    told(capsys, f"{CALLS} calls in one turn: longest task {words(drawing)}")
+    print_line(capsys, f"{CALLS} calls in one turn: longest task {format_task(drawing)}")
     assert drawing.cpu_ms <= 200
 
 
-def words(busy: Busy) -> str:
-    return f"{busy.cpu_ms:.0f} ms ({busy.wall_ms:.0f} ms by the clock)"
+def format_task(task: LongestTask) -> str:
+    return f"{task.cpu_ms:.0f} ms ({task.wall_ms:.0f} ms by the clock)"

@@ -35,7 +35,7 @@ MARKDOWN = f"""{EVIL}
 | [x](javascript:window.pwned=1) | {EVIL} |
 
 The end."""
-FOUND = """() => [...document.querySelectorAll("*")].flatMap((one) => [
+FIND_UNSAFE = """() => [...document.querySelectorAll("*")].flatMap((one) => [
     ...[...one.attributes].filter((at) => at.name.startsWith("on")
         || /^\\s*(?:javascript|vbscript|data:text)/i.test(at.value)).map((at) => `${one.nodeName} ${at.name}`),
     ...(["IFRAME", "OBJECT", "EMBED", "FORM"].includes(one.nodeName) && one.closest(".thread") ? [one.nodeName] : []),
@@ -80,9 +80,9 @@ SCENES = {
 }
 
 
-def is_harmless(window: Window) -> None:
-    found: Sequence[str] = window.page.evaluate(FOUND)
-    assert list(found) == []
+def check_harmless(window: Window) -> None:
+    unsafe: Sequence[str] = window.page.evaluate(FIND_UNSAFE)
+    assert list(unsafe) == []
     assert window.page.evaluate("() => window.pwned === undefined")
 
 
@@ -93,7 +93,7 @@ def test_what_a_tool_gives_is_drawn_and_does_nothing(windows: Windows, server: S
     expect(window.answer).to_have_text("Look.")
     window.card("evil").get_by_role("button").first.click()
     expect(window.card("evil")).to_contain_text("in this server")
-    is_harmless(window)
+    check_harmless(window)
 
 
 def test_what_a_model_writes_is_clean_html(windows: Windows, server: Site) -> None:
@@ -101,13 +101,13 @@ def test_what_a_model_writes_is_clean_html(windows: Windows, server: Site) -> No
     window.send("words")
     expect(window.answer).to_contain_text("The end.")
     expect(window.answer.locator("img")).to_have_count(0)
-    is_harmless(window)
+    check_harmless(window)
 
 
 def test_a_title_and_sources_are_texts(windows: Windows, server: Site) -> None:
     places = ("javascript:window.pwned=1", "https://a.example/", "https://a.example/", f"https://b.example/{EVIL}")
     cited = tuple(Citation(start=0, end=4, url=url, title=EVIL, quote=EVIL) for url in places)
-    conversation = server.conversation(
+    conversation = server.create_conversation(
         EVIL,
         UserMessage(id="a", at=0, parts=(TextPart(text=EVIL), ImagePart(url="javascript:window.pwned=1"))),
         ModelText(id="b", at=0, text="It is so.", citations=cited),
@@ -118,7 +118,7 @@ def test_a_title_and_sources_are_texts(windows: Windows, server: Site) -> None:
     sources = window.page.get_by_role("list", name="Sources").get_by_role("link")
     expect(sources).to_have_count(1)
     expect(sources).to_have_attribute("href", "https://a.example/")
-    is_harmless(window)
+    check_harmless(window)
 
 
 def test_a_schema_that_refers_to_itself_has_a_form_with_an_end(windows: Windows, server: Site) -> None:
@@ -130,7 +130,7 @@ def test_a_schema_that_refers_to_itself_has_a_form_with_an_end(windows: Windows,
     form.get_by_role("textbox", name="name").first.fill("oak")
     window.button("Call plant").click()
     expect(window.card("plant")).to_contain_text("oak")
-    is_harmless(window)
+    check_harmless(window)
 
 
 def test_a_result_without_end_or_sense_is_shown_as_a_text(windows: Windows, server: Site) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 import pytest
 from playwright.sync_api import expect
 
-from page.site import Site, site
+from page.site import Site, start_site
 from page.window import Windows
 from toolyard import tool
 
@@ -33,7 +33,7 @@ def track_parcel(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Generator[Site]:
-    with site(tools=[delete_order, track_order, track_parcel], model="toolyard:offline") as opened:
+    with start_site(tools=[delete_order, track_order, track_parcel], model="toolyard:offline") as opened:
         yield opened
 
 

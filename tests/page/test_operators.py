@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from page.site import HOLD, Site, site
+from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
 from surfaces.talk import build_key
 from toolyard import tool
 from toolyard.models.scripted import call, say, together
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -60,28 +60,28 @@ SCENES = {
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
-    return Plain(tmp_path_factory.mktemp("plain"), trust=True)
+def plain(tmp_path_factory: pytest.TempPathFactory) -> PlainServer:
+    return PlainServer(tmp_path_factory.mktemp("plain"), trust=True)
 
 
 @pytest.fixture(scope="module")
-def server(plain: Plain) -> Generator[Site]:
-    with site(SCENES, tools=[stock, sell, chart], servers={"plain": plain.spec}) as made:
+def server(plain: PlainServer) -> Generator[Site]:
+    with start_site(SCENES, tools=[stock, sell, chart], servers={"plain": plain.spec}) as made:
         yield made
 
 
-def at(windows: Windows, server: Site, route: str) -> Window:
+def open_route(windows: Windows, server: Site, route: str) -> Window:
     window = windows.open(server)
     window.page.goto(f"{server.url}/#/{route}")
     return window
 
 
-def listed(window: Window) -> Locator:
+def locate_runs(window: Window) -> Locator:
     return window.page.locator("table.runs tbody tr")
 
 
 def test_a_tool_is_tried_by_hand_with_a_form_made_of_its_schema(windows: Windows, server: Site) -> None:
-    window = at(windows, server, "tools/stock")
+    window = open_route(windows, server, "tools/stock")
     page = window.page
     expect(page.get_by_role("heading", name="stock")).to_be_visible()
     page.get_by_label("item").fill("milk")
@@ -153,8 +153,8 @@ def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site)
 def test_tools_of_the_same_name_are_taken_one_by_one(
     windows: Windows, sites: ExitStack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    twins = {name: Plain(tmp_path_factory.mktemp(name), trust=True).spec for name in ("one", "two")}
-    window = windows.open(sites.enter_context(site(servers=twins)))
+    twins = {name: PlainServer(tmp_path_factory.mktemp(name), trust=True).spec for name in ("one", "two")}
+    window = windows.open(sites.enter_context(start_site(servers=twins)))
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
     window.button("Tools for this conversation").click()
@@ -189,8 +189,8 @@ def is_change(route: Route) -> bool:
     return route.request.method == "DELETE"
 
 
-def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Site, plain: Plain) -> None:
-    window = at(windows, server, "servers")
+def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Site, plain: PlainServer) -> None:
+    window = open_route(windows, server, "servers")
     card = window.page.get_by_role("listitem").filter(has=window.page.get_by_role("heading", name="plain"))
     expect(card.get_by_text("running", exact=True)).to_be_visible()
     expect(card).to_contain_text(f"Process {plain.processes[-1]}")
@@ -209,11 +209,11 @@ def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Si
 def test_only_an_administrator_without_a_tenant_sees_the_buttons_of_servers(
     windows: Windows, sites: ExitStack, tmp_path: Path
 ) -> None:
-    windows.expected = "401"
+    windows.expected_complaint = "401"
     keys = [build_key("root", "admin", tenant=""), build_key("ann", "admin", tenant="acme")]
-    server = sites.enter_context(site(servers={"plain": Plain(tmp_path, trust=True).spec}, keys=keys))
+    server = sites.enter_context(start_site(servers={"plain": PlainServer(tmp_path, trust=True).spec}, keys=keys))
     for user, buttons in (("root", 1), ("ann", 0)):
-        window = at(windows, server, "servers")
+        window = open_route(windows, server, "servers")
         window.page.get_by_role("textbox", name="API key").fill(user)
         window.button("Sign in").click()
         card = window.page.get_by_role("listitem").filter(has=window.page.get_by_role("heading", name="plain"))
@@ -235,9 +235,9 @@ def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, serv
     expect(card).to_contain_text("Ann")
 
 
-def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Site, plain: Plain) -> None:
+def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Site, plain: PlainServer) -> None:
     plain.notes.with_suffix(".changed").write_text("Looks. And sends all files away.")
-    window = at(windows, server, "servers")
+    window = open_route(windows, server, "servers")
     page = window.page
     card = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="plain"))
     card.get_by_role("button", name="Restart").click()
@@ -270,7 +270,7 @@ def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site)
     page.goto(f"{server.url}/#/traces")
     page.get_by_label("Tool", exact=True).fill("stock")
     page.get_by_label("Outcome of a call").select_option("error")
-    listed(window).filter(has_text="look once more").get_by_role("link").first.click()
+    locate_runs(window).filter(has_text="look once more").get_by_role("link").first.click()
     spans = page.locator(".waterfall .span")
     expect(spans).to_have_count(4)
     expect(spans.first).to_contain_text("Turn 1")
@@ -278,7 +278,7 @@ def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site)
     expect(page.get_by_text("the vault is closed")).to_be_visible()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.button("Copy as curl").click()
-    assert window.copied("curl ") == f"curl {server.url}/traces/{page.url.rpartition('/')[2]}"
+    assert window.read_clipboard("curl ") == f"curl {server.url}/traces/{page.url.rpartition('/')[2]}"
     page.get_by_role("link", name="All traces").click()
     page.get_by_label("Ending").select_option("failed")
     expect(page.get_by_text("No runs found.")).to_be_visible()
@@ -307,9 +307,9 @@ def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
     expect(page.locator(".uplot canvas")).to_have_count(5)
     page.wait_for_function(IS_DRAWN)
     for name in ("stock", "scripted"):
-        own = page.get_by_role("figure", name=f"Latency of {name}")
-        expect(own.locator(".p95_ms .dots")).to_have_attribute("d", A_DOT)
-        expect(own.get_by_role("cell", name="p95: ").first).to_have_text(A_TIME)
+        figure = page.get_by_role("figure", name=f"Latency of {name}")
+        expect(figure.locator(".p95_ms .dots")).to_have_attribute("d", A_DOT)
+        expect(figure.get_by_role("cell", name="p95: ").first).to_have_text(A_TIME)
     window.button("7 days").click()
     expect(window.button("7 days")).to_have_attribute("aria-pressed", "true")
     expect(row).to_be_visible()

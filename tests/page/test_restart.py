@@ -4,19 +4,19 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from page.mortal import mortal
+from page.mortal import open_killable_server
 from page.site import HOLD
 from page.window import Windows
 
-TOLD = f"It is written: {HOLD}milk."
+ANSWER = f"It is written: {HOLD}milk."
 
 
 def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_lost_or_done_twice(
     windows: Windows, tmp_path: Path
 ) -> None:
-    windows.expected = "net::ERR"
-    with mortal(tmp_path) as server:
-        window = windows.at(server.url)
+    windows.expected_complaint = "net::ERR"
+    with open_killable_server(tmp_path) as server:
+        window = windows.open_url(server.url)
         window.send("write it down")
         expect(window.answer).to_have_text("It is written:")
         server.kill()
@@ -26,23 +26,23 @@ def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_
         expect(window.page.get_by_text("Connection lost. Trying again…")).to_be_hidden()
         expect(window.thread.get_by_text("The server started again; this answer began anew.")).to_be_visible()
         expect(window.answer).to_have_text("It is written:")
-        server.go_on()
-        expect(window.answer).to_have_text(TOLD)
+        server.resume()
+        expect(window.answer).to_have_text(ANSWER)
         expect(window.button("Stop")).to_be_hidden()
         window.page.reload()
-        expect(window.answer).to_have_text(TOLD)
+        expect(window.answer).to_have_text(ANSWER)
         expect(window.thread.get_by_text("write it down")).to_have_count(1)
         expect(window.page.get_by_role("region", name="Call of write")).to_have_count(1)
         expect(window.card("write")).to_contain_text("done")
-        assert server.written == "milk\n"
+        assert server.written_text == "milk\n"
 
 
 def test_a_conversation_in_which_nothing_happens_is_no_longer_called_lost_once_the_server_is_back(
     windows: Windows, tmp_path: Path
 ) -> None:
-    windows.expected = "net::ERR"
-    with mortal(tmp_path) as server:
-        window = windows.at(server.url)
+    windows.expected_complaint = "net::ERR"
+    with open_killable_server(tmp_path) as server:
+        window = windows.open_url(server.url)
         window.send("hello")
         expect(window.button("Stop")).to_be_hidden()
         expect(window.answer).not_to_be_empty()

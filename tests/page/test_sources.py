@@ -14,11 +14,11 @@ TOOLS: list[object] = []
 SCENES: dict[str, object] = {}
 
 
-def searching(name: str) -> Model:
+def make_search_model(name: str) -> Model:
     return SearchingModel(ADDRESSES[name])
 
 
-WIRING = {"named_model": searching}
+WIRING = {"named_model": make_search_model}
 
 
 @pytest.mark.parametrize("name", ["good", "evil"])

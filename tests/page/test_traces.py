@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 from playwright.sync_api import expect
 
-from page.site import HOLD, Site, site
+from page.site import HOLD, Site, start_site
 from page.window import Windows
 from toolyard import tool
 from toolyard.core.ports import Model
@@ -54,11 +54,11 @@ def server(strict: StrictChat) -> Generator[Site]:
     serving = strict.serving()
     addresses: list[str] = []
 
-    def priced(name: str) -> Model:
+    def make_priced_model(name: str) -> Model:
         return OpenAIChat(base_url=addresses[0], model=name, api_key=SECRET)
 
     prices = {"priced": Price(input=10_000, output=20_000)}
-    with site(SCENES, tools=[stock], named_model=priced, prices=prices, keep_requests=True) as made:
+    with start_site(SCENES, tools=[stock], named_model=make_priced_model, prices=prices, keep_requests=True) as made:
         addresses.append(made.run(serving.__aenter__()))
         yield made
         made.run(serving.__aexit__(None, None, None))
@@ -81,7 +81,7 @@ def test_what_a_run_cost_and_what_went_to_the_model_are_shown_and_copied(
     page.locator(".waterfall .span").first.click()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".span-details").get_by_role("button", name="Copy as curl").click()
-    words = shlex.split(window.copied("curl -N"))
+    words = shlex.split(window.read_clipboard("curl -N"))
     assert words[2].endswith("/chat/completions") and words[-2] == "-d"
     assert json.loads(words[-1]) == json.loads(strict.bodies[0]) and SECRET not in str(words)
     page.evaluate(WITHOUT_CLIPBOARD)
@@ -118,9 +118,9 @@ def test_what_the_application_shows_is_drawn_here_too_and_a_result_may_be_handed
 ) -> None:
     window = windows.open(server)
     body = {"messages": [{"role": "user", "content": "what is there?"}], "tools": [SHOW]}
-    asked = window.page.request.post(f"{server.url}/chat/v1/conversation", data=body)
-    assert asked.ok, asked.text()
-    window.page.goto(f"{server.url}/#/chat/{asked.json()['conversationId']}")
+    response = window.page.request.post(f"{server.url}/chat/v1/conversation", data=body)
+    assert response.ok, response.text()
+    window.page.goto(f"{server.url}/#/chat/{response.json()['conversationId']}")
     card = window.card("show_products")
     expect(card).to_contain_text("show_products runs in the application that asked")
     expect(card.get_by_role("cell", name="bread")).to_be_visible()

@@ -7,27 +7,27 @@ from typing import Protocol, cast
 WEB = Path(__file__).parents[2] / "web"
 
 
-class Maker(Protocol):
+class TypesModule(Protocol):
     PATH: Path
 
     def render_types(self) -> str: ...
 
 
-def maker() -> Maker:
+def load_types_module() -> TypesModule:
     spec = importlib.util.spec_from_file_location("make_types", WEB / "make_types.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return cast(Maker, module)
+    return cast(TypesModule, module)
 
 
 def test_the_types_of_the_page_are_those_of_the_server() -> None:
-    made = maker()
-    assert made.PATH.read_text("utf-8") == made.render_types(), "run python web/make_types.py"
+    module = load_types_module()
+    assert module.PATH.read_text("utf-8") == module.render_types(), "run python web/make_types.py"
 
 
 def test_an_event_that_leaves_defaults_out_has_optional_fields_and_an_answer_has_none() -> None:
-    text = maker().render_types()
+    text = load_types_module().render_types()
     assert "  arguments?: Record<string, unknown> | null" in text  # of call.approved
     assert "export interface Me {\n  user: string\n  roles: Array<string>\n" in text
     assert '  type: "call.ended"\n  result: Result\n' in text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from page.site import HOLD, Site, site
+from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
 from surfaces.talk import Json, build_key
 from toolyard import Limits, tool
@@ -46,20 +46,20 @@ VIEWS = {
 """Words that each view shows once it is there."""
 
 
-def serious(window: Window) -> list[str]:
+def find_violations(window: Window) -> list[str]:
     """What axe finds that keeps people out, in the view as it is."""
     axe = AXE.read_text("utf-8")
     window.page.evaluate(f"() => {{ {axe} }}")
-    found: Json = window.page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    report: Json = window.page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     return [
-        f"{one['id']}: {node['html'][:120]}"
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"]
+        f"{violation['id']}: {node['html'][:120]}"
+        for violation in report["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
     ]
 
 
-def asking(windows: Windows, server: Site, **how: object) -> Window:
+def open_waiting_call(windows: Windows, server: Site, **how: object) -> Window:
     """A window in which a call waits for approval, beside one that is done."""
     window = windows.open(server, **how)  # pyright: ignore[reportArgumentType]
     window.composer.fill("lights")
@@ -71,18 +71,18 @@ def asking(windows: Windows, server: Site, **how: object) -> Window:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_nothing_serious_keeps_anybody_out(windows: Windows, server: Site, dark: bool) -> None:
-    window = asking(windows, server, dark=dark)
-    assert serious(window) == []
+    window = open_waiting_call(windows, server, dark=dark)
+    assert find_violations(window) == []
     for route, words in VIEWS.items():
         window.page.goto(f"{server.url}/#/{route}")
         expect(window.page.get_by_role("main").get_by_text(words).first).to_be_visible()
-        assert serious(window) == [], route
+        assert find_violations(window) == [], route
 
 
 def test_axe_would_find_what_keeps_people_out(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.page.evaluate("() => document.body.append(document.createElement('button'))")
-    assert any("button-name" in said for said in serious(window))
+    assert any("button-name" in violation for violation in find_violations(window))
 
 
 def test_dark_is_dark_and_a_choice_is_kept(windows: Windows, server: Site) -> None:
@@ -100,7 +100,7 @@ def test_dark_is_dark_and_a_choice_is_kept(windows: Windows, server: Site) -> No
 
 
 def test_on_a_phone_everything_fits_and_the_menu_slides_in(windows: Windows, server: Site) -> None:
-    window = asking(windows, server, width=375)
+    window = open_waiting_call(windows, server, width=375)
     page = window.page
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
     assert page.evaluate("() => document.querySelector('.thread').scrollWidth") <= 375
@@ -112,7 +112,7 @@ def test_on_a_phone_everything_fits_and_the_menu_slides_in(windows: Windows, ser
     assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
     page.goto(f"{server.url}/#/chat")
     expect(window.composer).to_be_visible()
-    assert serious(window) == []
+    assert find_violations(window) == []
 
 
 def test_in_chinese_everything_is(windows: Windows, server: Site) -> None:
@@ -156,14 +156,14 @@ def test_a_screen_reader_is_told_where_things_stand(windows: Windows, server: Si
     status = window.page.get_by_role("status")
     window.send("wait")
     expect(status).to_have_text("Working")
-    server.go_on()
+    server.resume()
     expect(status).to_have_text("The answer is complete.")
     window.send("lights")
     expect(status).to_have_text("Waiting for you: 1")
 
 
 def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: ExitStack) -> None:
-    window = windows.open(sites.enter_context(site()))
+    window = windows.open(sites.enter_context(start_site()))
     page = window.page
     listed = page.get_by_role("region", name="Conversations")
     for text in ("apples and pears", "bread"):
@@ -194,8 +194,8 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
 
 
 def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:
-    windows.expected = "401"
-    server = sites.enter_context(site(SCENES, keys=KEYS, tools=TOOLS))
+    windows.expected_complaint = "401"
+    server = sites.enter_context(start_site(SCENES, keys=KEYS, tools=TOOLS))
     ann, olga = windows.open(server), windows.open(server)
     ann.page.get_by_role("textbox", name="API key").fill("wrong")
     ann.button("Sign in").click()

@@ -16,14 +16,14 @@ class Windows:
         self._browser = browser
         self._stack = stack
         self.complaints: list[str] = []
-        self.expected = ""
+        self.expected_complaint = ""
         """Complaints that belong to the test say this: the browser tells of every answer that is no success."""
 
     def open(self, server: Site, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         """A window of a new visitor."""
-        return self.at(server.url, width=width, dark=dark, locale=locale)
+        return self.open_url(server.url, width=width, dark=dark, locale=locale)
 
-    def at(self, url: str, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
+    def open_url(self, url: str, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         context = self._browser.new_context(
             viewport={"width": width, "height": 800},
             color_scheme="dark" if dark else "light",
@@ -32,18 +32,18 @@ class Windows:
         )
         context.set_default_timeout(PATIENCE_MS)
         self._stack.callback(context.close)
-        return self.another(context, url)
+        return self.open_tab(context, url)
 
-    def another(self, context: BrowserContext, url: str) -> "Window":
+    def open_tab(self, context: BrowserContext, url: str) -> "Window":
         """One more window of the same visitor."""
         page = context.new_page()
         host = urlsplit(url).netloc
 
-        def asked(request: Request) -> None:
+        def check_origin(request: Request) -> None:
             if not request.url.startswith(("data:", "blob:")) and urlsplit(request.url).netloc != host:
                 self.complaints.append(f"asked another origin: {request.url}")
 
-        page.on("request", asked)
+        page.on("request", check_origin)
         page.on("pageerror", lambda error: self.complaints.append(f"failed: {error}"))
         page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
         page.goto(url)
@@ -74,7 +74,7 @@ class Window:
     def card(self, tool: str, number: int = 0) -> Locator:
         return self.page.get_by_role("region", name=f"Call of {tool}").nth(number)
 
-    def copied(self, begin: str) -> str:
+    def read_clipboard(self, begin: str) -> str:
         """What is on the clipboard, once it begins so. The button tells of it for a moment only."""
         self.page.wait_for_function(
             "async (begin) => (await navigator.clipboard.readText()).startsWith(begin)", arg=begin

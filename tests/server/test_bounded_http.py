@@ -17,19 +17,19 @@ from toolyard import Scripted, Yard
 from toolyard.server.bounded_http import BoundedHttp
 
 
-class Hasty(BoundedHttp):
+class ShortTimeoutHttp(BoundedHttp):
     request_s = 0.2
 
 
-async def answer(url_port: int, *pieces: bytes) -> bytes:
+async def send_raw(url_port: int, *pieces: bytes) -> bytes:
     """Everything that comes back for these bytes, until the server hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", url_port)
     for piece in pieces:
         writer.write(piece)
     await writer.drain()
-    told = await asyncio.wait_for(reader.read(), 20)
+    response = await asyncio.wait_for(reader.read(), 20)
     writer.close()
-    return told
+    return response
 
 
 async def serve_app(
@@ -46,7 +46,7 @@ async def serve_app(
         await serving
 
 
-def served(protocol: type[BoundedHttp], test: Callable[[int], Awaitable[None]]) -> None:
+def run_with_yard(protocol: type[BoundedHttp], test: Callable[[int], Awaitable[None]]) -> None:
     async def run() -> None:
         async with Yard(model=Scripted([])) as yard:
             await serve_app(yard.asgi(), protocol, test)
@@ -74,7 +74,7 @@ async def count_body(
     await send({"type": "http.response.body", "body": text})
 
 
-def counted(test: Callable[[int], Awaitable[None]]) -> None:
+def run_with_body_counter(test: Callable[[int], Awaitable[None]]) -> None:
     asyncio.run(serve_app(count_body, BoundedHttp, test))
 
 
@@ -100,41 +100,45 @@ def test_a_request_that_is_too_large_too_slow_or_broken_is_told_so(
     sent: tuple[bytes, ...], status: bytes, kind: str
 ) -> None:
     async def test(port: int) -> None:
-        head, _, body = (await answer(port, *sent)).partition(b"\r\n\r\n")
+        head, _, body = (await send_raw(port, *sent)).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 " + status) and b"x-correlation-id: trace_" in head
-        told = json.loads(body)
-        assert told["error_type"] == kind and told["ok"] is False and told["correlation_id"].encode() in head
-        assert (await answer(port, HEALTHY)).startswith(b"HTTP/1.1 200")
+        error_body = json.loads(body)
+        assert (
+            error_body["error_type"] == kind
+            and error_body["ok"] is False
+            and error_body["correlation_id"].encode() in head
+        )
+        assert (await send_raw(port, HEALTHY)).startswith(b"HTTP/1.1 200")
 
-    served(Hasty, test)
+    run_with_yard(ShortTimeoutHttp, test)
 
 
 def test_a_request_in_time_is_not_cut_off_while_it_is_answered() -> None:
     async def test(port: int) -> None:
         for _ in range(3):
-            assert (await answer(port, HEALTHY)).startswith(b"HTTP/1.1 200")
+            assert (await send_raw(port, HEALTHY)).startswith(b"HTTP/1.1 200")
         pipelined = HEALTHY.replace(b"Connection: close\r\n", b"") * 2 + HEALTHY
-        assert (await answer(port, pipelined)).count(b"HTTP/1.1 200") == 3
+        assert (await send_raw(port, pipelined)).count(b"HTTP/1.1 200") == 3
 
-    served(BoundedHttp, test)
+    run_with_yard(BoundedHttp, test)
 
 
 BODY_BYTES = 8 * 1024 * 1024
 HOST = b"Host: localhost\r\n"
 
 
-def post(body: bytes, *headers: bytes) -> bytes:
+def build_post(body: bytes, *headers: bytes) -> bytes:
     lines = b"".join(header + b"\r\n" for header in headers)
     return b"POST / HTTP/1.1\r\n" + HOST + lines + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-def chunked(*pieces: bytes, trailer: bytes = b"") -> bytes:
+def build_chunked_post(*pieces: bytes, trailer: bytes = b"") -> bytes:
     body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     head = b"POST / HTTP/1.1\r\n" + HOST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head + body + b"0\r\n" + trailer + b"\r\n"
 
 
-def cut(data: bytes, size: int) -> Iterator[bytes]:
+def split_bytes(data: bytes, size: int) -> Iterator[bytes]:
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
@@ -156,21 +160,26 @@ def test_a_large_body_arrives_whole_from_every_client(size: int, tmp_path: Path)
         flags = ("-sS", "--max-time", "20", "-H", "Expect:", "--data-binary", f"@{tmp_path / 'body'}")
         process = await asyncio.create_subprocess_exec("curl", *flags, url, stdout=asyncio.subprocess.PIPE)
         assert (await process.communicate())[0].split()[0] == b"<%d" % size
-        sent = post(body, b"Connection: close")
-        for pieces in ([sent], cut(sent, 1 << 20), cut(sent, 50_000), [sent[:40], sent[40:]]):
-            assert b"<%d " % size in await answer(port, *pieces)
-        assert b"<%d " % size in await answer(port, chunked(*cut(body, 30_000)))
+        request = build_post(body, b"Connection: close")
+        for pieces in (
+            [request],
+            split_bytes(request, 1 << 20),
+            split_bytes(request, 50_000),
+            [request[:40], request[40:]],
+        ):
+            assert b"<%d " % size in await send_raw(port, *pieces)
+        assert b"<%d " % size in await send_raw(port, build_chunked_post(*split_bytes(body, 30_000)))
 
-    counted(test)
+    run_with_body_counter(test)
 
 
 def test_large_bodies_on_one_connection_one_behind_another_are_all_taken() -> None:
     async def test(port: int) -> None:
         body = b"x" * 300_000
-        response = await answer(port, post(body) * 3 + post(body, b"Connection: close"))
+        response = await send_raw(port, build_post(body) * 3 + build_post(body, b"Connection: close"))
         assert response.count(b"HTTP/1.1 200") == 4 and response.count(b"<300000 ") == 4
 
-    counted(test)
+    run_with_body_counter(test)
 
 
 LARGE_HEADER = b"X-Large: " + b"x" * 100_000
@@ -181,38 +190,40 @@ PADDED_HEADER = b"X-Padded:" + b" " * 100_000 + b"x"
 @pytest.mark.parametrize(
     "sent",
     [
-        post(b"{}", LARGE_HEADER),
-        post(b"{}", PADDED_HEADER),
-        post(b"{}", *[b"X-Many: " + b"x" * 1000] * 70),
+        build_post(b"{}", LARGE_HEADER),
+        build_post(b"{}", PADDED_HEADER),
+        build_post(b"{}", *[b"X-Many: " + b"x" * 1000] * 70),
         b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n",
-        post(b"x" * 300_000, LARGE_HEADER),
-        chunked(b"x", trailer=LARGE_HEADER + b"\r\n"),
-        chunked(b"x" * 200_000, trailer=(b"X-Many: " + b"x" * 1000 + b"\r\n") * 70),
+        build_post(b"x" * 300_000, LARGE_HEADER),
+        build_chunked_post(b"x", trailer=LARGE_HEADER + b"\r\n"),
+        build_chunked_post(b"x" * 200_000, trailer=(b"X-Many: " + b"x" * 1000 + b"\r\n") * 70),
     ],
     ids=["one header", "padding", "many headers", "address", "with a body", "trailer", "many trailers"],
 )
 def test_a_head_or_trailer_that_is_too_large_is_refused_however_it_arrives(sent: bytes, pieces_of: int) -> None:
     async def test(port: int) -> None:
-        assert (await answer(port, *cut(sent, pieces_of))).startswith(b"HTTP/1.1 431")
+        assert (await send_raw(port, *split_bytes(sent, pieces_of))).startswith(b"HTTP/1.1 431")
 
-    counted(test)
+    run_with_body_counter(test)
 
 
-@pytest.mark.parametrize("first", [post(b""), post(b"x" * 10), post(b"x" * 200_000)], ids=["none", "small", "large"])
+@pytest.mark.parametrize(
+    "first", [build_post(b""), build_post(b"x" * 10), build_post(b"x" * 200_000)], ids=["none", "small", "large"]
+)
 def test_a_large_head_behind_another_request_is_refused_after_that_one_is_answered(first: bytes) -> None:
     async def test(port: int) -> None:
-        response = await answer(port, first + post(b"", LARGE_HEADER))
+        response = await send_raw(port, first + build_post(b"", LARGE_HEADER))
         assert response.startswith(b"HTTP/1.1 200") and response.count(b"HTTP/1.1 431") == 1
 
-    counted(test)
+    run_with_body_counter(test)
 
 
 def test_a_head_just_below_the_limit_is_taken_and_a_trailer_is_not_taken_for_a_header() -> None:
     async def test(port: int) -> None:
-        below = post(b"x" * 100_000, b"Connection: close", b"X-Large: " + b"x" * 65_000)
+        below = build_post(b"x" * 100_000, b"Connection: close", b"X-Large: " + b"x" * 65_000)
         for size in (1 << 20, 33_000, 7):
-            assert b"<100000 " in await answer(port, *cut(below, size))
-        with_trailer = await answer(port, chunked(b"abc", trailer=b"X-User: eve\r\n"))
+            assert b"<100000 " in await send_raw(port, *split_bytes(below, size))
+        with_trailer = await send_raw(port, build_chunked_post(b"abc", trailer=b"X-User: eve\r\n"))
         assert b"<3 " in with_trailer and b"x-user" not in with_trailer
 
-    counted(test)
+    run_with_body_counter(test)

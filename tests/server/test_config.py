@@ -45,15 +45,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "toolyard.toml"
 
 
-def loaded(file: Path, text: str, environment: Mapping[str, str] = HOME, **flags: object) -> Config:
+def load_text(file: Path, text: str, environment: Mapping[str, str] = HOME, **flags: object) -> Config:
     file.write_text(text, "utf-8")
     return load(file, environment, flags)
 
 
-def complaints(file: Path, text: str, environment: Mapping[str, str] = HOME, **flags: object) -> list[str]:
+def list_complaints(file: Path, text: str, environment: Mapping[str, str] = HOME, **flags: object) -> list[str]:
     """What is said about a file, without its name."""
     with pytest.raises(Misconfigured) as caught:
-        loaded(file, text, environment, **flags)
+        load_text(file, text, environment, **flags)
     return str(caught.value).replace(f"{file} ", "").splitlines()
 
 
@@ -74,9 +74,9 @@ def test_without_a_file_everything_has_a_default(file: Path) -> None:
 
 
 def test_the_limits_of_a_run_are_the_cores_one_for_one() -> None:
-    own = {one.name: one.default for one in msgspec.structs.fields(LimitsConfig)}
-    assert own.pop("requests_per_minute") == 30
-    assert own == {one.name: one.default for one in msgspec.structs.fields(Limits)}
+    config_defaults = {field.name: field.default for field in msgspec.structs.fields(LimitsConfig)}
+    assert config_defaults.pop("requests_per_minute") == 30
+    assert config_defaults == {field.name: field.default for field in msgspec.structs.fields(Limits)}
     assert LimitsConfig(run_tokens=9, parallel_calls=2).run_limits == Limits(run_tokens=9, parallel_calls=2)
 
 
@@ -90,16 +90,16 @@ def test_the_file_of_the_working_directory_is_found(file: Path) -> None:
 def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     environment = {**HOME, "SHOP_OPENAI_KEY": "k", "STOCK_TOKEN": "t", "SHOP_JWT_SECRET": "s" * 32}
     assert len(EXAMPLES) == 3
-    configs = [loaded(file, example, environment) for example in EXAMPLES]
-    whole = configs[1]
-    assert whole.model_names == ("openai:gpt-4o-mini", "ollama:qwen3")
-    assert whole.tools == ("household.tools", str(file.parent / "my_tools.py"))
-    assert whole.store == f"sqlite:///{file.parent}/toolyard.db"
-    assert whole.servers["stock"].headers == {"Authorization": "Bearer t"}
-    assert whole.servers["files"].cwd == str(file.parent)
-    assert whole.divisions["clothing"].limits == LimitsConfig(turns_per_request=20)
-    assert whole.jwt is not None and whole.jwt.jwks_file == str(file.parent / "jwks.json")
-    assert whole.keys[0].key == Key(
+    configs = [load_text(file, example, environment) for example in EXAMPLES]
+    full_config = configs[1]
+    assert full_config.model_names == ("openai:gpt-4o-mini", "ollama:qwen3")
+    assert full_config.tools == ("household.tools", str(file.parent / "my_tools.py"))
+    assert full_config.store == f"sqlite:///{file.parent}/toolyard.db"
+    assert full_config.servers["stock"].headers == {"Authorization": "Bearer t"}
+    assert full_config.servers["files"].cwd == str(file.parent)
+    assert full_config.divisions["clothing"].limits == LimitsConfig(turns_per_request=20)
+    assert full_config.jwt is not None and full_config.jwt.jwks_file == str(file.parent / "jwks.json")
+    assert full_config.keys[0].key == Key(
         name="shop-backend", hash="…", user="shop", roles=frozenset({"admin"}), tenant="shop",
         divisions=frozenset({"clothing"}), trusted=True,
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
 
 def test_the_page_names_every_setting() -> None:
     written = msgspec.convert(tomllib.loads(EXAMPLES[1]), dict[str, object])
-    assert set(written) == {one.name for one in msgspec.structs.fields(Config)}
+    assert set(written) == {field.name for field in msgspec.structs.fields(Config)}
     tables = {
         "limits": LimitsConfig,
         "web_search": WebSearchConfig,
@@ -129,7 +129,7 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(file: Path) -> N
 
 def test_a_division_has_everybodys_limits_where_it_sets_none(file: Path) -> None:
     text = "[limits]\nrun_tokens = 5\nparallel_calls = 3\n[divisions.a.limits]\nrun_tokens = 7\n[divisions.b]\n"
-    divisions = loaded(file, text).divisions
+    divisions = load_text(file, text).divisions
     assert divisions["a"].limits == LimitsConfig(run_tokens=7, parallel_calls=3)
     assert divisions["b"].limits == LimitsConfig(run_tokens=5, parallel_calls=3)
 
@@ -140,7 +140,7 @@ def test_a_division_has_everybodys_limits_where_it_sets_none(file: Path) -> None
 def test_a_flag_wins_over_a_variable_and_that_over_the_file(file: Path) -> None:
     text = "port = 1\nhost = 'a'\nmodel = 'x:file'\n"
     environment = {**HOME, "TOOLYARD_PORT": "2", "TOOLYARD_HOST": "b"}
-    config = loaded(file, text, environment, port=3)
+    config = load_text(file, text, environment, port=3)
     assert (config.port, config.host, config.model_names) == (3, "b", ("x:file",))
 
 
@@ -181,16 +181,16 @@ def test_a_variable_becomes_a_value_of_the_settings_type(
 ) -> None:
     more = {"TOOLYARD_SERVERS__FILES__COMMAND": "npx", "TOOLYARD_JWT__JWKS_URL": "https://login.example/jwks"}
     needed = {name: text for name, text in more.items() if f"_{variable.split('__')[0]}__" in name}
-    found: object = loaded(file, "", {**HOME, **needed, f"TOOLYARD_{variable}": text})
+    setting: object = load_text(file, "", {**HOME, **needed, f"TOOLYARD_{variable}": text})
     for name in path.split("."):
-        found = msgspec.to_builtins(found)[int(name) if name.isdigit() else name]
-    assert found == msgspec.to_builtins(value)
+        setting = msgspec.to_builtins(setting)[int(name) if name.isdigit() else name]
+    assert setting == msgspec.to_builtins(value)
 
 
 def test_a_variable_adds_to_a_table_of_the_file_under_the_name_that_the_file_gives_it(file: Path) -> None:
     text = '[servers.My-Files]\ncommand = "npx"\nenv = { A = "1" }\n'
     variables = {"TOOLYARD_SERVERS__MY_FILES__TRUST": "on", "TOOLYARD_SERVERS__MY_FILES__ENV__B": "2"}
-    servers = loaded(file, text, {**HOME, **variables}).servers
+    servers = load_text(file, text, {**HOME, **variables}).servers
     assert list(servers) == ["My-Files"] and servers["My-Files"].trust
     assert servers["My-Files"].env == {"A": "1", "b": "2"}
 
@@ -200,7 +200,7 @@ def test_empty_variables_and_those_of_kubernetes_are_left_alone(file: Path) -> N
         "TOOLYARD_HOST": "", "TOOLYARD_PORT": "tcp://10.0.0.1:80", "TOOLYARD_SERVICE_HOST": "10.0.0.1",
         "TOOLYARD_SERVICE_PORT_HTTP": "80", "TOOLYARD_PORT_80_TCP_ADDR": "10.0.0.1", "TOOLYARDX": "1",
     }  # fmt: skip
-    config = loaded(file, "", {**HOME, **variables})
+    config = load_text(file, "", {**HOME, **variables})
     assert (config.host, config.port) == ("127.0.0.1", 8080)
 
 
@@ -211,10 +211,10 @@ def test_paths_start_from_where_they_were_written(file: Path) -> None:
     folder = file.parent / "etc"
     folder.mkdir()
     text = 'tools = ["./a.py", "~/b.py", "c.d", "/e.py", "f.py"]\nstore = "sqlite:///x/y.db?synchronous=FULL"\n'
-    config = loaded(folder / "toolyard.toml", text)
+    config = load_text(folder / "toolyard.toml", text)
     assert config.tools == (f"{folder}/a.py", "/home/mia/b.py", "c.d", "/e.py", f"{folder}/f.py")
     assert config.store == f"sqlite:///{folder}/x/y.db?synchronous=FULL"
-    config = loaded(folder / "toolyard.toml", text, {**HOME, "TOOLYARD_TOOLS": "./a.py"}, store="sqlite:///y.db")
+    config = load_text(folder / "toolyard.toml", text, {**HOME, "TOOLYARD_TOOLS": "./a.py"}, store="sqlite:///y.db")
     assert config.tools == (f"{file.parent}/a.py",) and config.store == f"sqlite:///{file.parent}/y.db"
 
 
@@ -228,20 +228,22 @@ def test_paths_start_from_where_they_were_written(file: Path) -> None:
     ],
 )
 def test_a_store_is_given_in_whole(file: Path, given: str, store: str) -> None:
-    assert loaded(file, f"store = '{given}'").store == store
+    assert load_text(file, f"store = '{given}'").store == store
 
 
 @pytest.mark.parametrize(
     "store", ["", "x.db", "sqlite://x.db", "sqlite:///", "sqlite:///:memory:", "sqlite:///a#b", "mysql://x"]
 )
 def test_what_is_not_a_store_is_refused_with_what_is(file: Path, store: str) -> None:
-    [told] = complaints(file, f"store = '{store}'")
+    [told] = list_complaints(file, f"store = '{store}'")
     assert told.startswith("line 1: store must be ")
 
 
 def test_synchronous_is_part_of_the_store(file: Path) -> None:
-    assert loaded(file, "synchronous = 'FULL'\nstore = 'sqlite:////a.db'").store == "sqlite:////a.db?synchronous=FULL"
-    assert loaded(file, "synchronous = 'FULL'\nstore = 'memory:'").store == "memory:"
+    assert (
+        load_text(file, "synchronous = 'FULL'\nstore = 'sqlite:////a.db'").store == "sqlite:////a.db?synchronous=FULL"
+    )
+    assert load_text(file, "synchronous = 'FULL'\nstore = 'memory:'").store == "memory:"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +263,9 @@ def test_data_is_kept_where_the_platform_keeps_it(platform: str, environment: di
 
 def test_without_a_home_the_store_must_be_named(file: Path) -> None:
     with pytest.raises(Misconfigured, match="set HOME, or the store"):
-        loaded(file, "", {})
-    assert loaded(file, "store = 'memory:'", {}).store == "memory:"
-    assert complaints(file, "store = 'memory:'\ntools = ['~/a.py']", {}) == [
+        load_text(file, "", {})
+    assert load_text(file, "store = 'memory:'", {}).store == "memory:"
+    assert list_complaints(file, "store = 'memory:'\ntools = ['~/a.py']", {}) == [
         "line 2: tools begins with ~, and HOME is not set"
     ]
 
@@ -273,7 +275,7 @@ def test_variables_are_put_into_secrets_of_the_file(file: Path) -> None:
         '[providers.a]\napi_key = "${KEY}"\nheaders = { X = "a ${KEY} ${KEY} $${KEY} $KEY" }\n'
         '[servers.s]\ncommand = "c"\nargs = ["${KEY}"]\n[servers.s.env]\nT = "${PEM}"\n'
     )
-    config = loaded(file, text, {**HOME, "KEY": "${PEM}", "PEM": "-\nx\n-"})
+    config = load_text(file, text, {**HOME, "KEY": "${PEM}", "PEM": "-\nx\n-"})
     assert config.providers["a"].api_key == "${PEM}"
     assert config.providers["a"].headers == {"X": "a ${PEM} ${PEM} ${KEY} $KEY"}
     assert config.servers["s"].env == {"T": "-\nx\n-"} and config.servers["s"].args == ("${KEY}",)
@@ -284,7 +286,7 @@ def test_a_variable_that_is_missing_or_cannot_be_one_is_told_with_its_line(file:
         f'[providers.a]\napi_key = "${{GONE}}{SECRET}"\n[providers.b]\napi_key = "${{{SECRET}}}"\n'
         '[providers.c.headers]\nX = "${TWO_LINES}"\n'
     )
-    assert complaints(file, text, {**HOME, "TWO_LINES": f"{SECRET}\r\nX: y"}) == [
+    assert list_complaints(file, text, {**HOME, "TWO_LINES": f"{SECRET}\r\nX: y"}) == [
         "line 2: providers.a.api_key needs the environment variable GONE, which is not set",
         "line 4: providers.b.api_key holds a ${…} that does not name a variable",
         "line 6: providers.c.headers.X must be one line",
@@ -301,8 +303,8 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         "[quite.other]\n"
     )
     environment = {**HOME, "TOOLYARD_LIMITS__CALLS_PER_TUR": "1", "TOOLYARD_WEB_SEARCH__PREFER": "google"}
-    told = complaints(file, text, environment, host="")
-    assert told[:-4] == [
+    messages = list_complaints(file, text, environment, host="")
+    assert messages[:-4] == [
         "line 2: port must be a whole number from 0 to 65535, not 99999",
         "line 3: prot is not a setting; did you mean port?",
         "line 6: limits.run_secnds is not a setting; did you mean run_seconds?",
@@ -313,8 +315,10 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         "line 15: keys needs hash",
         "line 17: keys.user must be a text that is not empty, not 5",
     ]
-    assert told[-4].startswith("line 18: quite is not a setting; the settings here are model, models, tools, store,")
-    assert told[-3:] == [
+    assert messages[-4].startswith(
+        "line 18: quite is not a setting; the settings here are model, models, tools, store,"
+    )
+    assert messages[-3:] == [
         "--host: host must be a text that is not empty, not an empty text",
         "TOOLYARD_LIMITS__CALLS_PER_TUR: limits.calls_per_tur is not a setting; did you mean calls_per_turn?",
         "TOOLYARD_WEB_SEARCH__PREFER: web_search.prefer must be "
@@ -411,7 +415,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
     ],
 )
 def test_a_wrong_value_is_told_with_what_would_be_right(file: Path, text: str, told: str) -> None:
-    assert complaints(file, text) == [told]
+    assert list_complaints(file, text) == [told]
 
 
 @pytest.mark.parametrize(
@@ -437,13 +441,13 @@ def test_what_is_no_toml_is_refused_in_a_few_lines(file: Path, content: bytes, t
     file.write_bytes(content)
     with pytest.raises(Misconfigured) as caught:
         load(file, HOME, {})
-    said = str(caught.value)
-    assert said.startswith(f"{file} {told}")
-    assert len(said) < 10_000 and len(said.splitlines()) <= 21
+    message = str(caught.value)
+    assert message.startswith(f"{file} {told}")
+    assert len(message) < 10_000 and len(message.splitlines()) <= 21
 
 
 def test_of_very_many_mistakes_the_first_are_told_and_the_rest_counted(file: Path) -> None:
-    assert complaints(file, "\n".join(f"key{number} = 1" for number in range(30)))[-1] == "… and 10 more"
+    assert list_complaints(file, "\n".join(f"key{number} = 1" for number in range(30)))[-1] == "… and 10 more"
 
 
 def test_a_file_that_is_not_there_or_no_file_is_told(file: Path) -> None:
@@ -468,14 +472,14 @@ SECRET_PLACES = [
 @pytest.mark.parametrize("place", SECRET_PLACES)
 def test_no_text_of_the_file_is_repeated_wherever_a_secret_was_put(file: Path, place: str) -> None:
     text = place.format(v=f"'{SECRET}'") + "\n[unknown]\n"
-    assert SECRET not in "".join(complaints(file, text))
+    assert SECRET not in "".join(list_complaints(file, text))
 
 
 @pytest.mark.parametrize(
     "name", ["PORT", "LIMITS", "JWT__ALGORITHM", "KEYS", "PROVIDERS__A", "API_KEY", "TOOLS__X", "LIMITS__X__Y"]
 )
 def test_no_text_of_a_variable_is_repeated(file: Path, name: str) -> None:
-    [told, *_] = complaints(file, "", {**HOME, f"TOOLYARD_{name}": SECRET})
+    [told, *_] = list_complaints(file, "", {**HOME, f"TOOLYARD_{name}": SECRET})
     assert told.startswith(f"TOOLYARD_{name}: ") and SECRET not in told
 
 
@@ -569,15 +573,15 @@ def test_the_line_that_is_found_is_the_one_that_holds_the_key(
 ) -> None:
     text, expected = document
     tree: object = tomllib.loads(text)
-    lines, found = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
+    lines, toml_lines = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
     for path, written, line in expected:
-        assert found.find_line(path) == line and written in lines[line - 1]
-        assert found.find_line((*path, "not there", 3)) == line
-        assert found.contains(path) and not found.contains((*path, "not there"))
-        reached(tree, path)
+        assert toml_lines.find_line(path) == line and written in lines[line - 1]
+        assert toml_lines.find_line((*path, "not there", 3)) == line
+        assert toml_lines.contains(path) and not toml_lines.contains((*path, "not there"))
+        get_at_path(tree, path)
 
 
-def reached(tree: object, path: tuple[str | int, ...]) -> object:
+def get_at_path(tree: object, path: tuple[str | int, ...]) -> object:
     """What tomllib has at a path; a KeyError or IndexError if it has nothing there."""
     for key in path:
         if isinstance(key, int):
@@ -597,9 +601,9 @@ def test_every_key_that_tomllib_sees_is_on_the_line_that_is_found(
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return
-    lines, found = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
+    lines, toml_lines = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
     for key in tree:
-        line = lines[found.find_line((key,)) - 1]
+        line = lines[toml_lines.find_line((key,)) - 1]
         assert key in line or '"' in line
 
 
@@ -621,16 +625,16 @@ def test_lines_of_tables_dotted_keys_arrays_and_what_is_inside_values() -> None:
 
 def test_what_is_shown_is_loaded_to_the_same_and_holds_no_secret(file: Path) -> None:
     environment = {**HOME, "SHOP_OPENAI_KEY": SECRET, "STOCK_TOKEN": SECRET, "SHOP_JWT_SECRET": SECRET}
-    whole, hs256 = (loaded(file, example, environment) for example in EXAMPLES[1:])
-    for config in (whole, hs256):
+    full_config, hs256 = (load_text(file, example, environment) for example in EXAMPLES[1:])
+    for config in (full_config, hs256):
         assert SECRET not in show(config)
-    shown = loaded(file, show(whole))
-    assert shown.providers["openai"].api_key == "***" and shown.keys[0].hash == "***"
-    assert shown.servers["stock"].headers == {"Authorization": "***"} and shown.servers["files"].env == {
+    shown_config = load_text(file, show(full_config))
+    assert shown_config.providers["openai"].api_key == "***" and shown_config.keys[0].hash == "***"
+    assert shown_config.servers["stock"].headers == {"Authorization": "***"} and shown_config.servers["files"].env == {
         "LOG_LEVEL": "***"
     }
-    same = {"providers": whole.providers, "servers": whole.servers, "keys": whole.keys}
-    assert msgspec.structs.replace(shown, **same) == whole
+    same = {"providers": full_config.providers, "servers": full_config.servers, "keys": full_config.keys}
+    assert msgspec.structs.replace(shown_config, **same) == full_config
 
 
 def test_what_urls_carry_is_masked(file: Path) -> None:
@@ -638,9 +642,9 @@ def test_what_urls_carry_is_masked(file: Path) -> None:
         f"model = 'https://u:{SECRET}@h/v1#m'\nstore = 'postgresql://u:{SECRET}@h/db'\n"
         f"[servers.a]\nurl = 'https://h/mcp?key={SECRET}&b={SECRET}'\n"
     )
-    told = show(loaded(file, text))
-    assert SECRET not in told
-    assert 'url = "https://h/mcp?key=***&b=***"' in told and 'model = "https://***@h/v1#m"' in told
+    shown_text = show(load_text(file, text))
+    assert SECRET not in shown_text
+    assert 'url = "https://h/mcp?key=***&b=***"' in shown_text and 'model = "https://***@h/v1#m"' in shown_text
 
 
 @effort(deadline=None)
@@ -684,8 +688,8 @@ class {name}:
 """
 
 
-def names(tools: list[object]) -> list[str]:
-    return [as_tool(one).definition.name for one in tools]
+def list_names(tools: list[object]) -> list[str]:
+    return [as_tool(tool).definition.name for tool in tools]
 
 
 def test_the_tools_of_a_file_are_those_it_defines_in_their_order(tmp_path: Path) -> None:
@@ -702,12 +706,12 @@ def test_the_tools_of_a_file_are_those_it_defines_in_their_order(tmp_path: Path)
         "@tool(name='ant')\nasync def other() -> int:\n    'd'\n    return 1\nalias = other\nname = execute = 5\n"
     )  # fmt: skip
     path, modules = sys.path[:], set(sys.modules)
-    found = load_tools(["./mine.py"], tmp_path)
-    assert names(found) == ["zebra", "whole", "instanced", "shared", "ant"]
-    assert isinstance(found[0], FunctionTool) and found[0](a=1) == 1
+    tools = load_tools(["./mine.py"], tmp_path)
+    assert list_names(tools) == ["zebra", "whole", "instanced", "shared", "ant"]
+    assert isinstance(tools[0], FunctionTool) and tools[0](a=1) == 1
     assert sys.path == path
     assert [name.split("_")[-1] for name in set(sys.modules) - modules if name.startswith("toolyard_tools")] == ["mine"]
-    assert names(load_tools([str(tmp_path / "mine.py")], Path("/"))) == names(found)
+    assert list_names(load_tools([str(tmp_path / "mine.py")], Path("/"))) == list_names(tools)
 
 
 def test_a_list_named_tools_says_exactly_which(tmp_path: Path) -> None:
@@ -715,7 +719,7 @@ def test_a_list_named_tools_says_exactly_which(tmp_path: Path) -> None:
         "from toolyard import tool\n@tool\ndef hidden() -> int:\n    'd'\n    return 1\n"
         "def plain(a: int) -> int:\n    'd'\n    return a\nTOOLS = [plain]\n"
     )
-    assert names(load_tools(["listed.py"], tmp_path)) == ["plain"]
+    assert list_names(load_tools(["listed.py"], tmp_path)) == ["plain"]
 
 
 def test_a_module_beside_the_configuration_is_found_and_several_are_joined(tmp_path: Path) -> None:
@@ -728,7 +732,7 @@ def test_a_module_beside_the_configuration_is_found_and_several_are_joined(tmp_p
     (package / "words.py").write_text("D = 'd'")
     (tmp_path / "b.py").write_text("from toolyard import tool\n@tool\ndef b() -> int:\n    'd'\n    return 1\n")
     path = sys.path[:]
-    assert names(load_tools(["household_of_the_tests.tools", "./b.py"], tmp_path)) == ["a", "b"]
+    assert list_names(load_tools(["household_of_the_tests.tools", "./b.py"], tmp_path)) == ["a", "b"]
     assert sys.path == path and load_tools([], tmp_path) == []
 
 
@@ -775,10 +779,10 @@ def test_a_wrong_tool_is_told_in_the_words_of_the_tool(tmp_path: Path) -> None:
 def test_every_source_that_cannot_be_had_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured) as caught:
         load_tools(["./gone.py", "no_such_module.tools", "./", "a\0.py", ".."], tmp_path)
-    told = str(caught.value).splitlines()
-    assert told[0] == f"tools './gone.py': there is no file {tmp_path / 'gone.py'}"
+    messages = str(caught.value).splitlines()
+    assert messages[0] == f"tools './gone.py': there is no file {tmp_path / 'gone.py'}"
     assert (
-        told[1]
+        messages[1]
         == "tools 'no_such_module.tools' cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
     )
-    assert len(told) == 5 and all("tools " in one for one in told)
+    assert len(messages) == 5 and all("tools " in message for message in messages)

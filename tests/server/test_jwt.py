@@ -19,13 +19,13 @@ from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import MAX_AGE_S, MIN_FETCH_INTERVAL_S, PublicKeys, verifier
 
 SECRET = "a secret of at least thirty-two bytes"
-SHARED = JwtConfig(algorithm="HS256", secret=SECRET, issuer="https://id.example", audience="toolyard")
-PRIVATE = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+SHARED_CONFIG = JwtConfig(algorithm="HS256", secret=SECRET, issuer="https://id.example", audience="toolyard")
+PRIVATE_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PATIENCE_S = 60.0
 
 
-def claims(**more: object) -> dict[str, object]:
+def make_claims(**more: object) -> dict[str, object]:
     base: dict[str, object] = {
         "sub": "ann",
         "iss": "https://id.example",
@@ -35,77 +35,79 @@ def claims(**more: object) -> dict[str, object]:
     return {name: value for name, value in {**base, **more}.items() if value is not None}
 
 
-def shared(**more: object) -> str:
-    return jwt.encode(claims(**more), SECRET, "HS256")
+def make_shared_token(**more: object) -> str:
+    return jwt.encode(make_claims(**more), SECRET, "HS256")
 
 
-def signed(key: rsa.RSAPrivateKey = PRIVATE, kid: str = "one", **more: object) -> str:
-    return jwt.encode(claims(**more), key, "RS256", headers={"kid": kid})
+def make_signed_token(key: rsa.RSAPrivateKey = PRIVATE_KEY, kid: str = "one", **more: object) -> str:
+    return jwt.encode(make_claims(**more), key, "RS256", headers={"kid": kid})
 
 
-def jwks(**keys: rsa.RSAPrivateKey) -> bytes:
-    made: list[dict[str, object]] = []
+def make_jwks(**keys: rsa.RSAPrivateKey) -> bytes:
+    public_keys: list[dict[str, object]] = []
     for kid, key in keys.items():
-        made.append({**json.loads(RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "use": "sig", "alg": "RS256"})
-    return json.dumps({"keys": made}).encode()
+        public_keys.append(
+            {**json.loads(RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "use": "sig", "alg": "RS256"}
+        )
+    return json.dumps({"keys": public_keys}).encode()
 
 
 def test_a_good_token_names_its_caller() -> None:
-    token = shared(roles=["staff", "approver", 7], tenant="acme", division="shoes")
+    token = make_shared_token(roles=["staff", "approver", 7], tenant="acme", division="shoes")
     expected = Caller(user="ann", roles=frozenset({"staff", "approver"}), tenant="acme", division="shoes")
-    assert verifier(SHARED)(token) == expected
-    assert verifier(SHARED)(shared(roles="staff approver")).roles == {"staff", "approver"}
+    assert verifier(SHARED_CONFIG)(token) == expected
+    assert verifier(SHARED_CONFIG)(make_shared_token(roles="staff approver")).roles == {"staff", "approver"}
 
 
 def test_claims_can_have_other_names() -> None:
     rules = JwtConfig(algorithm="HS256", secret=SECRET, user_claim="email", roles_claim="scope", tenant_claim="org")
-    caller = verifier(rules)(shared(email="ann@example.org", scope="admin", org="acme"))
+    caller = verifier(rules)(make_shared_token(email="ann@example.org", scope="admin", org="acme"))
     assert caller == Caller(user="ann@example.org", roles=frozenset({"admin"}), tenant="acme")
 
 
 def test_clocks_may_differ_by_half_a_minute() -> None:
-    assert verifier(SHARED)(shared(exp=time.time() - 20, nbf=time.time() + 20)).user == "ann"
+    assert verifier(SHARED_CONFIG)(make_shared_token(exp=time.time() - 20, nbf=time.time() + 20)).user == "ann"
 
 
 @pytest.mark.parametrize(
     ("token", "told"),
     [
-        (shared(exp=time.time() - 40), "has expired"),
-        (shared(exp=None), "lacks the claim exp"),
-        (shared(nbf=time.time() + 80_000), "not valid yet"),
-        (shared(iss="https://elsewhere.example"), "by or for somebody else"),
-        (shared(aud="another"), "by or for somebody else"),
-        (shared(aud=None), "lacks the claim aud"),
-        (shared(sub=None), "names nobody"),
-        (jwt.encode(claims(), "another secret of thirty-two bytes!", "HS256"), "signature or its form"),
-        (jwt.encode(claims(), SECRET * 2, "HS512"), "not signed with HS256"),
-        (jwt.encode(claims(), "", "none"), "not signed with HS256"),
+        (make_shared_token(exp=time.time() - 40), "has expired"),
+        (make_shared_token(exp=None), "lacks the claim exp"),
+        (make_shared_token(nbf=time.time() + 80_000), "not valid yet"),
+        (make_shared_token(iss="https://elsewhere.example"), "by or for somebody else"),
+        (make_shared_token(aud="another"), "by or for somebody else"),
+        (make_shared_token(aud=None), "lacks the claim aud"),
+        (make_shared_token(sub=None), "names nobody"),
+        (jwt.encode(make_claims(), "another secret of thirty-two bytes!", "HS256"), "signature or its form"),
+        (jwt.encode(make_claims(), SECRET * 2, "HS512"), "not signed with HS256"),
+        (jwt.encode(make_claims(), "", "none"), "not signed with HS256"),
         ("a.b.c", "signature or its form"),
     ],
 )  # fmt: skip
 def test_an_unbelievable_token_is_refused_with_the_reason(token: str, told: str) -> None:
     with pytest.raises(Unauthenticated, match=told):
-        verifier(SHARED)(token)
+        verifier(SHARED_CONFIG)(token)
 
 
 def test_public_keys_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
-    file.write_bytes(jwks(one=PRIVATE))
+    file.write_bytes(make_jwks(one=PRIVATE_KEY))
     verify = verifier(JwtConfig(algorithm="RS256", jwks_file=str(file)))
-    assert verify(signed()).user == "ann"
-    for token, told in (
-        (signed(OTHER), "signature or its form"),
-        (signed(kid="two"), "not known here"),
-        (jwt.encode(claims(), SECRET, "HS256", headers={"kid": "one"}), "not signed with RS256"),
+    assert verify(make_signed_token()).user == "ann"
+    for token, expected in (
+        (make_signed_token(OTHER_KEY), "signature or its form"),
+        (make_signed_token(kid="two"), "not known here"),
+        (jwt.encode(make_claims(), SECRET, "HS256", headers={"kid": "one"}), "not signed with RS256"),
         ("x.y.z", "cannot be read"),
     ):
-        with pytest.raises(Unauthenticated, match=told):
+        with pytest.raises(Unauthenticated, match=expected):
             verify(token)
 
 
 @contextmanager
-def published(body: bytes) -> Generator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+def serve_jwks(body: bytes) -> Generator[str]:
+    class JwksHandler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
@@ -114,7 +116,7 @@ def published(body: bytes) -> Generator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), JwksHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -125,30 +127,30 @@ def published(body: bytes) -> Generator[str]:
 
 
 def test_public_keys_come_from_an_address() -> None:
-    with published(jwks(one=PRIVATE)) as url:
+    with serve_jwks(make_jwks(one=PRIVATE_KEY)) as url:
         verify = verifier(JwtConfig(algorithm="RS256", jwks_url=url))
-    assert verify(signed()).user == "ann"  # they are kept: nobody answers there any more
+    assert verify(make_signed_token()).user == "ann"  # they are kept: nobody answers there any more
 
 
-class Source:
+class KeySource:
     """Public keys that a test changes, and that are handed out when the test says so."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
-        self.asked = 0
+        self.fetch_count = 0
         self.now = 0.0
         self.free = threading.Event()
         self.free.set()
 
     def fetch(self) -> bytes:
         self.free.wait(PATIENCE_S)
-        self.asked += 1
+        self.fetch_count += 1
         if not self.body:
             raise OSError("nobody answers")
         return self.body
 
 
-def fetched() -> None:
+def wait_for_fetch() -> None:
     """Wait until nothing is being fetched."""
     for thread in threading.enumerate():
         if thread.name == "toolyard-jwks":
@@ -156,10 +158,10 @@ def fetched() -> None:
 
 
 def test_a_new_key_is_fetched_beside_the_work_and_a_wrong_one_does_not_make_us_ask_again() -> None:
-    source = Source(jwks(one=PRIVATE))
+    source = KeySource(make_jwks(one=PRIVATE_KEY))
     keys = PublicKeys(source.fetch, lambda: source.now)
     keys.find("one")
-    source.body = jwks(one=PRIVATE, two=OTHER)
+    source.body = make_jwks(one=PRIVATE_KEY, two=OTHER_KEY)
     with pytest.raises(Unauthenticated):
         keys.find("two")
     source.now += MIN_FETCH_INTERVAL_S + 1
@@ -168,30 +170,30 @@ def test_a_new_key_is_fetched_beside_the_work_and_a_wrong_one_does_not_make_us_a
         keys.find("two")
     keys.find("one")
     source.free.set()
-    fetched()
+    wait_for_fetch()
     keys.find("two")
     for _ in range(5):
         with pytest.raises(Unauthenticated):
             keys.find("three")
-    assert source.asked == 2
+    assert source.fetch_count == 2
 
 
 def test_keys_that_cannot_be_fetched_again_are_used_on() -> None:
-    source = Source(jwks(one=PRIVATE))
+    source = KeySource(make_jwks(one=PRIVATE_KEY))
     keys = PublicKeys(source.fetch, lambda: source.now)
     source.now, source.body = MAX_AGE_S + 1, b""
     assert keys.find("one") is keys.find("one")
 
 
 def test_without_any_keys_a_token_is_neither_believed_nor_refused() -> None:
-    keys = PublicKeys(Source(b"").fetch)
+    keys = PublicKeys(KeySource(b"").fetch)
     with pytest.raises(Unavailable):
         keys.find("one")
 
 
 def test_keys_for_something_else_check_no_signature() -> None:
-    body = json.loads(jwks(one=PRIVATE))
+    body = json.loads(make_jwks(one=PRIVATE_KEY))
     body["keys"][0]["use"] = "enc"
-    keys = PublicKeys(Source(json.dumps(body).encode()).fetch)
+    keys = PublicKeys(KeySource(json.dumps(body).encode()).fetch)
     with pytest.raises(Unavailable):
         keys.find("one")

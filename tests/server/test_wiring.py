@@ -33,44 +33,46 @@ class Erase:
 """
 
 
-def config(folder: Path, toml: str = "", **environment: str) -> Config:
+def load_config(folder: Path, toml: str = "", **environment: str) -> Config:
     (folder / "my_tools.py").write_text(TOOLS)
     file = folder / "toolyard.toml"
     file.write_text(f"tools = ['./my_tools.py']\nstore = 'memory:'\n{toml}")
     return load(file, environment, {})
 
 
-def wired(folder: Path, toml: str = "") -> Wiring:
-    return build_wiring(config(folder, toml), folder)
+def load_wiring(folder: Path, toml: str = "") -> Wiring:
+    return build_wiring(load_config(folder, toml), folder)
 
 
-def definitions(made: Wiring) -> dict[str, Tool]:
-    return {one.name: one for one in (as_tool(thing).definition for thing in made.tools)}
+def list_definitions(wiring: Wiring) -> dict[str, Tool]:
+    return {tool.name: tool for tool in (as_tool(thing).definition for thing in wiring.tools)}
 
 
 def test_the_rules_of_the_file_hold_for_functions_and_executors(tmp_path: Path) -> None:
-    made = wired(
+    wiring = load_wiring(
         tmp_path, "[tool.count]\napproval = 'ask'\nroles = []\n[tool.erase]\napproval = 'always'\nenabled = false"
     )
-    count, erase = definitions(made)["count"], definitions(made)["erase"]
+    count, erase = list_definitions(wiring)["count"], list_definitions(wiring)["erase"]
     assert (count.approval, count.roles, count.timeout_s) == ("ask", frozenset(), 5.0)
     assert (erase.approval, erase.enabled) == ("always", False)
 
 
 def test_the_file_says_what_a_tool_does_to_the_world(tmp_path: Path) -> None:
-    made = wired(tmp_path, "[tool.count]\nread_only = true\nopen_world = true\n[tool.erase]\ndestructive = true")
-    count, erase = definitions(made)["count"], definitions(made)["erase"]
+    wiring = load_wiring(
+        tmp_path, "[tool.count]\nread_only = true\nopen_world = true\n[tool.erase]\ndestructive = true"
+    )
+    count, erase = list_definitions(wiring)["count"], list_definitions(wiring)["erase"]
     assert (count.read_only, count.destructive, count.open_world, count.idempotent) == (True, False, True, False)
     assert (erase.read_only, erase.destructive, erase.open_world) == (False, True, False)
     with pytest.raises(Misconfigured, match=r"read_only.* destructive"):
-        wired(tmp_path, "[tool.count]\nread_only = true\ndestructive = true")
+        load_wiring(tmp_path, "[tool.count]\nread_only = true\ndestructive = true")
 
 
 def test_a_rule_for_a_tool_that_is_not_there_protects_nothing_and_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="no tool named 'cuont'; did you mean count"):
-        wired(tmp_path, "[tool.cuont]\napproval = 'always'")
+        load_wiring(tmp_path, "[tool.cuont]\napproval = 'always'")
     with pytest.raises(Misconfigured, match="default_tools names 'cuont', which is not a tool; did you mean count"):
-        wired(tmp_path, "default_tools = ['cuont']")
+        load_wiring(tmp_path, "default_tools = ['cuont']")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_a_rule_for_a_tool_that_is_not_there_protects_nothing_and_is_refused(tmp
     [("", None), ("default_tools = 'none'", frozenset[str]()), ("default_tools = ['count']", frozenset({"count"}))],
 )
 def test_what_a_new_conversation_may_use(tmp_path: Path, toml: str, tools: frozenset[str] | None) -> None:
-    assert wired(tmp_path, toml).default_settings.tools == tools
+    assert load_wiring(tmp_path, toml).default_settings.tools == tools
 
 
 def test_everything_else_is_handed_on(tmp_path: Path) -> None:
@@ -97,20 +99,20 @@ hash = "abc"
 user = "shop"
 trusted = true
 """
-    made = wired(tmp_path, toml)
-    assert (made.model, made.allowed_models) == (
+    wiring = load_wiring(tmp_path, toml)
+    assert (wiring.model, wiring.allowed_models) == (
         ("ollama:qwen3", "ollama:other"),
         {"ollama:qwen3", "ollama:other"},
     )
-    assert (made.requests_per_minute, made.limits.turns_per_request, made.system_prompt) == (7, 3, "Be short.")
-    assert made.cors_origins == {"https://shop.example"} and made.verify is not None
-    assert [(key.name, key.trusted) for key in made.keys] == [("shop", True)]
+    assert (wiring.requests_per_minute, wiring.limits.turns_per_request, wiring.system_prompt) == (7, 3, "Be short.")
+    assert wiring.cors_origins == {"https://shop.example"} and wiring.verify is not None
+    assert [(key.name, key.trusted) for key in wiring.keys] == [("shop", True)]
 
 
 def test_without_a_model_the_offline_planner_answers(tmp_path: Path) -> None:
-    made = wired(tmp_path)
-    assert (made.model, made.allowed_models) == ((OFFLINE,), {OFFLINE})
-    assert isinstance(build_model(OFFLINE, config(tmp_path), {}), Offline)
+    wiring = load_wiring(tmp_path)
+    assert (wiring.model, wiring.allowed_models) == ((OFFLINE,), {OFFLINE})
+    assert isinstance(build_model(OFFLINE, load_config(tmp_path), {}), Offline)
 
 
 def test_where_a_model_is_and_with_which_key(tmp_path: Path) -> None:
@@ -121,22 +123,24 @@ base_url = "https://proxy.example/v1"
 base_url = "http://10.0.0.1/v1"
 headers = { x-team = "a" }
 """
-    made = config(tmp_path, toml)
-    place = resolve_model_endpoint("openai:gpt", made, {"OPENAI_API_KEY": "from outside"})
-    assert (place.base_url, place.model, place.api_key) == ("https://proxy.example/v1", "gpt", "from the file")
-    mine = resolve_model_endpoint("mine:big:1", made, {})
+    loaded_config = load_config(tmp_path, toml)
+    endpoint = resolve_model_endpoint("openai:gpt", loaded_config, {"OPENAI_API_KEY": "from outside"})
+    assert (endpoint.base_url, endpoint.model, endpoint.api_key) == ("https://proxy.example/v1", "gpt", "from the file")
+    mine = resolve_model_endpoint("mine:big:1", loaded_config, {})
     assert (mine.base_url, mine.model, mine.headers) == ("http://10.0.0.1/v1", "big:1", {"x-team": "a"})
-    missing = resolve_model_endpoint("groq:x", made, {})
+    missing = resolve_model_endpoint("groq:x", loaded_config, {})
     assert missing.key_variable == "GROQ_API_KEY"
     with pytest.raises(Misconfigured, match="set the environment variable GROQ_API_KEY"):
-        build_model("groq:x", made, {})
+        build_model("groq:x", loaded_config, {})
     assert (
-        resolve_model_endpoint("http://h:1/v1#m", made, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"}).api_key
+        resolve_model_endpoint(
+            "http://h:1/v1#m", loaded_config, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"}
+        ).api_key
         == "k"
     )
     for wrong in ("gpt", "openai:", "nobody:x", "http://h/v1"):
         with pytest.raises(Misconfigured):
-            resolve_model_endpoint(wrong, made, {})
+            resolve_model_endpoint(wrong, loaded_config, {})
 
 
 def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: Path) -> None:
@@ -148,19 +152,19 @@ def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: 
         '[provider_tools]\ncode_execution = true\nfile_search = ["vs_1"]\n'
         '[tool.web_search]\nroles = ["staff"]\n'
     )
-    made = build_wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
-    rules = made.web_search
+    wiring = build_wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
+    rules = wiring.web_search
     assert (rules.prefer, rules.custom_control, rules.full_logging) == ("auto", False, True)
     assert rules.tools == {"brave_web_search"}
     location = UserLocation(city="Basel", country="CH")
     options = ProviderOptions(max_uses=3, allowed_domains=("docs.python.org/3",), user_location=location)
     assert rules.options == options
-    assert [(one.name, one.venue) for one in made.provider_tools] == [
+    assert [(tool.name, tool.venue) for tool in wiring.provider_tools] == [
         ("code_execution", "provider"),
         ("file_search", "provider"),
     ]
-    assert made.provider_tools[1].options == ProviderOptions(stores=("vs_1",))
-    assert made.apply_rules(Tool(name="web_search", venue="provider")).roles == {"staff"}
+    assert wiring.provider_tools[1].options == ProviderOptions(stores=("vs_1",))
+    assert wiring.apply_rules(Tool(name="web_search", venue="provider")).roles == {"staff"}
     assert build_wiring(load(None, {"HOME": str(tmp_path)}, {}), tmp_path).web_search == SearchRules()
 
 

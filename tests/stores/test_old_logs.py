@@ -114,7 +114,7 @@ ITEMS = (
     RESULT,
 )
 
-WRITTEN: tuple[Durable, ...] = (
+WRITTEN_EVENTS: tuple[Durable, ...] = (
     events.ConversationOpened(owner=CALLER, settings=SETTINGS),
     events.ConversationChanged(settings=Settings(model="other")),
     events.MessageAdded(item=MESSAGE),
@@ -195,7 +195,7 @@ WRITTEN: tuple[Durable, ...] = (
 )
 
 
-def expected() -> list[Entry]:
+def build_expected_entries() -> list[Entry]:
     return [
         Entry(
             conversation="conversation_1",
@@ -206,19 +206,19 @@ def expected() -> list[Entry]:
             correlation_id="00-4bf92f3577b34da6",
             format=1,
         )
-        for seq, event in enumerate(WRITTEN, 1)
+        for seq, event in enumerate(WRITTEN_EVENTS, 1)
     ]
 
 
 def frozen(name: str) -> list[Entry]:
-    return [codec.decode_entry(line) for line in lines(name)]
+    return [codec.decode_entry(line) for line in read_lines(name)]
 
 
-def lines(name: str) -> list[bytes]:
+def read_lines(name: str) -> list[bytes]:
     return (LOGS / name).read_bytes().splitlines()
 
 
-@pytest.mark.parametrize("want", expected(), ids=lambda entry: events.event_name(entry.event))
+@pytest.mark.parametrize("want", build_expected_entries(), ids=lambda entry: events.event_name(entry.event))
 def test_a_log_of_format_1_is_read_field_by_field(want: Entry) -> None:
     got = frozen("format-1.jsonl")[want.seq - 1]
     for name in got.__struct_fields__:
@@ -236,7 +236,7 @@ def test_every_kind_of_event_occurs_in_the_newest_log() -> None:
 
 def test_the_frozen_log_writes_every_field_of_every_event() -> None:
     """Else a field would be compared with its default, which proves nothing. The last line of a kind has them all."""
-    last = {events.event_name(codec.decode_entry(line).event): line for line in lines("format-1.jsonl")}
+    last = {events.event_name(codec.decode_entry(line).event): line for line in read_lines("format-1.jsonl")}
     for line in last.values():
         written = msgspec.json.decode(line)["event"]
         event = codec.decode_entry(line).event

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from surfaces.talk import Json, Talk
+from surfaces.talk import ApiClient, Json
 
 PATH = "/chat/v1/conversation"
 SEARCH = {
@@ -10,13 +10,13 @@ SEARCH = {
     "description": "Find products.",
     "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
 }
-ADD = {
+ADD_TO_CART = {
     "name": "add_to_cart",
     "description": "Put a product into the cart.",
     "inputSchema": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
 }
-GO = {"type": "function", "function": {"name": "go_to_checkout", "description": "Open the checkout."}}
-TOOLS: Sequence[Mapping[str, object]] = (SEARCH, ADD, GO)
+CHECKOUT = {"type": "function", "function": {"name": "go_to_checkout", "description": "Open the checkout."}}
+TOOLS: Sequence[Mapping[str, object]] = (SEARCH, ADD_TO_CART, CHECKOUT)
 
 
 def user_message(text: str) -> dict[str, object]:
@@ -30,15 +30,15 @@ def build_tool_results(answer: Json, *results: object) -> dict[str, object]:
     return {"conversationId": answer["conversationId"], "toolResults": tool_results}
 
 
-class App:
+class AppClient:
     """An application that sends requests to the endpoint."""
 
-    def __init__(self, talk: Talk, tools: Sequence[Mapping[str, object]] = TOOLS) -> None:
+    def __init__(self, talk: ApiClient, tools: Sequence[Mapping[str, object]] = TOOLS) -> None:
         self._talk = talk
         self._tools = tools
 
-    def with_key(self, key: str) -> "App":
-        return App(self._talk.with_key(key), self._tools)
+    def with_key(self, key: str) -> "AppClient":
+        return AppClient(self._talk.with_key(key), self._tools)
 
     async def post(self, body: Mapping[str, object], expect: int = 200, **headers: str) -> Json:
         status, answer, _ = await self._talk.send_request("POST", PATH, body, **headers)
@@ -53,7 +53,7 @@ class App:
         return await self.post({"messages": [user_message(text)], "tools": self._tools, **more}, expect)
 
     def stream(self, body: Mapping[str, object], **headers: str) -> AsyncGenerator[tuple[str, Json], None]:
-        return self._talk.post_stream(PATH, body, **headers)
+        return self._talk.stream_post(PATH, body, **headers)
 
     async def collect_objects(self, body: Mapping[str, object], **headers: str) -> list[Json]:
         return [event async for _, event in self.stream(body, **headers)]

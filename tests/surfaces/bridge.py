@@ -19,47 +19,49 @@ from starlette.routing import Route
 
 Json = Any
 Stream = asyncio.Queue[Json]
-OWN = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 
 
 class Bridge:
     def __init__(self) -> None:
-        self.news: Stream = asyncio.Queue()
+        self.notifications: Stream = asyncio.Queue()
         self.streams: dict[Json, Stream] = {}
         self.child: asyncio.subprocess.Process | None = None
 
-    def say(self, message: Json) -> None:
+    def send(self, message: Json) -> None:
         assert self.child is not None and self.child.stdin is not None
         self.child.stdin.write(json.dumps(message).encode() + b"\n")
 
-    async def hear(self) -> None:
+    async def read_messages(self) -> None:
         assert self.child is not None and self.child.stdout is not None
         async for line in self.child.stdout:
             message = json.loads(line)
-            self._stream(message).put_nowait(message)
+            self._choose_stream(message).put_nowait(message)
 
-    def _stream(self, message: Json) -> Stream:
+    def _choose_stream(self, message: Json) -> Stream:
         if "method" not in message:
-            return self.streams.get(message["id"], self.news)
+            return self.streams.get(message["id"], self.notifications)
         params: Json = message.get("params") or {}
         meta: Json = params.get("_meta") or {}
-        about = meta.get(f"{OWN}subscriptionId")
+        about = meta.get(f"{META_PREFIX}subscriptionId")
         if about is not None:
-            return self.streams.get(about, self.news)
+            return self.streams.get(about, self.notifications)
         is_news = message["method"].endswith(("/list_changed", "/updated"))
-        return self.news if is_news or not self.streams else list(self.streams.values())[-1]
+        return self.notifications if is_news or not self.streams else list(self.streams.values())[-1]
 
     async def post(self, request: Request) -> Response:
         message = await request.json()
         if "id" not in message or "method" not in message:
-            self.say(message)
+            self.send(message)
             return Response(status_code=202)
         headers = {"mcp-session-id": "only"} if message["method"] == "initialize" else {}
         stream = self.streams[message["id"]] = asyncio.Queue()
-        self.say(message)
-        return StreamingResponse(self._told(message["id"], stream), media_type="text/event-stream", headers=headers)
+        self.send(message)
+        return StreamingResponse(
+            self._write_events(message["id"], stream), media_type="text/event-stream", headers=headers
+        )
 
-    async def _told(self, id: Json, stream: Stream) -> AsyncGenerator[bytes, None]:
+    async def _write_events(self, id: Json, stream: Stream) -> AsyncGenerator[bytes, None]:
         try:
             while True:
                 message = await stream.get()
@@ -72,10 +74,10 @@ class Bridge:
         finally:
             if self.streams.get(id) is stream:
                 del self.streams[id]
-                self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+                self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 
     async def get(self, request: Request) -> Response:
-        return StreamingResponse(self._told(None, self.news), media_type="text/event-stream")
+        return StreamingResponse(self._write_events(None, self.notifications), media_type="text/event-stream")
 
     async def delete(self, request: Request) -> Response:
         return JSONResponse({})
@@ -88,7 +90,7 @@ bridge = Bridge()
 async def lifespan(app: Starlette) -> AsyncGenerator[None]:
     pipe = asyncio.subprocess.PIPE
     bridge.child = await asyncio.create_subprocess_exec(sys.executable, *sys.argv[2:], stdin=pipe, stdout=pipe)
-    hearing = asyncio.create_task(bridge.hear())
+    hearing = asyncio.create_task(bridge.read_messages())
     yield
     bridge.child.kill()
     await hearing

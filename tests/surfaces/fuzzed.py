@@ -40,7 +40,7 @@ SILENCE_S = 0.05
 """A stream that says nothing for so long is left: one that follows a conversation has no end."""
 
 
-def bounded(examples: int) -> settings:
+def make_settings(examples: int) -> settings:
     """The same examples every time, and no time spent on making one that fails smaller."""
     return settings(
         max_examples=examples,
@@ -64,7 +64,7 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-class Elsewhere(ClientVenue):
+class WaitingVenue(ClientVenue):
     """A venue whose calls wait: for the application, or for an answer."""
 
     def tools(self) -> Sequence[Tool]:
@@ -99,20 +99,20 @@ async def fuzzed_app(store: str, keys: Sequence[Key]) -> AsyncGenerator[AsgiApp,
     wiring = Wiring(model=model, tools=[add, pay], keys=keys, allowed_models=frozenset({"given"}))
     async with asyncio.TaskGroup() as tasks:
         app = App(wiring, Models(model), await open_store(store), tasks)
-        app.registry.add(Elsewhere())
+        app.registry.add(WaitingVenue())
         await app.service.start()
         yield await app.asgi()
         await app.close()
 
 
 @contextmanager
-def apart(opened: Callable[[], AbstractAsyncContextManager[AsgiApp]]) -> Generator[str]:
+def serve_in_thread(open_app: Callable[[], AbstractAsyncContextManager[AsgiApp]]) -> Generator[str]:
     """The address of an application behind a real socket, in a thread of its own."""
     listening = socket.create_server(("127.0.0.1", 0))
     ready: Future[uvicorn.Server] = Future()
 
     async def serve() -> None:
-        async with opened() as app:
+        async with open_app() as app:
             config = uvicorn.Config(
                 app, http="httptools", ws="none", lifespan="off", log_level="critical", timeout_graceful_shutdown=1
             )
@@ -132,7 +132,7 @@ def apart(opened: Callable[[], AbstractAsyncContextManager[AsgiApp]]) -> Generat
             serving.result(PATIENCE_S)
 
 
-def sent(case: Case, url: str, headers: Mapping[str, str]) -> schemathesis.Response:
+def send_case(case: Case, url: str, headers: Mapping[str, str]) -> schemathesis.Response:
     """The answer to a request; of a stream, what it says before it falls silent."""
     prepared = requests.Request(**case.as_transport_kwargs(base_url=url, headers=dict(headers))).prepare()
     host, path = urlsplit(url).netloc, (prepared.url or "").removeprefix(url)
@@ -141,17 +141,17 @@ def sent(case: Case, url: str, headers: Mapping[str, str]) -> schemathesis.Respo
         connection.request(prepared.method or "", path, cast(bytes, prepared.body), dict(prepared.headers))
         wire = connection.sock
         answer = connection.getresponse()
-        told: dict[str, list[str]] = {}
+        headers_by_name: dict[str, list[str]] = {}
         for name, value in answer.getheaders():
-            told.setdefault(name.lower(), []).append(value)
-        streamed = told.get("content-type", [""])[0].startswith("text/event-stream")
-        body = _until_silence(answer, wire) if streamed else answer.read()
+            headers_by_name.setdefault(name.lower(), []).append(value)
+        streamed = headers_by_name.get("content-type", [""])[0].startswith("text/event-stream")
+        body = _read_until_silence(answer, wire) if streamed else answer.read()
     finally:
         connection.close()
-    return schemathesis.Response(answer.status, told, body, prepared, 0.0, True)
+    return schemathesis.Response(answer.status, headers_by_name, body, prepared, 0.0, True)
 
 
-def _until_silence(answer: http.client.HTTPResponse, wire: socket.socket) -> bytes:
+def _read_until_silence(answer: http.client.HTTPResponse, wire: socket.socket) -> bytes:
     wire.settimeout(SILENCE_S)
     pieces: list[bytes] = []
     try:
@@ -162,10 +162,10 @@ def _until_silence(answer: http.client.HTTPResponse, wire: socket.socket) -> byt
     return b"".join(pieces)
 
 
-def well_told(context: schemathesis.CheckContext, response: schemathesis.Response, case: Case) -> None:
+def check_answer_shape(context: schemathesis.CheckContext, response: schemathesis.Response, case: Case) -> None:
     """One correlation id, and a body that is what its content type says."""
-    told = response.headers.get("x-correlation-id", [])
-    assert len(told) == 1 and told[0], f"there are {len(told)} correlation ids"
+    correlation_ids = response.headers.get("x-correlation-id", [])
+    assert len(correlation_ids) == 1 and correlation_ids[0], f"there are {len(correlation_ids)} correlation ids"
     body: Json
     kind = response.headers.get("content-type", [""])[0].partition(";")[0]
     match kind:
@@ -184,7 +184,7 @@ def well_told(context: schemathesis.CheckContext, response: schemathesis.Respons
             raise AssertionError(f"no answer is {kind!r}")
     if response.status_code >= 400:
         assert set(body) == {"ok", "success", "error", "error_type", "details", "correlation_id"}, body
-        assert body["correlation_id"] == told[0] and "Traceback" not in str(body), body
+        assert body["correlation_id"] == correlation_ids[0] and "Traceback" not in str(body), body
 
 
 CHECKS: list[Any] = [
@@ -193,15 +193,15 @@ CHECKS: list[Any] = [
     cast(Any, by_the_page).content_type_conformance,
     cast(Any, by_the_page).response_headers_conformance,
     cast(Any, by_the_page).response_schema_conformance,
-    well_told,
+    check_answer_shape,
 ]
 
 
-def page_of(url: str) -> Json:
+def fetch_openapi(url: str) -> Json:
     return requests.get(f"{url}/openapi.json", timeout=PATIENCE_S).json()
 
 
-WORDS: dict[str, dict[str, list[str]]] = {
+MEANINGFUL_TEXTS: dict[str, dict[str, list[str]]] = {
     "chat": {"content": [*TURNS], "tool_choice": ["auto", "none", "add"], "model": ["", "given"]},
     "respond": {"prompt": [*TURNS], "tool_choice": ["auto"], "model": ["", "given"]},
     "conversations": {"model": ["", "given"]},
@@ -212,25 +212,25 @@ WORDS: dict[str, dict[str, list[str]]] = {
 """Texts that mean something to this server: by the end of the path, and by the field that takes them."""
 
 
-def strict(page: Json) -> Json:
+def forbid_unknown_fields(document: Json) -> Json:
     """The page without unknown fields, which many endpoints refuse: a sequence is to get on."""
-    for methods in page["paths"].values():
+    for methods in document["paths"].values():
         for about in methods.values():
             content = about.get("requestBody", {}).get("content", {})
-            taken = content.get("application/json", {}).get("schema", {})
-            for one in (taken, *taken.get("oneOf", ())):
-                if "$ref" in one:
-                    page["components"]["schemas"][one["$ref"].rpartition("/")[2]]["additionalProperties"] = False
-    return page
+            schema = content.get("application/json", {}).get("schema", {})
+            for variant in (schema, *schema.get("oneOf", ())):
+                if "$ref" in variant:
+                    document["components"]["schemas"][variant["$ref"].rpartition("/")[2]]["additionalProperties"] = False
+    return document
 
 
-class Known:
+class KnownIds:
     """The ids that answers have told, by the conversation they belong to and the parameter that takes them."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], list[str]] = {}
 
-    def hear(self, case: Case, response: schemathesis.Response) -> None:
+    def record(self, case: Case, response: schemathesis.Response) -> None:
         """Take in an answer."""
         if response.status_code >= 300 or (
             case.path in ("/conversations", "/conversations/search") and case.method == "GET"
@@ -243,56 +243,56 @@ class Known:
         if response.headers.get("content-type", [""])[0] == "application/json":
             lines = [text]
         for line in lines:
-            self._look(json.loads(line), "", case.path_parameters.get("conversation_id", ""))
+            self._collect(json.loads(line), "", case.path_parameters.get("conversation_id", ""))
 
-    def _look(self, told: Json, under: str, conversation: str) -> None:
-        if isinstance(told, list):
-            for one in cast(list[Json], told):
-                self._look(one, under.removesuffix("s"), conversation)
-        if not isinstance(told, dict):
+    def _collect(self, node: Json, under: str, conversation: str) -> None:
+        if isinstance(node, list):
+            for child in cast(list[Json], node):
+                self._collect(child, under.removesuffix("s"), conversation)
+        if not isinstance(node, dict):
             return
-        for name, value in cast(dict[str, Json], told).items():
+        for name, value in cast(dict[str, Json], node).items():
             parameter = f"{under.rpartition('_')[2]}_id" if name == "id" else name
-            if isinstance(value, str) and (parameter in WITHIN or parameter in ANYWHERE):
-                self._add(conversation if parameter in WITHIN else "", parameter, value)
-            self._look(value, name, conversation)
+            if isinstance(value, str) and (parameter in CONVERSATION_PARAMETERS or parameter in GLOBAL_PARAMETERS):
+                self._add(conversation if parameter in CONVERSATION_PARAMETERS else "", parameter, value)
+            self._collect(value, name, conversation)
 
     def _add(self, conversation: str, parameter: str, value: str) -> None:
         ids = self._ids.setdefault((conversation, parameter), [])
         if value and value not in ids:
             ids.append(value)
 
-    def one(self, parameter: str, random: Random, conversation: str = "") -> str:
+    def pick(self, parameter: str, random: Random, conversation: str = "") -> str:
         """One of the latest, or now and then one that nobody has heard of."""
-        told = self._ids.get((conversation if parameter in WITHIN else "", parameter), [])[-3:]
-        return random.choice(told) if told and random.random() < 0.9 else "nobody"
+        recent_ids = self._ids.get((conversation if parameter in CONVERSATION_PARAMETERS else "", parameter), [])[-3:]
+        return random.choice(recent_ids) if recent_ids and random.random() < 0.9 else "nobody"
 
-    def put_into(self, case: Case, random: Random) -> None:
+    def fill_case(self, case: Case, random: Random) -> None:
         """Put what means something into a request, and sometimes leave what is there."""
-        here = self.one("conversation_id", random)
+        conversation_id = self.pick("conversation_id", random)
         for parameter in case.path_parameters:
             case.path_parameters[parameter] = (
-                here if parameter == "conversation_id" else self.one(parameter, random, here)
+                conversation_id if parameter == "conversation_id" else self.pick(parameter, random, conversation_id)
             )
         if not isinstance(case.body, dict):
             return
         body: dict[str, Json] = dict(case.body)
-        words = WORDS.get(case.path.rpartition("/")[2], {})
+        words = MEANINGFUL_TEXTS.get(case.path.rpartition("/")[2], {})
         body |= {name: random.choice(texts) for name, texts in words.items() if name in body and random.random() < 0.8}
         if case.path == "/ai/respond" and "conversation_id" in body:
-            body["conversation_id"] = here
+            body["conversation_id"] = conversation_id
         if case.path.endswith("/result"):
             body = dict([*body.items()][:1])  # a result or an error, not both
         case.body = body
 
 
-WITHIN = {"message_id", "context_id", "call_id", "run_id"}
-ANYWHERE = {"conversation_id", "name"}
+CONVERSATION_PARAMETERS = {"message_id", "context_id", "call_id", "run_id"}
+GLOBAL_PARAMETERS = {"conversation_id", "name"}
 LISTS = {"GET /conversations", "GET /conversations/search"}
 """They tell of what other sequences have made."""
 
 
-def wants_a_stream(case: Case) -> dict[str, str]:
+def choose_accept_header(case: Case) -> dict[str, str]:
     """About every other chat is asked for as a stream."""
     odd = crc32(repr(case.body).encode()) % 2
     return {"accept": "text/event-stream"} if odd and case.path.endswith("/chat") else {}

@@ -92,7 +92,7 @@ class Host:
         body, headers = self.build_modern_request(method, params, **capabilities)
         return await self.send("POST", body, **headers)
 
-    async def call(self, tool: str, arguments: Json = None, **more: Json) -> HostAnswer:
+    async def call_tool(self, tool: str, arguments: Json = None, **more: Json) -> HostAnswer:
         capabilities = more.pop("capabilities", {})
         return await self.request_modern(
             "tools/call", {"name": tool, "arguments": arguments or {}, **more}, **capabilities

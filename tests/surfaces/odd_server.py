@@ -38,7 +38,7 @@ PROMPT: Any = {"type": "text", "text": f"from {NAME}", "x-deep": {"er": 1}}
 CAPABILITIES: Any = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 
 
-def answer(method: str, params: Any) -> Any:
+def build_result(method: str, params: Any) -> Any:
     match method:
         case "initialize":
             about = {"name": NAME, "version": "1"}
@@ -77,8 +77,8 @@ for line in sys.stdin:
     if NAME == "mute" and message.get("method") == "resources/list":
         continue
     if "id" in message and "method" in message:
-        result = answer(message["method"], message.get("params"))
-        refused = FAILURES.get(message["method"], {"code": -32601, "message": "Method not found"})
-        told = {"error": refused} if result is None else {"result": result}
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **told}) + "\n")
+        result = build_result(message["method"], message.get("params"))
+        error = FAILURES.get(message["method"], {"code": -32601, "message": "Method not found"})
+        outcome = {"error": error} if result is None else {"result": result}
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
         sys.stdout.flush()

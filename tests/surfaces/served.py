@@ -36,7 +36,7 @@ async def serve_app(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[str, 
         await task
 
 
-class Client:
+class SocketClient:
     """A client that sends the same headers with each request to one address."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> None:
@@ -92,9 +92,9 @@ def _create_bounded_socket(address: tuple[int, int, int, str, object]) -> socket
 
 
 @asynccontextmanager
-async def connect_client(yard: Yard, **headers: str) -> AsyncGenerator[Client, None]:
+async def connect_client(yard: Yard, **headers: str) -> AsyncGenerator[SocketClient, None]:
     """Serve an open yard, and open a client of it that sends these headers."""
     header_fields = {name.replace("_", "-"): value for name, value in headers.items()}
     connector = aiohttp.TCPConnector(socket_factory=_create_bounded_socket)
     async with serve_yard(yard) as url, aiohttp.ClientSession(connector=connector) as session:
-        yield Client(session, url, header_fields)
+        yield SocketClient(session, url, header_fields)

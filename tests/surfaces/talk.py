@@ -32,15 +32,15 @@ class Transport(Protocol):
     ) -> AsyncGenerator[tuple[str, dict[str, object]], None]: ...
 
 
-class Talk:
+class ApiClient:
     """A client of the API with the headers of one caller. Its methods check the status of each response."""
 
     def __init__(self, transport: Transport, **headers: str) -> None:
         self._transport = transport
         self._headers = headers
 
-    def with_key(self, key: str) -> "Talk":
-        return Talk(self._transport, x_api_key=key)
+    def with_key(self, key: str) -> "ApiClient":
+        return ApiClient(self._transport, x_api_key=key)
 
     async def send_request(
         self, method: str, path: str, body: object = None, **more: str
@@ -71,10 +71,10 @@ class Talk:
         headers = {"last_event_id": last_id} if last_id else {}
         return self._transport.stream("GET", path, **self._headers, **headers)
 
-    def chat_stream(self, conversation: str, content: str) -> AsyncGenerator[tuple[str, Json], None]:
+    def stream_chat(self, conversation: str, content: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._transport.stream("POST", f"{conversation}/chat", {"content": content}, **self._headers)
 
-    def post_stream(self, path: str, body: object, **more: str) -> AsyncGenerator[tuple[str, Json], None]:
+    def stream_post(self, path: str, body: object, **more: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._transport.stream("POST", path, body, **self._headers, **more)
 
     async def read_until_done(self, conversation: str, last_id: str = "") -> list[tuple[str, Json]]:
@@ -123,10 +123,10 @@ def build_key(user: str, *roles: str, tenant: str = "t", **more: object) -> Key:
 
 
 @asynccontextmanager
-async def connect_talk(yard: Yard, way: str = "inside") -> AsyncGenerator[Talk, None]:
+async def connect_talk(yard: Yard, way: str = "inside") -> AsyncGenerator[ApiClient, None]:
     """Open a client of an open yard, in this process or over a socket."""
     async with (connect_client if way == "socket" else open_in_process_client)(yard) as transport:
-        yield Talk(transport)
+        yield ApiClient(transport)
 
 
 def build_yard(script: Script | Model, **wiring: object) -> Yard:
@@ -135,7 +135,9 @@ def build_yard(script: Script | Model, **wiring: object) -> Yard:
 
 
 @asynccontextmanager
-async def open_talk(script: Script | Model = (), way: str = "inside", **wiring: object) -> AsyncGenerator[Talk, None]:
+async def open_api_client(
+    script: Script | Model = (), way: str = "inside", **wiring: object
+) -> AsyncGenerator[ApiClient, None]:
     """Open a yard and a client of it. The block fails after 30 s."""
     async with asyncio.timeout(30), build_yard(script, **wiring) as yard, connect_talk(yard, way) as http:
         yield http

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from surfaces.talk import Json, both_ways, open_talk
+from surfaces.talk import Json, both_ways, open_api_client
 from toolyard import say, tool
 
 
@@ -68,11 +68,11 @@ BODIES: list[tuple[str, str, bytes, int]] = [
 async def test_a_bad_body_is_refused_in_words_and_the_next_request_works(
     way: str, method: str, where: str, raw: bytes, expected: int
 ) -> None:
-    async with open_talk([say("ok")], way=way, tools=[add]) as http:
+    async with open_api_client([say("ok")], way=way, tools=[add]) as http:
         path = await http.create_conversation()
-        status, told, headers = await http.send_request(method, path + where, raw or None)
-        assert status == expected, told
-        _is_an_error(told, headers)
+        status, reply, headers = await http.send_request(method, path + where, raw or None)
+        assert status == expected, reply
+        _check_error(reply, headers)
         assert (await http.post(f"{path}/chat", {"content": "x"}))["status"] == "done"
 
 
@@ -96,7 +96,7 @@ IDS = [
 @both_ways
 @pytest.mark.parametrize("name", IDS)
 async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str) -> None:
-    async with open_talk(way=way, tools=[add]) as http:
+    async with open_api_client(way=way, tools=[add]) as http:
         path, absurd = await http.create_conversation(), quote(name, safe="")
         places: list[tuple[str, str, object]] = [
             ("GET", f"/conversations/{absurd}", None),
@@ -121,10 +121,10 @@ async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str)
         for method, where, body in places:
             if way == "socket" and name == "..":
                 continue  # a client resolves it before it is sent
-            status, told, headers = await http.send_request(method, where, body)
-            assert status in (404, 405, 422), (method, where[:80], status, told)
-            _is_an_error(told, headers)
-            assert "x-injected" not in headers and len(told["error"]) < 500
+            status, reply, headers = await http.send_request(method, where, body)
+            assert status in (404, 405, 422), (method, where[:80], status, reply)
+            _check_error(reply, headers)
+            assert "x-injected" not in headers and len(reply["error"]) < 500
         await http.get(path)
 
 
@@ -133,16 +133,16 @@ async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str)
     ["limit=0", "limit=201", "limit=x", "limit=-1", "after=!!!", "after=W10", "after=WzEsMl0", "whose=everybody"],
 )
 async def test_a_bad_query_is_refused(query: str) -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         for path in ("/conversations?", "/conversations/search?q=x&"):
-            status, told, headers = await http.send_request("GET", path + query)
-            assert status == 422, told
-            _is_an_error(told, headers)
+            status, reply, headers = await http.send_request("GET", path + query)
+            assert status == 422, reply
+            _check_error(reply, headers)
 
 
 @both_ways
 async def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_shape(way: str) -> None:
-    async with open_talk(way=way) as http:
+    async with open_api_client(way=way) as http:
         path = await http.create_conversation()
         for method, where, expected in (
             ("PATCH", path, 405),
@@ -152,13 +152,13 @@ async def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_sha
             ("POST", f"{path}/calls/x/forgive", 404),
             ("GET", "/conversations/search/x", 404),
         ):
-            status, told, headers = await http.send_request(method, where)
-            assert status == expected, (method, where, told)
-            _is_an_error(told, headers)
+            status, reply, headers = await http.send_request(method, where)
+            assert status == expected, (method, where, reply)
+            _check_error(reply, headers)
 
 
 async def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         _, page, _ = await http.send_request("GET", "/openapi.json")
         routes = [
             (path, method, about)
@@ -175,9 +175,9 @@ async def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
         assert {"200", "202", "502"} <= set(chat)
 
 
-def _is_an_error(told: Json, headers: dict[str, str]) -> None:
-    assert set(told) == {"ok", "success", "error", "error_type", "details", "correlation_id"}, told
-    assert (told["ok"], told["success"]) == (False, False) and told["error"]
-    assert "Traceback" not in json.dumps(told)
-    assert told["correlation_id"] == headers["x-correlation-id"]
+def _check_error(reply: Json, headers: dict[str, str]) -> None:
+    assert set(reply) == {"ok", "success", "error", "error_type", "details", "correlation_id"}, reply
+    assert (reply["ok"], reply["success"]) == (False, False) and reply["error"]
+    assert "Traceback" not in json.dumps(reply)
+    assert reply["correlation_id"] == headers["x-correlation-id"]
     assert headers["content-type"].startswith("application/json")

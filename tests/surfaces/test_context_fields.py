@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_for_event
-from surfaces.app_talk import App
-from surfaces.talk import open_talk
+from surfaces.app_talk import AppClient
+from surfaces.talk import open_api_client
 from toolyard import Context, Scripted, Yard, call, say, tool
 from toolyard.core.errors import Invalid
 from toolyard.core.events import RunSuspended
@@ -19,7 +19,7 @@ FACTORY: dict[str, object] = {"factoryId": "F001", "cart": {"items": 2}}
 TWICE = [call("where"), say("there"), call("where"), say("there")]
 
 
-class Seen:
+class FieldsRecorder:
     """A tool, and the fields that it was given with each call."""
 
     def __init__(self) -> None:
@@ -37,44 +37,44 @@ class Seen:
 
 
 async def test_respond_gives_its_context_to_the_tools_of_a_new_and_of_an_old_conversation() -> None:
-    seen = Seen()
-    async with open_talk(TWICE, tools=[seen.tool]) as http:
-        first = [one async for _, one in http.post_stream("/ai/respond", {"prompt": "where?", "context": FACTORY})]
+    recorder = FieldsRecorder()
+    async with open_api_client(TWICE, tools=[recorder.tool]) as http:
+        first = [event async for _, event in http.stream_post("/ai/respond", {"prompt": "where?", "context": FACTORY})]
         again = {
             "prompt": "and now?",
             "context": {"factoryId": "F002"},
             "conversation_id": first[-1]["conversation_id"],
         }
-        assert [one["type"] async for _, one in http.post_stream("/ai/respond", again)][-1] == "done"
-    assert seen.fields == [FACTORY, {**FACTORY, "factoryId": "F002"}]
+        assert [event["type"] async for _, event in http.stream_post("/ai/respond", again)][-1] == "done"
+    assert recorder.fields == [FACTORY, {**FACTORY, "factoryId": "F002"}]
 
 
 async def test_an_app_s_context_reaches_the_server_s_tools_as_the_values_that_it_sent() -> None:
-    seen, model = Seen(), Scripted(TWICE)
-    async with open_talk(model, tools=[seen.tool]) as http:
-        first = await App(http).ask("where?", context={**FACTORY, "division": ""})
-        await App(http).ask("and now?", context={"factoryId": "F002"}, conversationId=first["conversationId"])
-    assert seen.fields == [{**FACTORY, "division": ""}, {"factoryId": "F002"}]
+    recorder, model = FieldsRecorder(), Scripted(TWICE)
+    async with open_api_client(model, tools=[recorder.tool]) as http:
+        first = await AppClient(http).ask("where?", context={**FACTORY, "division": ""})
+        await AppClient(http).ask("and now?", context={"factoryId": "F002"}, conversationId=first["conversationId"])
+    assert recorder.fields == [{**FACTORY, "division": ""}, {"factoryId": "F002"}]
     assert 'cart: {"items":2}' in model.requests[0].system
 
 
 async def test_named_context_of_a_conversation_reaches_its_tools() -> None:
-    seen = Seen()
-    async with open_talk(TWICE[:2], tools=[seen.tool]) as http:
-        made = await http.create_conversation()
+    recorder = FieldsRecorder()
+    async with open_api_client(TWICE[:2], tools=[recorder.tool]) as http:
+        path = await http.create_conversation()
         note = {"descriptive_name": "factoryId", "content": "F001"}
-        await http.post(f"{made}/context", note, expect=201)
-        assert [name async for name, _ in http.chat_stream(made, "where?")]
-    assert seen.fields == [{"factoryId": "F001"}]
+        await http.post(f"{path}/context", note, expect=201)
+        assert [name async for name, _ in http.stream_chat(path, "where?")]
+    assert recorder.fields == [{"factoryId": "F001"}]
 
 
 async def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(tmp_path: Path) -> None:
-    seen, store = list[Mapping[str, object]](), f"sqlite:///{tmp_path}/toolyard.db"
+    received, store = list[Mapping[str, object]](), f"sqlite:///{tmp_path}/toolyard.db"
 
     @tool(approval="ask")
     def careful(context: Context) -> str:
         """Asks first."""
-        seen.append(context.fields)
+        received.append(context.fields)
         return "here"
 
     async with Yard(tools=[careful], model=Scripted([call("careful")]), store=store) as yard:
@@ -86,7 +86,7 @@ async def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(t
             if type(getattr(entry, "event", None)).__name__ == "RunEnded":
                 break
         assert not (await yard.service.state("c")).settings.context, "a request's own context is only its own"
-    assert seen == [FACTORY]
+    assert received == [FACTORY]
 
 
 async def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it() -> None:
@@ -96,8 +96,8 @@ async def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it(
         context.fields["factoryId"] = "F002"  # pyright: ignore[reportIndexIssue]
 
     async with open_yard([], [change]) as yard:
-        found = get_result(await collect_events(yard.call("change", {}, context=FACTORY)))
-        assert found.outcome == "error" and "does not support item assignment" in found.content
+        call_result = get_result(await collect_events(yard.call("change", {}, context=FACTORY)))
+        assert call_result.outcome == "error" and "does not support item assignment" in call_result.content
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_a_context_is_bounded(context: dict[str, object]) -> None:
 
 async def test_a_context_that_is_too_large_is_refused_on_every_surface() -> None:
     context = {str(number): "x" * MAX_NOTE_CHARS for number in range(MAX_CONTEXT_CHARS // MAX_NOTE_CHARS + 1)}
-    async with open_talk() as http:
+    async with open_api_client() as http:
         for path, body in (
             ("/ai/respond", {"prompt": "where?"}),
             ("/chat/v1/conversation", {"messages": [{"role": "user", "content": "where?"}]}),

@@ -28,14 +28,14 @@ from surfaces.fuzzed import (
     EXAMPLES,
     Case,
     Json,
-    Known,
-    apart,
-    bounded,
+    KnownIds,
+    choose_accept_header,
+    fetch_openapi,
+    forbid_unknown_fields,
     fuzzed_app,
-    page_of,
-    sent,
-    strict,
-    wants_a_stream,
+    make_settings,
+    send_case,
+    serve_in_thread,
 )
 from surfaces.talk import build_key
 from toolyard.app import AsgiApp
@@ -53,83 +53,89 @@ ADD_SERVER = "POST /servers"
 """It runs whatever command it is given: nothing to be asked at random."""
 """Not asked of a local server, which would then ask everybody for a key."""
 SEQUENCES, STEPS = 6 * EXAMPLES, 30
-OFTEN = {"chat": 6, "messages": 2, "context": 2, "approve": 4, "deny": 4, "answer": 4, "result": 4, "respond": 2}
+WEIGHTS = {"chat": 6, "messages": 2, "context": 2, "approve": 4, "deny": 4, "answer": 4, "result": 4, "respond": 2}
 
 
-class Fuzz:
+class Fuzzer:
     """Requests to one server, each answer checked. The first that fails raises."""
 
-    def __init__(self, url: str, page: Json, *skip: str) -> None:
+    def __init__(self, url: str, document: Json, *skip: str) -> None:
         self._url = url
-        self._schema: Any = schemathesis.openapi.from_dict(page)
-        found: list[Any] = [found.ok() for found in self._schema.get_all_operations()]
-        self._operations = {operation.label: operation for operation in found if operation.label not in skip}
-        self.seen: Counter[tuple[str, int]] = Counter()
+        self._schema: Any = schemathesis.openapi.from_dict(document)
+        operations: list[Any] = [result.ok() for result in self._schema.get_all_operations()]
+        self._operations = {operation.label: operation for operation in operations if operation.label not in skip}
+        self.status_counts: Counter[tuple[str, int]] = Counter()
         """How often each operation answered with each status."""
 
-    def one_by_one(self, headers: Headers) -> None:
+    def run_each(self, headers: Headers) -> None:
         """Every operation by itself: the boundaries of what its schema allows, and past them; then at random."""
         for operation in self._operations.values():
             for case in self._schema.iter_coverage_cases(
                 operation, generation_modes=list(GenerationMode), generation_config=self._schema.config.generation
             ):
                 self._ask(case, headers)
-            for mode in GenerationMode if _may_be_wrong(operation) else [GenerationMode.POSITIVE]:
-                self._at_random(operation.as_strategy(generation_mode=mode), headers)
+            for mode in GenerationMode if _accepts_wrong_input(operation) else [GenerationMode.POSITIVE]:
+                self._run_random(operation.as_strategy(generation_mode=mode), headers)
 
-    def _at_random(self, cases: strategies.SearchStrategy[Case], headers: Headers) -> None:
-        @bounded(EXAMPLES)
+    def _run_random(self, cases: strategies.SearchStrategy[Case], headers: Headers) -> None:
+        @make_settings(EXAMPLES)
         @given(cases)
         def ask(case: Case) -> None:
             self._ask(case, headers)
 
         ask()
 
-    def in_sequences(self, *callers: Headers) -> None:
+    def run_sequences(self, *callers: Headers) -> None:
         """Requests in any order, with the ids that answers before them have told."""
         cases = {
             (label, mode): operation.as_strategy(
-                generation_mode=mode, path_parameters={one.name: "nobody" for one in operation.path_parameters}
+                generation_mode=mode, path_parameters={parameter.name: "nobody" for parameter in operation.path_parameters}
             )
             for label, operation in self._operations.items()
             for mode in GenerationMode
         }
-        weights = [OFTEN.get(label.rpartition("/")[2], 1) for label in self._operations]
+        weights = [WEIGHTS.get(label.rpartition("/")[2], 1) for label in self._operations]
 
-        @bounded(SEQUENCES)
+        @make_settings(SEQUENCES)
         @given(strategies.data())
         def sequence(data: strategies.DataObject) -> None:
             random = Random(data.draw(strategies.binary(min_size=16, max_size=16)))  # each choice as likely as the next
-            first, known, gone = random.choice(callers), Known(), set[str]()
+            first, known_ids, deleted = random.choice(callers), KnownIds(), set[str]()
             for label in (CREATE, CHAT, *random.choices([*self._operations], weights, k=STEPS)):
-                wrong = _may_be_wrong(self._operations[label]) and random.random() < 0.1
+                wrong = _accepts_wrong_input(self._operations[label]) and random.random() < 0.1
                 case = data.draw(cases[label, GenerationMode.NEGATIVE if wrong else GenerationMode.POSITIVE])
                 self._step(
-                    case, random.choice((first, first, first, first, *callers)), known, gone, None if wrong else random
+                    case,
+                    random.choice((first, first, first, first, *callers)),
+                    known_ids,
+                    deleted,
+                    None if wrong else random,
                 )
 
         sequence()
 
-    def _step(self, case: Case, headers: Headers, known: Known, gone: set[str], random: Random | None) -> None:
+    def _step(
+        self, case: Case, headers: Headers, known_ids: KnownIds, deleted: set[str], random: Random | None
+    ) -> None:
         """One request of a sequence. A conversation that was deleted stays away."""
         label = cast(str, case.operation.label)
         if random is not None:
-            known.put_into(case, random)
+            known_ids.fill_case(case, random)
         response = self._ask(case, headers)
-        there = case.path_parameters.get("conversation_id", "")
-        known.hear(case, response)
-        assert there not in gone or response.status_code >= 400, (label, response.content)
+        conversation_id = case.path_parameters.get("conversation_id", "")
+        known_ids.record(case, response)
+        assert conversation_id not in deleted or response.status_code >= 400, (label, response.content)
         if label == DELETE and response.status_code == 200:
-            gone.add(there)
+            deleted.add(conversation_id)
 
     def _ask(self, case: Case, headers: Headers) -> schemathesis.Response:
-        response = sent(case, self._url, {**headers, **wants_a_stream(case)})
-        self.seen[case.operation.label, response.status_code] += 1
+        response = send_case(case, self._url, {**headers, **choose_accept_header(case)})
+        self.status_counts[case.operation.label, response.status_code] += 1
         cast(Any, case).validate_response(response, checks=CHECKS)
         return response
 
 
-def _may_be_wrong(operation: Any) -> bool:
+def _accepts_wrong_input(operation: Any) -> bool:
     """A path takes any text, so only what has more to it can be asked in a wrong way."""
     return bool(operation.body or operation.query)
 
@@ -142,35 +148,37 @@ def _may_be_wrong(operation: Any) -> bool:
 def test_every_operation_by_itself_answers_as_its_page_tells(
     tmp_path: Path, keys: Sequence[Any], headers: Headers
 ) -> None:
-    with apart(partial(fuzzed_app, f"sqlite:///{tmp_path}/toolyard.db", keys)) as url:
-        Fuzz(url, page_of(url), ADD_SERVER, *(() if keys else (FIRST_KEY,))).one_by_one(headers)
+    with serve_in_thread(partial(fuzzed_app, f"sqlite:///{tmp_path}/toolyard.db", keys)) as url:
+        Fuzzer(url, fetch_openapi(url), ADD_SERVER, *(() if keys else (FIRST_KEY,))).run_each(headers)
 
 
 @pytest.mark.parametrize(
     ("keys", "callers"), [((), (NOBODY,)), (KEYS, (ANN, OPERATOR, BOSS))], ids=["local", "with keys"]
 )
 def test_sequences_of_operations_answer_as_their_page_tells(keys: Sequence[Any], callers: Sequence[Headers]) -> None:
-    with apart(partial(fuzzed_app, "memory:", keys)) as url:
-        fuzz = Fuzz(url, strict(page_of(url)), ADD_SERVER, *(() if keys else (FIRST_KEY,)))
-        fuzz.in_sequences(*callers)
-    reached = {label.rpartition("/")[2] for label, status in fuzz.seen if status < 300}
-    assert {"chat", "messages"} <= reached and len(reached) > 5, fuzz.seen  # which others depends on how fast runs end
+    with serve_in_thread(partial(fuzzed_app, "memory:", keys)) as url:
+        fuzz = Fuzzer(url, forbid_unknown_fields(fetch_openapi(url)), ADD_SERVER, *(() if keys else (FIRST_KEY,)))
+        fuzz.run_sequences(*callers)
+    reached = {label.rpartition("/")[2] for label, status in fuzz.status_counts if status < 300}
+    assert {"chat", "messages"} <= reached and len(reached) > 5, (
+        fuzz.status_counts
+    )  # which others depends on how fast runs end
 
 
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)
-def page(request: Request[object, object, State]) -> dict[str, Any]:
+def serve_openapi(request: Request[object, object, State]) -> dict[str, Any]:
     return request.app.openapi_schema.to_schema()
 
 
-def apart_with(*routes: HTTPRouteHandler, trace: str = "trace") -> AbstractContextManager[str]:
+def serve_routes(*routes: HTTPRouteHandler, trace: str = "trace") -> AbstractContextManager[str]:
     """Another server than ours, to see that the checks can fail."""
 
-    def added(response: Response[object]) -> Response[object]:
+    def add_trace(response: Response[object]) -> Response[object]:
         if trace:
             response.headers["x-correlation-id"] = trace
         return response
 
-    def told(request: Request[object, object, State], error: Exception) -> Response[dict[str, object]]:
+    def handle_error(request: Request[object, object, State], error: Exception) -> Response[dict[str, object]]:
         status = getattr(error, "status_code", 500)
         body: dict[str, object] = {
             "ok": False,
@@ -183,104 +191,109 @@ def apart_with(*routes: HTTPRouteHandler, trace: str = "trace") -> AbstractConte
         return Response(body, status_code=status, headers={"x-correlation-id": trace} if trace else {})
 
     @asynccontextmanager
-    async def opened() -> AsyncGenerator[AsgiApp, None]:
-        app = Litestar([page, *routes], logging_config=None, after_request=added, exception_handlers={Exception: told})
+    async def open_app() -> AsyncGenerator[AsgiApp, None]:
+        app = Litestar(
+            [serve_openapi, *routes],
+            logging_config=None,
+            after_request=add_trace,
+            exception_handlers={Exception: handle_error},
+        )
         yield cast(AsgiApp, app)
 
-    return apart(opened)
+    return serve_in_thread(open_app)
 
 
-class Told(Struct):
+class NumberAnswer(Struct):
     number: int
 
 
 @get("/it", sync_to_thread=False)
-def sound() -> Told:
-    return Told(number=1)
+def return_number() -> NumberAnswer:
+    return NumberAnswer(number=1)
 
 
 @get("/it", sync_to_thread=False)
-def failing() -> Told:
+def raise_bug() -> NumberAnswer:
     raise RuntimeError("a bug")
 
 
-@get("/it", responses={503: ResponseSpec(Told)}, sync_to_thread=False)
-def unavailable() -> Response[Told]:
-    return Response(Told(number=1), status_code=503)
+@get("/it", responses={503: ResponseSpec(NumberAnswer)}, sync_to_thread=False)
+def return_unavailable() -> Response[NumberAnswer]:
+    return Response(NumberAnswer(number=1), status_code=503)
 
 
 @get("/it", sync_to_thread=False)
-def undocumented() -> Response[Told]:
-    return Response(Told(number=1), status_code=418)
+def return_undocumented_status() -> Response[NumberAnswer]:
+    return Response(NumberAnswer(number=1), status_code=418)
 
 
 @get("/it", sync_to_thread=False)
-def of_another_kind() -> Response[str]:
+def return_html() -> Response[str]:
     return Response("<p>1</p>", media_type="text/html")
 
 
 @get("/it", sync_to_thread=False)
-def of_another_shape() -> Response[Told]:
-    return Response(cast(Told, {"number": "one"}))
+def return_wrong_type() -> Response[NumberAnswer]:
+    return Response(cast(NumberAnswer, {"number": "one"}))
 
 
 def test_a_sound_server_passes() -> None:
-    with apart_with(sound) as url:
-        fuzz = Fuzz(url, page_of(url))
-        fuzz.one_by_one({})
-    assert fuzz.seen["GET /it", 200] > 0
+    with serve_routes(return_number) as url:
+        fuzz = Fuzzer(url, fetch_openapi(url))
+        fuzz.run_each({})
+    assert fuzz.status_counts["GET /it", 200] > 0
 
 
 @pytest.mark.parametrize(
     ("route", "trace", "said"),
     [
-        (failing, "trace", "Server error"),
-        (unavailable, "trace", "Server error"),
-        (undocumented, "trace", "Undocumented"),
-        (of_another_kind, "trace", "no answer is 'text/html'"),
-        (of_another_shape, "trace", "Response violates schema"),
-        (sound, "", "there are 0 correlation ids"),
+        (raise_bug, "trace", "Server error"),
+        (return_unavailable, "trace", "Server error"),
+        (return_undocumented_status, "trace", "Undocumented"),
+        (return_html, "trace", "no answer is 'text/html'"),
+        (return_wrong_type, "trace", "Response violates schema"),
+        (return_number, "", "there are 0 correlation ids"),
     ],
 )
 def test_a_server_that_breaks_its_word_is_caught(route: HTTPRouteHandler, trace: str, said: str) -> None:
-    with apart_with(route, trace=trace) as url, pytest.raises(FailureGroup, match=said):
-        Fuzz(url, page_of(url)).one_by_one({})
+    with serve_routes(route, trace=trace) as url, pytest.raises(FailureGroup, match=said):
+        Fuzzer(url, fetch_openapi(url)).run_each({})
 
 
-class Made(Struct):
+class ConversationRef(Struct):
     id: str
 
 
-class Answer(Struct):
-    conversation: Made
+class ConversationAnswer(Struct):
+    conversation: ConversationRef
 
 
-ONE = Answer(conversation=Made(id="one"))
+ONE_ANSWER = ConversationAnswer(conversation=ConversationRef(id="one"))
 
 
 @post("/conversations", sync_to_thread=False)
-def make() -> Answer:
-    return ONE
+def make() -> ConversationAnswer:
+    return ONE_ANSWER
 
 
 @delete("/conversations/{conversation_id:str}", status_code=200, sync_to_thread=False)
-def forget(conversation_id: FromPath[str]) -> Answer:
-    return ONE
+def forget(conversation_id: FromPath[str]) -> ConversationAnswer:
+    return ONE_ANSWER
 
 
 @get("/conversations/{conversation_id:str}", sync_to_thread=False)
-def show(conversation_id: FromPath[str]) -> Answer:
-    return ONE
+def show(conversation_id: FromPath[str]) -> ConversationAnswer:
+    return ONE_ANSWER
 
 
 @post("/conversations/{conversation_id:str}/chat", sync_to_thread=False)
-def chat(conversation_id: FromPath[str]) -> Answer:
-    return ONE
+def chat(conversation_id: FromPath[str]) -> ConversationAnswer:
+    return ONE_ANSWER
 
 
 def test_a_conversation_that_outlives_its_end_is_caught_by_a_sequence() -> None:
     with (
-        apart_with(make, forget, show, chat) as url,
+        serve_routes(make, forget, show, chat) as url,
         pytest.raises(AssertionError, match=r"not in \{'one'\}"),
     ):
-        Fuzz(url, page_of(url)).in_sequences({})
+        Fuzzer(url, fetch_openapi(url)).run_sequences({})

@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from surfaces.app_talk import PATH
-from surfaces.talk import Json, Talk, open_talk
+from surfaces.talk import ApiClient, Json, open_api_client
 from toolyard import Limits, Scripted, say
 
 MANY = 5000
@@ -19,7 +19,7 @@ LIMITS = Limits(turns_per_request=MANY, turns_per_conversation=MANY)
 WINDOW = {"given": 10**9}
 
 
-def conversation_of(messages: int) -> list[Json]:
+def build_history(messages: int) -> list[Json]:
     """Return a history of requests, each with a call, its result and an answer."""
     history: list[Json] = []
     for number in range(messages // 4):
@@ -33,13 +33,13 @@ def conversation_of(messages: int) -> list[Json]:
     return history
 
 
-async def respond(http: Talk, messages: int) -> None:
-    body = {"prompt": "go", "history": conversation_of(messages)}
-    assert [event["type"] async for _, event in http.post_stream("/ai/respond", body)] == ["text.delta", "done"]
+async def post_respond(http: ApiClient, messages: int) -> None:
+    body = {"prompt": "go", "history": build_history(messages)}
+    assert [event["type"] async for _, event in http.stream_post("/ai/respond", body)] == ["text.delta", "done"]
 
 
-async def converse(http: Talk, messages: int) -> None:
-    body = {"messages": [*conversation_of(messages), {"role": "user", "content": "go"}]}
+async def post_conversation(http: ApiClient, messages: int) -> None:
+    body = {"messages": [*build_history(messages), {"role": "user", "content": "go"}]}
     status, answer, _ = await http.send_request("POST", PATH, body)
     assert (status, answer["stopReason"]) == (200, "done")
 
@@ -50,13 +50,13 @@ def log_as_a_server_does(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolyard")
 
 
-Ask = Callable[[Talk, int], Awaitable[None]]
-ENDPOINTS = pytest.mark.parametrize("ask", [respond, converse])
+Ask = Callable[[ApiClient, int], Awaitable[None]]
+ENDPOINTS = pytest.mark.parametrize("ask", [post_respond, post_conversation])
 
 
 @ENDPOINTS
 async def test_others_get_their_turn_while_a_long_history_is_read(ask: Ask) -> None:
-    async def turns_of_others(http: Talk, messages: int) -> int:
+    async def count_turns_of_others(http: ApiClient, messages: int) -> int:
         turns = 0
 
         async def count_turns() -> None:
@@ -70,15 +70,15 @@ async def test_others_get_their_turn_while_a_long_history_is_read(ask: Ask) -> N
         other.cancel()
         return turns
 
-    async with open_talk(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
+    async with open_api_client(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
         await ask(http, 4)
-        few = await turns_of_others(http, 4)
-        assert await turns_of_others(http, MANY) >= few + MANY // 500
+        few = await count_turns_of_others(http, 4)
+        assert await count_turns_of_others(http, MANY) >= few + MANY // 500
 
 
 @ENDPOINTS
 async def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None:
-    async def function_calls(http: Talk, messages: int) -> int:
+    async def count_function_calls(http: ApiClient, messages: int) -> int:
         calls = 0
 
         def count_calls(frame: FrameType, event: str, argument: object) -> None:
@@ -92,6 +92,8 @@ async def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None
             sys.setprofile(None)
         return calls
 
-    async with open_talk(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
+    async with open_api_client(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
         await ask(http, 4)
-        assert (await function_calls(http, MANY) - await function_calls(http, 4)) / MANY <= MAX_FUNCTION_CALLS
+        assert (
+            await count_function_calls(http, MANY) - await count_function_calls(http, 4)
+        ) / MANY <= MAX_FUNCTION_CALLS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, build_key, open_talk
+from surfaces.talk import ApiClient, Json, build_key, open_api_client
 from toolyard import call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
@@ -25,15 +25,15 @@ def again() -> str:
     return "again"
 
 
-def configured(tmp_path: Path, text: str) -> Json:
+def load_languages(tmp_path: Path, text: str) -> Json:
     """Return what the configuration says of languages, as a wiring takes it."""
     path = tmp_path / "toolyard.toml"
     path.write_text(text)
-    made = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path)
-    return {"language": made.language, "texts": made.texts, "divisions": made.divisions}
+    wiring = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path)
+    return {"language": wiring.language, "texts": wiring.texts, "divisions": wiring.divisions}
 
 
-async def stop_text(http: Talk, where: str = "", accept: str = "", **fields: object) -> str:
+async def read_stop_text(http: ApiClient, where: str = "", accept: str = "", **fields: object) -> str:
     """Return what a chat that takes too many turns is told."""
     path = where or await http.create_conversation()
     headers = {"accept_language": accept} if accept else {}
@@ -43,51 +43,51 @@ async def stop_text(http: Talk, where: str = "", accept: str = "", **fields: obj
 
 
 @asynccontextmanager
-async def talk_until_limit(**more: object) -> AsyncGenerator[Talk, None]:
-    async with open_talk(lambda _: call("again"), tools=[again], limits=TURNS, **more) as http:  # pyright: ignore[reportArgumentType]
+async def open_limited_client(**more: object) -> AsyncGenerator[ApiClient, None]:
+    async with open_api_client(lambda _: call("again"), tools=[again], limits=TURNS, **more) as http:  # pyright: ignore[reportArgumentType]
         yield http
 
 
 async def test_the_configurations_language_comes_before_the_browsers(tmp_path: Path) -> None:
-    async with talk_until_limit(**configured(tmp_path, 'language = "zh"')) as http:
-        assert await stop_text(http) == ZH
-        assert await stop_text(http, accept="de") == ZH
+    async with open_limited_client(**load_languages(tmp_path, 'language = "zh"')) as http:
+        assert await read_stop_text(http) == ZH
+        assert await read_stop_text(http, accept="de") == ZH
 
 
 async def test_where_nothing_is_set_the_browsers_language_counts() -> None:
-    async with talk_until_limit() as http:
-        assert await stop_text(http, accept="zh-CN,en;q=0.5") == ZH
-        assert await stop_text(http) == get_text("limit", "en")
+    async with open_limited_client() as http:
+        assert await read_stop_text(http, accept="zh-CN,en;q=0.5") == ZH
+        assert await read_stop_text(http) == get_text("limit", "en")
 
 
 async def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(tmp_path: Path) -> None:
     text = 'language = "fr"\n[divisions.shop]\nlanguage = "de"'
     keys = [build_key("ann"), build_key("bob", divisions=frozenset({"shop"}))]
-    async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
+    async with open_limited_client(keys=keys, **load_languages(tmp_path, text)) as http:
         ann, bob = http.with_key("ann"), http.with_key("bob")
-        assert await stop_text(ann) == get_text("limit", "fr")
-        assert await stop_text(bob) == get_text("limit", "de")
+        assert await read_stop_text(ann) == get_text("limit", "fr")
+        assert await read_stop_text(bob) == get_text("limit", "de")
         path = await ann.create_conversation(language="es")
         assert (await ann.get(path))["conversation"]["language"] == "es"
-        assert await stop_text(ann, path) == get_text("limit", "es")
-        assert await stop_text(ann, path, language="ja") == get_text("limit", "ja")
+        assert await read_stop_text(ann, path) == get_text("limit", "es")
+        assert await read_stop_text(ann, path, language="ja") == get_text("limit", "ja")
         await ann.put(path, {"language": "pt-BR"})
-        assert await stop_text(ann, path, accept="zh") == get_text("limit", "pt")
+        assert await read_stop_text(ann, path, accept="zh") == get_text("limit", "pt")
         await ann.put(path, {"language": ""})
-        assert await stop_text(ann, path) == get_text("limit", "fr")
+        assert await read_stop_text(ann, path) == get_text("limit", "fr")
 
 
 async def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None:
     text = '[tenants.t]\nlanguage = "zh"\n[tenants.t.divisions.shop]\n[tenants.t.divisions.bar]\nlanguage = "de"'
     keys = [build_key("ann", divisions=frozenset({"shop"})), build_key("bob", divisions=frozenset({"bar"}))]
-    async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
-        assert await stop_text(http.with_key("ann")) == ZH
-        assert await stop_text(http.with_key("bob")) == get_text("limit", "de")
+    async with open_limited_client(keys=keys, **load_languages(tmp_path, text)) as http:
+        assert await read_stop_text(http.with_key("ann")) == ZH
+        assert await read_stop_text(http.with_key("bob")) == get_text("limit", "de")
 
 
 async def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> None:
-    async with talk_until_limit() as http:
-        events = [event async for _, event in http.post_stream("/ai/respond", {"prompt": "go", "language": "zh"})]
+    async with open_limited_client() as http:
+        events = [event async for _, event in http.stream_post("/ai/respond", {"prompt": "go", "language": "zh"})]
         assert ZH in [event.get("content") for event in events]
         body = {"messages": [{"role": "user", "content": "go"}], "language": "zh"}
         _, answer, _ = await http.send_request("POST", "/chat/v1/conversation", body)
@@ -103,21 +103,21 @@ async def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
     [texts.sv]
     limit = "För många steg."
     """
-    async with talk_until_limit(**configured(tmp_path, text)) as http:
-        assert await stop_text(http, language="zh-TW") == "太多步驟"
-        assert await stop_text(http, language="zh") == "太多步骤"
-        assert await stop_text(http, language="sv") == "För många steg."
-        assert await stop_text(http, language="de") == get_text("limit", "de")
+    async with open_limited_client(**load_languages(tmp_path, text)) as http:
+        assert await read_stop_text(http, language="zh-TW") == "太多步驟"
+        assert await read_stop_text(http, language="zh") == "太多步骤"
+        assert await read_stop_text(http, language="sv") == "För många steg."
+        assert await read_stop_text(http, language="de") == get_text("limit", "de")
 
 
 async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
-    async def ask(http: Talk, **fields: object) -> Json:
+    async def ask(http: ApiClient, **fields: object) -> Json:
         body = {"messages": [{"role": "user", "content": "go"}], **fields}
         _, answer, _ = await http.send_request("POST", "/chat/v1/conversation", body, accept_language="fr")
         return answer
 
     text = 'language = "zh"\n[texts.zh]\nfailed = "出错了"'
-    async with open_talk(lambda _: fail("no", "unavailable"), **configured(tmp_path, text)) as http:
+    async with open_api_client(lambda _: fail("no", "unavailable"), **load_languages(tmp_path, text)) as http:
         answer = await ask(http)
         assert (answer["stopReason"], answer["message"]["content"]) == ("failed", "出错了")
         again = await ask(http, language="en")
@@ -130,7 +130,7 @@ async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("language", ["x", "not a language", "../en", "zh\n", "1234"])
 async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
-    async with open_talk(lambda _: say("ok")) as http:
+    async with open_api_client(lambda _: say("ok")) as http:
         path = await http.create_conversation()
         for method, where, body in (
             ("POST", f"{path}/chat", {"content": "go"}),
@@ -139,9 +139,9 @@ async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
             ("POST", "/conversations", {"title": "t"}),
             ("PUT", path, {}),
         ):
-            status, told, _ = await http.send_request(method, where, {**body, "language": language})
+            status, reply, _ = await http.send_request(method, where, {**body, "language": language})
             assert status == 422, where
-            assert "write a tag such as en, zh or pt-BR" in told["error"]
+            assert "write a tag such as en, zh or pt-BR" in reply["error"]
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
 )
 def test_a_configuration_that_cannot_be_says_what_to_do(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(Misconfigured) as raised:
-        configured(tmp_path, text)
+        load_languages(tmp_path, text)
     assert told in str(raised.value)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from surfaces.served import Client, connect_client
+from surfaces.served import SocketClient, connect_client
 from toolyard import Scripted, Yard, say
 from toolyard.app import Wiring
 from toolyard.core.store import Key
@@ -27,7 +27,7 @@ KEYS = [
 
 
 @asynccontextmanager
-async def open_client(**options: object) -> AsyncGenerator[Client, None]:
+async def open_client(**options: object) -> AsyncGenerator[SocketClient, None]:
     wiring = Wiring(model=Scripted(lambda request: say("ok")), **options)  # pyright: ignore[reportArgumentType]
     async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, connect_client(yard) as http:
         yield http
@@ -56,23 +56,23 @@ async def test_a_key_lets_in_as_its_caller_and_only_a_trusted_one_speaks_for_oth
     headers: dict[str, str], status: int, kind: str | None
 ) -> None:
     async with open_client(keys=KEYS) as http:
-        got, body, _ = await http.ask("GET", "/ai/tools/health", **headers)
-        assert (got, body.get("error_type")) == (status, kind)
+        actual_status, body, _ = await http.ask("GET", "/ai/tools/health", **headers)
+        assert (actual_status, body.get("error_type")) == (status, kind)
 
 
 async def test_an_end_user_does_not_inherit_the_roles_of_the_backend_that_names_them() -> None:
     async with open_client(keys=KEYS) as http:
-        seen = [
-            one
-            async for _, one in http.stream(
+        received = [
+            event
+            async for _, event in http.stream(
                 "POST", "/ai/respond", {"prompt": "x"}, x_api_key="shop-secret", x_user="bob"
             )
         ]
-        conversation = seen[-1]["conversation_id"]
+        conversation = received[-1]["conversation_id"]
         body = {"prompt": "y", "conversation_id": conversation}
         assert (await http.ask("POST", "/ai/respond", body, x_api_key="shop-secret"))[0] == 404
         again = [
-            one async for _, one in http.stream("POST", "/ai/respond", body, x_api_key="shop-secret", x_user="bob")
+            event async for _, event in http.stream("POST", "/ai/respond", body, x_api_key="shop-secret", x_user="bob")
         ]
         assert again[-1]["ending"] == "done"
 
@@ -102,8 +102,8 @@ async def test_a_trusted_key_gives_nobody_a_role_with_a_meaning_here_that_it_lac
 async def test_without_a_key_no_web_site_can_drive_the_server(headers: dict[str, str], status: int) -> None:
     async with open_client() as http:
         sent = {"content_type": "application/json", **headers}
-        got, _, _ = await http.ask("POST", "/ai/respond", {"prompt": 1 if status == 200 else "x"}, **sent)
-        assert got == (422 if status == 200 else status)
+        actual_status, _, _ = await http.ask("POST", "/ai/respond", {"prompt": 1 if status == 200 else "x"}, **sent)
+        assert actual_status == (422 if status == 200 else status)
 
 
 async def test_a_page_that_is_listed_may_ask_and_another_may_not() -> None:
@@ -125,23 +125,25 @@ async def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -
         ):
             _, _, headers = await http.ask("GET", "/healthz", **sent)
             assert headers["x-correlation-id"] == expected
-        made: set[str] = set()
+        generated_ids: set[str] = set()
         for bad in ("", "x" * 500, "a b", "ä"):
             _, _, headers = await http.ask("GET", "/healthz", x_correlation_id=bad)
             assert headers["x-correlation-id"].startswith("trace_")
-            made.add(headers["x-correlation-id"])
-        assert len(made) == 4, "each request has its own"
+            generated_ids.add(headers["x-correlation-id"])
+        assert len(generated_ids) == 4, "each request has its own"
         status, body, headers = await http.ask("GET", "/nowhere", x_correlation_id="abc-123")
         assert status == 404 and body["correlation_id"] == headers["x-correlation-id"] == "abc-123"
-        seen = [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"}, x_correlation_id="abc-9")]
-        assert seen[-1]["correlation_id"] == "abc-9"
+        received = [
+            event async for _, event in http.stream("POST", "/ai/respond", {"prompt": "x"}, x_correlation_id="abc-9")
+        ]
+        assert received[-1]["correlation_id"] == "abc-9"
 
 
 @pytest.mark.proves("000.limit-30-a-minute")
 async def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> None:
     async with open_client(requests_per_minute=30) as http:
         for _ in range(30):
-            assert [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"})][-1]["ending"] == "done"
+            assert [event async for _, event in http.stream("POST", "/ai/respond", {"prompt": "x"})][-1]["ending"] == "done"
         status, body, headers = await http.ask("POST", "/ai/respond", {"prompt": "x"})
         for _ in range(30):  # on a slow machine some were given back meanwhile: one each two seconds
             if status != 200:
@@ -167,8 +169,8 @@ async def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again()
 )
 async def test_a_bad_body_is_told_what_is_wrong_with_it(raw: bytes, status: int, kind: str) -> None:
     async with open_client(allowed_models=frozenset({"given"})) as http:
-        got, body, _ = await http.ask("POST", "/ai/respond", raw)
-        assert (got, body["error_type"], body["ok"]) == (status, kind, False)
+        actual_status, body, _ = await http.ask("POST", "/ai/respond", raw)
+        assert (actual_status, body["error_type"], body["ok"]) == (status, kind, False)
         assert body["error"] and "Traceback" not in str(body)
         assert (await http.ask("GET", "/healthz"))[0] == 200
 

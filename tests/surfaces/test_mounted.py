@@ -25,13 +25,13 @@ async def test_a_yard_mounted_in_an_application_answers_under_its_path() -> None
         listening = socket.create_server(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
-            await visited(f"http://127.0.0.1:{listening.getsockname()[1]}")
+            await check_answers(f"http://127.0.0.1:{listening.getsockname()[1]}")
         finally:
             server.should_exit = True
             await serving
 
 
-async def visited(url: str) -> None:
+async def check_answers(url: str) -> None:
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{url}/") as answer:
             assert await answer.text() == "the shop"

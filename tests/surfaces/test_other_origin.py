@@ -58,22 +58,22 @@ async def serve_front_end(scope: Mapping[str, object], receive: object, send: Ca
 
 @asynccontextmanager
 async def open_page_of_another_origin(
-    *, listed: str = "its own", keys: list[Key] | None = None, expected: str = "nothing"
+    *, allowed_origin: str = "its own", keys: list[Key] | None = None, expected: str = "nothing"
 ) -> AsyncGenerator[tuple[Page, Backend], None]:
     """Open a page of one server and let it use another server that lists the page's origin, or `listed` instead."""
     backend = Backend()
     model = Scripted(lambda request: say("ok") if len(request.history) > 1 else call("add_to_groceries", item="milk"))
     async with asyncio.timeout(60), serve_app(serve_front_end) as front_end:
-        origins = frozenset({front_end if listed == "its own" else listed})
+        origins = frozenset({front_end if allowed_origin == "its own" else allowed_origin})
         wiring = Wiring(model=model, tools=(add_to_groceries,), cors_origins=origins, keys=keys or [])
         async with Yard.from_wiring(wiring) as yard:
             app = yard.asgi()
 
-            async def watched(scope: dict[str, object], receive: object, send: object) -> None:
+            async def record_request(scope: dict[str, object], receive: object, send: object) -> None:
                 backend.requests.append((str(scope["method"]), str(scope["path"])))
                 await app(scope, receive, send)  # pyright: ignore[reportArgumentType]
 
-            async with serve_app(watched) as backend.url, page_of(front_end, expected=expected) as page:
+            async with serve_app(record_request) as backend.url, page_of(front_end, expected=expected) as page:
                 yield page, backend
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from surfaces.talk import Json, Talk, open_talk
+from surfaces.talk import ApiClient, Json, open_api_client
 from toolyard import say, tool
 
 ODD = {"x-client": {"version": [1, None]}, "trace": None}
@@ -35,13 +35,13 @@ APP_TOOL: Json = {
 }
 
 
-async def use_every_endpoint(http: Talk) -> None:
-    made = await http.post(
+async def use_every_endpoint(http: ApiClient) -> None:
+    reply = await http.post(
         "/conversations",
         {"title": "t", "description": None, "system_prompt": None, "max_tokens": None, "web_search": None, **ODD},
         expect=201,
     )
-    path = f"/conversations/{made['conversation']['id']}"
+    path = f"/conversations/{reply['conversation']['id']}"
     await http.put(path, {"title": None, "description": "new", "max_messages": None, **ODD})
     await http.post(f"{path}/messages", {"role": "user", "content": "x", "tool_calls": None, "name": None, **ODD}, 201)
     await http.post(f"{path}/context", {"descriptive_name": "n", "content": "c", "related_keywords": None, **ODD}, 201)
@@ -53,21 +53,21 @@ async def use_every_endpoint(http: Talk) -> None:
 
 
 async def test_seed_004_takes_nulls_and_unknown_fields() -> None:
-    async with open_talk(lambda _: say("ok"), tools=[lookup]) as http:
+    async with open_api_client(lambda _: say("ok"), tools=[lookup]) as http:
         await use_every_endpoint(http)
 
 
 async def test_seed_003_takes_nulls_and_unknown_fields() -> None:
-    async with open_talk(lambda _: say("ok"), tools=[lookup]) as http:
+    async with open_api_client(lambda _: say("ok"), tools=[lookup]) as http:
         body = {"prompt": "go", "history": HISTORY, "mode": None, "conversation_id": None, "context": None, **ODD}
-        events = [event async for _, event in http.post_stream("/ai/respond", body)]
+        events = [event async for _, event in http.stream_post("/ai/respond", body)]
         assert events[-1]["ending"] == "done"
         status, _, _ = await http.send_request("GET", "/ai/tools/health?verbose=1&unknown=")
         assert status == 200
 
 
 async def test_seed_000_takes_nulls_and_unknown_fields() -> None:
-    async with open_talk(lambda _: say("ok"), tools=[lookup]) as http:
+    async with open_api_client(lambda _: say("ok"), tools=[lookup]) as http:
         body = {
             "messages": [*HISTORY, {"role": "user", "content": "go", "toolCalls": None, "name": None}],
             "tools": [APP_TOOL],
@@ -84,7 +84,7 @@ async def test_seed_000_takes_nulls_and_unknown_fields() -> None:
 
 
 async def test_a_required_field_that_is_null_is_missing() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         path = await http.create_conversation()
         refused = await http.post(f"{path}/chat", {"content": None}, expect=422)
         assert "content" in str(refused["details"])
@@ -92,20 +92,20 @@ async def test_a_required_field_that_is_null_is_missing() -> None:
 
 async def test_null_inside_of_data_is_data() -> None:
     """An app's context and a tool's arguments are values, not fields."""
-    seen: list[object] = []
+    values: list[object] = []
 
     @tool
     def note(value: str | None) -> str:
         """Note a value."""
-        seen.append(value)
+        values.append(value)
         return "noted"
 
-    async with open_talk(lambda _: say("ok"), tools=[note]) as http:
+    async with open_api_client(lambda _: say("ok"), tools=[note]) as http:
         call = {"id": "c1", "function": {"name": "note", "arguments": '{"value": null}'}}
         history = [{"role": "assistant", "content": "", "tool_calls": [call], "id": None}]
         history.append({"role": "tool", "content": "x", "tool_call_id": "c1"})
         body = {"prompt": "go", "history": history, "keep": True}
-        events = [event async for _, event in http.post_stream("/ai/respond", body)]
+        events = [event async for _, event in http.stream_post("/ai/respond", body)]
         messages = await http.list_messages(f"/conversations/{events[-1]['conversation_id']}")
         assert messages[0]["tool_calls"][0]["function"]["arguments"] == '{"value":null}'
 
@@ -125,19 +125,19 @@ STRICT: Sequence[tuple[str, str, Json]] = [
 
 @pytest.mark.parametrize(("method", "path", "body"), STRICT)
 async def test_our_own_endpoints_stay_strict(method: str, path: str, body: Json) -> None:
-    async with open_talk(tools=[lookup]) as http:
+    async with open_api_client(tools=[lookup]) as http:
         status, answer, _ = await http.send_request(method, path.format(path=await http.create_conversation()), body)
         assert (status, answer["error_type"]) == (422, "validation_error"), answer
 
 
 async def test_ignored_fields_are_named_in_the_debug_log_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolyard"):
-        async with open_talk(lambda _: say("ok")) as http:
+        async with open_api_client(lambda _: say("ok")) as http:
             path = await http.create_conversation()
             body = {"content": "go", "sessionToken": "s3cret"}
             _, _, headers = await http.send_request("POST", f"{path}/chat", body)
             history = [{"role": "user", "content": "x", "refusal": "n0ne"}]
-            async for _ in http.post_stream("/ai/respond", {"prompt": "go", "history": history}):
+            async for _ in http.stream_post("/ai/respond", {"prompt": "go", "history": history}):
                 pass
             lines = [
                 record for record in caplog.records if record.name == "toolyard.http" and "ignored" in record.message
@@ -153,7 +153,7 @@ async def test_ignored_fields_are_named_in_the_debug_log_without_their_values(ca
 
 async def test_ignored_names_are_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolyard.http"):
-        async with open_talk(lambda _: say("ok")) as http:
+        async with open_api_client(lambda _: say("ok")) as http:
             path = await http.create_conversation()
             await http.post(f"{path}/chat", {"content": "go", **{f"field{number}\n" * 100: 1 for number in range(500)}})
             (line,) = [record.message for record in caplog.records if "ignored" in record.message]

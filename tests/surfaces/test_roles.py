@@ -59,14 +59,14 @@ class Row(NamedTuple):
     body: object = None
 
 
-def hidden(method: str, path: str, may: frozenset[str], body: object = None) -> Row:
+def make_hidden_row(method: str, path: str, may: frozenset[str], body: object = None) -> Row:
     return Row(method, path, may, "hidden", body)
 
 
 CONVERSATION = "/conversations/{conversation_id}"
 CALL = f"{CONVERSATION}/calls/{{call_id}}"
 NOTHING: dict[str, object] = {}
-NAMED = {"server_id": "function", "tool_name": "x"}
+TOOL_NAME = {"server_id": "function", "tool_name": "x"}
 ROWS = [
     Row("GET", "/", EVERYBODY),
     Row("GET", "/assets/{name}", EVERYBODY),
@@ -112,38 +112,38 @@ ROWS = [
     Row("GET", "/overview?whose=tenant", OVERSEES),
     Row("GET", "/live", WITH_KEY),
     Row("GET", "/live?whose=tenant", OVERSEES),
-    hidden("GET", "/traces/{correlation_id}", SEES),
-    hidden("GET", CONVERSATION, SEES),
-    hidden("GET", f"{CONVERSATION}/messages", SEES),
-    hidden("GET", f"{CONVERSATION}/context", SEES),
-    hidden("GET", f"{CONVERSATION}/context/{{context_id}}", SEES),
-    hidden("GET", f"{CONVERSATION}/events", SEES),
-    hidden("GET", f"/sse{CONVERSATION}", SEES),
-    hidden("GET", f"{CONVERSATION}/tools", SEES),
-    hidden("GET", f"{CONVERSATION}/tools/available", SEES),
-    hidden("GET", f"{CONVERSATION}/runs/{{run_id}}", SEES),
-    hidden("POST", f"{CALL}/approve", DECIDES, NOTHING),
-    hidden("POST", f"{CALL}/deny", DECIDES, NOTHING),
-    hidden("POST", f"{CALL}/answer", DECIDES, NOTHING),
-    hidden("POST", f"{CALL}/result", DECIDES, {"result": 1}),
-    hidden("POST", f"{CONVERSATION}/cancel", DECIDES, NOTHING),
-    hidden("PUT", CONVERSATION, OWNER, {"title": "x"}),
-    hidden("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
-    hidden("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
-    hidden("POST", f"{CONVERSATION}/context", OWNER, {"descriptive_name": "x", "content": "x"}),
-    hidden("PUT", f"{CONVERSATION}/context/{{context_id}}", OWNER, {"descriptive_name": "x", "content": "x"}),
-    hidden("DELETE", f"{CONVERSATION}/context/{{context_id}}", OWNER),
-    hidden("POST", f"{CONVERSATION}/tools", OWNER, NAMED),
-    hidden("DELETE", f"{CONVERSATION}/tools", OWNER, NAMED),
-    hidden("POST", f"{CONVERSATION}/calls", OWNER, {"tool": "x"}),
-    hidden("POST", f"{CONVERSATION}/chat", OWNER, {"content": "hi"}),
-    hidden("DELETE", CONVERSATION, OWNER),
+    make_hidden_row("GET", "/traces/{correlation_id}", SEES),
+    make_hidden_row("GET", CONVERSATION, SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/messages", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/context", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/context/{{context_id}}", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/events", SEES),
+    make_hidden_row("GET", f"/sse{CONVERSATION}", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/tools", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/tools/available", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/runs/{{run_id}}", SEES),
+    make_hidden_row("POST", f"{CALL}/approve", DECIDES, NOTHING),
+    make_hidden_row("POST", f"{CALL}/deny", DECIDES, NOTHING),
+    make_hidden_row("POST", f"{CALL}/answer", DECIDES, NOTHING),
+    make_hidden_row("POST", f"{CALL}/result", DECIDES, {"result": 1}),
+    make_hidden_row("POST", f"{CONVERSATION}/cancel", DECIDES, NOTHING),
+    make_hidden_row("PUT", CONVERSATION, OWNER, {"title": "x"}),
+    make_hidden_row("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
+    make_hidden_row("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
+    make_hidden_row("POST", f"{CONVERSATION}/context", OWNER, {"descriptive_name": "x", "content": "x"}),
+    make_hidden_row("PUT", f"{CONVERSATION}/context/{{context_id}}", OWNER, {"descriptive_name": "x", "content": "x"}),
+    make_hidden_row("DELETE", f"{CONVERSATION}/context/{{context_id}}", OWNER),
+    make_hidden_row("POST", f"{CONVERSATION}/tools", OWNER, TOOL_NAME),
+    make_hidden_row("DELETE", f"{CONVERSATION}/tools", OWNER, TOOL_NAME),
+    make_hidden_row("POST", f"{CONVERSATION}/calls", OWNER, {"tool": "x"}),
+    make_hidden_row("POST", f"{CONVERSATION}/chat", OWNER, {"content": "hi"}),
+    make_hidden_row("DELETE", CONVERSATION, OWNER),
 ]
 TURN = f"{CONVERSATION}/runs/{{run_id}}/turns/{{number}}"
 """For operators among those who see the conversation; its own line is in a test of its own."""
 
 
-class Server:
+class RoleClient:
     """Requests to a running yard, each as one of the callers."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
@@ -164,7 +164,7 @@ class Server:
             content: Json = await answer.json() if answer.content_type == "application/json" else None
             return answer.status, content, answer.headers["x-correlation-id"]
 
-    async def outcome(self, caller: str, row: Row) -> str:
+    async def request_outcome(self, caller: str, row: Row) -> str:
         status, content, _ = await self.ask(caller, row.method, row.path, row.body)
         if status == 404 and str(content["error"]).startswith(("there is no conversation", "there is no trace")):
             return "hidden"
@@ -173,18 +173,18 @@ class Server:
 
     async def prepare(self) -> None:
         """Have the owner begin a conversation with one run in it."""
-        _, made, _ = await self.ask("owner", "POST", "/conversations", {"title": "Ours"})
-        self.ids["conversation_id"] = made["conversation"]["id"]
+        _, reply, _ = await self.ask("owner", "POST", "/conversations", {"title": "Ours"})
+        self.ids["conversation_id"] = reply["conversation"]["id"]
         _, _, trace = await self.ask("owner", "POST", f"{CONVERSATION}/chat", {"content": "hi"})
         _, listed, _ = await self.ask("owner", "GET", "/traces?conversation={conversation_id}")
         self.ids |= {"correlation_id": trace, "run_id": listed["runs"][0]["run_id"]}
 
 
-def expected(caller: str, row: Row) -> str:
+def expected_outcome(caller: str, row: Row) -> str:
     return "let in" if caller in row.may else "unauthenticated" if caller == "nobody" else row.refusal
 
 
-def refused_first(row: Row) -> Iterable[str]:
+def order_callers(row: Row) -> Iterable[str]:
     """Those who may come last: what they do may end what the others ask for."""
     return sorted(CALLERS, key=lambda caller: caller in row.may)
 
@@ -197,14 +197,14 @@ async def check_rows() -> None:
         serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):
-        server = Server(session, url)
+        server = RoleClient(session, url)
         await server.prepare()
         _, described, _ = await server.ask("nobody", "GET", "/openapi.json")
         wrong = [
-            f"{row.method} {row.path}: {caller} is {outcome}, not {expected(caller, row)}"
+            f"{row.method} {row.path}: {caller} is {outcome}, not {expected_outcome(caller, row)}"
             for row in ROWS
-            for caller in refused_first(row)
-            if (outcome := await server.outcome(caller, row)) != expected(caller, row)
+            for caller in order_callers(row)
+            if (outcome := await server.request_outcome(caller, row)) != expected_outcome(caller, row)
         ]
         assert not wrong, "\n".join(wrong)
         named = {(row.method, row.path.partition("?")[0]) for row in ROWS} | {("GET", TURN)}
@@ -224,12 +224,12 @@ async def check_turn() -> None:
         serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):
-        server = Server(session, url)
+        server = RoleClient(session, url)
         await server.prepare()
-        row = hidden("GET", TURN, frozenset({"tenant operator"}))
+        row = make_hidden_row("GET", TURN, frozenset({"tenant operator"}))
         for caller in CALLERS:
-            among_others = "forbidden" if caller in ("owner", "tenant approver") else expected(caller, row)
-            assert await server.outcome(caller, row) == among_others, caller
+            among_others = "forbidden" if caller in ("owner", "tenant approver") else expected_outcome(caller, row)
+            assert await server.request_outcome(caller, row) == among_others, caller
 
 
 async def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from support import wait_until
-from surfaces.talk import NOTHING_ENABLED, Json, build_key, open_talk
+from surfaces.talk import NOTHING_ENABLED, Json, build_key, open_api_client
 from toolyard import Scripted, call, say, tool
 from toolyard.models.scripted import together
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 STATUSES = {"configured", "starting", "running", "stopping", "stopped", "error"}
 
@@ -25,24 +25,24 @@ def list_directory(path: str) -> dict[str, object]:
     return {"files": [f"{path}/README.md"]}
 
 
-def new_server(plain: Plain, name: str) -> Json:
+def build_server_form(plain: PlainServer, name: str) -> Json:
     """What the form for a new server sends: empty inputs are null, and a slug that was left out is absent."""
     config = {"name": name, "transport": "stdio", "command": plain.spec.command, "args": list(plain.spec.args)}
     return {"server": {**config, "env": None, "cwd": None}}
 
 
-def environment(plain: Plain, name: str) -> str:
+def read_environment(plain: PlainServer, name: str) -> str:
     """Return a variable of the server's newest process."""
     entries = Path(f"/proc/{plain.processes[-1]}/environ").read_bytes().split(b"\0")
     return dict(entry.decode().split("=", 1) for entry in entries if entry).get(name, "")
 
 
 async def test_it_opens_with_nothing_there_yet() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         assert (await http.get("/conversations"))["conversations"] == []
         assert (await http.get("/servers/"))["servers"] == []
         providers = await http.get("/providers")
-        assert [one["id"] for one in providers["providers"]] == [providers["default_provider"]]
+        assert [provider["id"] for provider in providers["providers"]] == [providers["default_provider"]]
 
 
 PROVIDERS = """
@@ -59,76 +59,76 @@ async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "toolyard.toml"
     path.write_text(PROVIDERS)
     cards = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
-    async with open_talk(providers=cards, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]) as http:
+    async with open_api_client(providers=cards, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]) as http:
         boss, ann = http.with_key("boss"), http.with_key("ann")
         listed = await boss.get("/providers/")
         assert (listed["count"], listed["default_provider"]) == (3, "openai")
-        openai, own, mine = listed["providers"]
+        openai, custom, mine = listed["providers"]
         assert openai["config"]["name"] == "openai"
         assert openai["config"]["models"]["main"]["model_name"] == "gpt-4o-mini"
         assert openai["config"]["models"]["all"] == ["gpt-4o-mini", "gpt-4o"]
         assert (openai["config"]["api_key"], openai["has_key"]) == ("", True)
-        assert (own["id"], own["config"]["base_url"]) == ("llm.example", "http://***@llm.example:9/v1")
+        assert (custom["id"], custom["config"]["base_url"]) == ("llm.example", "http://***@llm.example:9/v1")
         assert mine["config"]["base_url"] == "https://mine.example/v1?code=***"
         assert (await boss.get("/providers/openai"))["provider"] == openai
         assert (await boss.get("/providers/openai/models"))["count"] == 2
-        seen = await ann.get("/providers")
-        assert [one["config"]["base_url"] for one in seen["providers"]] == ["", "", ""]
-        for answer in (listed, seen):
+        providers = await ann.get("/providers")
+        assert [provider["config"]["base_url"] for provider in providers["providers"]] == ["", "", ""]
+        for answer in (listed, providers):
             assert "s3cret" not in str(answer)
             assert "pa55" not in str(answer)
         await ann.get("/providers/nowhere", expect=404)
         for method, end in (("POST", ""), ("PUT", "/openai"), ("DELETE", "/openai"), ("POST", "/openai/test")):
-            status, told, _ = await boss.send_request(method, f"/providers{end}", {"provider": {}})
-            assert (status, told["error_type"]) == (409, "conflict")
-            assert "configuration" in told["error"]
+            status, reply, _ = await boss.send_request(method, f"/providers{end}", {"provider": {}})
+            assert (status, reply["error_type"]) == (409, "conflict")
+            assert "configuration" in reply["error"]
 
 
 async def test_it_makes_a_conversation_and_changes_its_settings() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         new = {"title": "New Conversation 1", "description": "", "system_prompt": "You are a helpful AI assistant."}
-        made = (await http.post("/conversations", new, expect=201))["conversation"]
-        assert made["system_prompt"] == new["system_prompt"]
-        path = f"/conversations/{made['id']}"
-        form = {name: made[name] for name in ("title", "description", "system_prompt", "max_tokens", "max_messages")}
+        created = (await http.post("/conversations", new, expect=201))["conversation"]
+        assert created["system_prompt"] == new["system_prompt"]
+        path = f"/conversations/{created['id']}"
+        form = {name: created[name] for name in ("title", "description", "system_prompt", "max_tokens", "max_messages")}
         form |= {"title": "Docs", "max_tokens": None, "max_messages": 20}
         changed = (await http.put(path, form))["conversation"]
         assert (changed["title"], changed["max_messages"]) == ("Docs", 20)
         assert changed["max_tokens"] is None, "no limit is null: the page would draw a zero"
-        assert [one["title"] for one in (await http.get("/conversations"))["conversations"]] == ["Docs"]
+        assert [conversation["title"] for conversation in (await http.get("/conversations"))["conversations"]] == ["Docs"]
         assert (await http.get("/conversations/search?q=doc"))["count"] == 1
         assert (await http.delete(path))["success"]
 
 
 async def test_it_edits_context() -> None:
     model = Scripted([say("ok"), say("ok")])
-    async with open_talk(model) as http:
+    async with open_api_client(model) as http:
         path = await http.create_conversation()
         note = {"descriptive_name": "House rules", "content": "No shoes.", "related_keywords": ["floor", "home"]}
-        made = await http.post(f"{path}/context", {**note, "related_files": ["rules.md"]}, expect=201)
-        assert made["context"] == {**note, "related_files": ["rules.md"]}
+        created = await http.post(f"{path}/context", {**note, "related_files": ["rules.md"]}, expect=201)
+        assert created["context"] == {**note, "related_files": ["rules.md"]}
         await http.post(f"{path}/chat", {"content": "go"})
         assert "House rules" in model.requests[0].system
         assert "floor, home" in model.requests[0].system
         assert "rules.md" in model.requests[0].system
-        one = f"{path}/context/{made['context_id']}"
-        changed = await http.put(one, {"content": "Slippers only.", "related_keywords": None})
+        entry_path = f"{path}/context/{created['context_id']}"
+        changed = await http.put(entry_path, {"content": "Slippers only.", "related_keywords": None})
         assert changed["context"] == {**note, "content": "Slippers only.", "related_files": ["rules.md"]}
-        assert changed["context_id"] == made["context_id"]
-        await http.put(one, {"related_keywords": [], "related_files": [], "descriptive_name": "Rules"})
+        assert changed["context_id"] == created["context_id"]
+        await http.put(entry_path, {"related_keywords": [], "related_files": [], "descriptive_name": "Rules"})
         await http.post(f"{path}/chat", {"content": "go"})
         assert "Rules: Slippers only." in model.requests[1].system
         assert "floor" not in model.requests[1].system
         assert (await http.get(f"{path}/context"))["count"] == 1
         await http.put(f"{path}/context/nowhere", {"content": "x"}, expect=404)
-        await http.put(one, {"descriptive_name": ""}, expect=422)
-        await http.delete(one)
+        await http.put(entry_path, {"descriptive_name": ""}, expect=422)
+        await http.delete(entry_path)
 
 
 async def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
-    async with open_talk() as http:
-        added = await http.post("/servers", new_server(plain, "My Custom Server"), expect=201)
+    plain = PlainServer(tmp_path)
+    async with open_api_client() as http:
+        added = await http.post("/servers", build_server_form(plain, "My Custom Server"), expect=201)
         server = added["server"]
         assert (server["id"], server["slug"]) == ("my-custom-server", "my-custom-server")
         assert server["config"]["name"] == "My Custom Server"
@@ -154,9 +154,9 @@ async def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
     ],
 )
 async def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server: Json, told: str) -> None:
-    plain = Plain(tmp_path)
-    async with open_talk() as http:
-        body = new_server(plain, "")["server"] | server
+    plain = PlainServer(tmp_path)
+    async with open_api_client() as http:
+        body = build_server_form(plain, "")["server"] | server
         assert (await http.post("/servers", {"server": body}, expect=201))["server"]["id"] == told
 
 
@@ -173,16 +173,16 @@ async def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, s
     ],
 )
 async def test_a_name_that_cannot_be_is_refused(server: Json) -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         refused = await http.post("/servers", {"server": {"command": "a", **server}}, expect=422)
         assert refused["details"]["fields"]
         await http.post("/servers", {}, expect=422)
 
 
 async def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
-    async with open_talk() as http:
-        new = new_server(plain, "files")
+    plain = PlainServer(tmp_path)
+    async with open_api_client() as http:
+        new = build_server_form(plain, "files")
         new["server"]["env"] = {"TOKEN": "s3cret", "OLD": "1"}
         server = (await http.post("/servers", new, expect=201))["server"]
         config = server["config"]
@@ -193,24 +193,24 @@ async def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_pa
         changed = (await http.put("/servers/files", body))["server"]
         assert (changed["id"], changed["config"]["name"], changed["status"]) == ("files", "My files", "running")
         await wait_until(lambda: first not in plain.alive)
-        assert environment(plain, "TOKEN") == "s3cret"
-        assert environment(plain, "NEW") == "2"
-        assert environment(plain, "OLD") == ""
+        assert read_environment(plain, "TOKEN") == "s3cret"
+        assert read_environment(plain, "NEW") == "2"
+        assert read_environment(plain, "OLD") == ""
         await http.put("/servers/files", {"server": {"name": "Still files"}})
-        assert environment(plain, "TOKEN") == "s3cret", "what is left out stays as it is"
+        assert read_environment(plain, "TOKEN") == "s3cret", "what is left out stays as it is"
         assert (await http.post("/servers/files/tools/call", {"tool_name": "add"}, expect=202))["status"] == "waiting"
 
 
 async def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
-    async with open_talk(
+    plain = PlainServer(tmp_path)
+    async with open_api_client(
         servers={"plain": plain.spec}, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]
     ) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")
         await ann.put("/servers/plain", {"server": {"name": "x"}}, expect=403)
         assert "configuration" in (await boss.put("/servers/plain", {"server": {"name": "x"}}, expect=409))["error"]
         await boss.put("/servers/nowhere", {"server": {"name": "x"}}, expect=404)
-        await boss.post("/servers", new_server(plain, "own"), expect=201)
+        await boss.post("/servers", build_server_form(plain, "own"), expect=201)
         await boss.put("/servers/own", {"server": {"slug": "other"}}, expect=422)
         await boss.put("/servers/own", {"server": {"args": "no list"}}, expect=422)
         await boss.put("/servers/own", {"server": {"url": "ftp://x"}}, expect=422)
@@ -221,7 +221,7 @@ async def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> 
 async def test_it_enables_a_tool_and_chats() -> None:
 
     script = [call("list_directory", path="/docs"), say("A README.")]
-    async with open_talk(script, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
+    async with open_api_client(script, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
         path = await http.create_conversation()
         (available,) = (await http.get(f"{path}/tools/available"))["available_tools"]
         chosen = {name: available[name] for name in ("server_id", "tool_name")}
@@ -242,7 +242,7 @@ async def test_it_watches_calls_as_they_run() -> None:
         call("list_directory", path="/secret"),
         say("A README."),
     ]
-    async with open_talk(script, tools=[list_directory]) as http:
+    async with open_api_client(script, tools=[list_directory]) as http:
         path = await http.create_conversation()
         conversation = path.rpartition("/")[2]
         listening = asyncio.Event()
@@ -266,10 +266,10 @@ async def test_it_watches_calls_as_they_run() -> None:
         assert {event["conversation_id"] for event in events} == {conversation}
         called, answered, _, failed = (event["data"] for event in events[1:])
         messages = await http.list_messages(path)
-        made = messages[1]["tool_calls"][0]
-        assert (called["tool_call_id"], called["tool_name"]) == (made["id"], "list_directory")
+        tool_call = messages[1]["tool_calls"][0]
+        assert (called["tool_call_id"], called["tool_name"]) == (tool_call["id"], "list_directory")
         assert (called["arguments"], called["assistant_content"]) == ({"path": "/docs"}, "I look.")
-        assert (answered["tool_call_id"], answered["result"]) == (made["id"], messages[2]["content"])
+        assert (answered["tool_call_id"], answered["result"]) == (tool_call["id"], messages[2]["content"])
         assert "not yours" in failed["error"]
         assert called["timestamp"].endswith("Z")
         await http.get("/sse/conversations/nowhere", expect=404)

@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from hosting import NativeScripted, SearchingModel, add, list_offered_tools, local_web_search
-from surfaces.talk import NOTHING_ENABLED, Json, build_key, drop_deltas, open_talk
+from surfaces.talk import NOTHING_ENABLED, Json, build_key, drop_deltas, open_api_client
 from toolyard import Tool, say
 from toolyard.core.web_search import NO_SEARCH_NOTE
 from toolyard.venues.function import as_tool
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
-ADDED = [as_tool(add)]
-BOTH = [as_tool(add), as_tool(local_web_search)]
+ADD_ONLY = [as_tool(add)]
+ADD_AND_SEARCH = [as_tool(add), as_tool(local_web_search)]
 
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
@@ -33,8 +33,8 @@ BOTH = [as_tool(add), as_tool(local_web_search)]
 )
 async def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue: str) -> None:
     model = NativeScripted([say("ok")] * 4)
-    async with open_talk(model, tools=BOTH) as http:
-        async for _ in http.post_stream("/ai/respond", {"prompt": "news", **said}):
+    async with open_api_client(model, tools=ADD_AND_SEARCH) as http:
+        async for _ in http.stream_post("/ai/respond", {"prompt": "news", **said}):
             pass
         conversation = await http.create_conversation()
         await http.post(f"{conversation}/chat", {"content": "news", **said})
@@ -42,15 +42,15 @@ async def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object],
         await http.post(f"{set_up}/chat", {"content": "news"})
         camel = {"webSearch" if name == "web_search" else name: value for name, value in said.items()}
         body = {"messages": [{"role": "user", "content": "news"}], **camel}
-        _, told, _ = await http.send_request("POST", "/chat/v1/conversation", body)
-        assert told["message"]["content"] == "ok"
+        _, reply, _ = await http.send_request("POST", "/chat/v1/conversation", body)
+        assert reply["message"]["content"] == "ok"
         for request in model.requests:
             searches = [where for name, where in list_offered_tools(request) if name == "web_search"]
             assert searches == ([venue] if venue else []) and (NO_SEARCH_NOTE in request.system) is (not venue)
 
 
 async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:
-    async with open_talk([]) as http:
+    async with open_api_client([]) as http:
         conversation = await http.create_conversation(web_search="off")
         assert (await http.get(conversation))["conversation"]["web_search"] == "off"
         await http.put(conversation, {"title": "Other"})
@@ -72,62 +72,66 @@ async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> No
     ],
 )
 async def test_what_cannot_be_had_is_422_with_the_reason(said: dict[str, object], words: str) -> None:
-    async with open_talk([], tools=ADDED) as http:
+    async with open_api_client([], tools=ADD_ONLY) as http:
         conversation = await http.create_conversation()
         for path, body in (("/ai/respond", {"prompt": "news"}), (f"{conversation}/chat", {"content": "news"})):
-            status, told, _ = await http.send_request("POST", path, {**body, **said})
-            assert (status, told["error_type"]) == (422, "validation_error"), told
-            assert words in told["error"]
+            status, reply, _ = await http.send_request("POST", path, {**body, **said})
+            assert (status, reply["error_type"]) == (422, "validation_error"), reply
+            assert words in reply["error"]
 
 
 async def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> None:
-    async with open_talk(SearchingModel()) as http:
+    async with open_api_client(SearchingModel()) as http:
         conversation = await http.create_conversation()
         body = {"content": "news", "web_search": "native"}
-        events = [event async for event in http.post_stream(f"{conversation}/chat", body)]
+        events = [event async for event in http.stream_post(f"{conversation}/chat", body)]
         started, finished, cited, done = drop_deltas(events)
         assert (started["type"], started["state"], started["name"]) == ("tool.status", "started", "web_search")
         assert started["arguments"] == {"query": "news"}
         assert (finished["state"], finished["ok"], finished["ran"]) == ("finished", True, "provider")
         assert cited["type"] == "text.cited"
         assert cited["citations"] == [{"start": 0, "end": 4, "url": "https://example.org/news", "title": "News"}]
-        user, asked, answer, said = await http.list_messages(conversation)
-        assert asked["tool_calls"][0]["function"]["name"] == "web_search" and answer["role"] == "tool"
-        assert said["content"] == "Much is new."
-        assert said["citations"] == cited["citations"] and "citations" not in user
+        user, call_message, answer, text_message = await http.list_messages(conversation)
+        assert call_message["tool_calls"][0]["function"]["name"] == "web_search" and answer["role"] == "tool"
+        assert text_message["content"] == "Much is new."
+        assert text_message["citations"] == cited["citations"] and "citations" not in user
         trace = await http.get(f"{conversation}/runs/{done['run_id']}")
-        (seen,) = trace["run"]["calls"]
-        assert (seen["tool"], seen["provider_ran_it"], seen["outcome"]) == ("web_search", True, "ok")
+        (traced_call,) = trace["run"]["calls"]
+        assert (traced_call["tool"], traced_call["provider_ran_it"], traced_call["outcome"]) == (
+            "web_search",
+            True,
+            "ok",
+        )
 
 
 @pytest.mark.proves("002.central-management")
 async def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_place(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    servers = {"one": Plain(tmp_path, trust=True).spec, "two": Plain(tmp_path / "b", trust=True).spec}
+    servers = {"one": PlainServer(tmp_path, trust=True).spec, "two": PlainServer(tmp_path / "b", trust=True).spec}
     model = NativeScripted([say("ok"), say("ok")])
-    wanted = {("function", "web_search"), ("one", "add"), ("two", "add"), ("provider", "web_search")}
+    expected_ids = {("function", "web_search"), ("one", "add"), ("two", "add"), ("provider", "web_search")}
 
-    def named(tools: list[Json]) -> set[tuple[str, str]]:
-        return {(one["server_id"], one.get("tool_name") or one["name"]) for one in tools}
+    def collect_ids(tools: list[Json]) -> set[tuple[str, str]]:
+        return {(tool["server_id"], tool.get("tool_name") or tool["name"]) for tool in tools}
 
-    async with open_talk(
+    async with open_api_client(
         model, tools=[as_tool(local_web_search)], servers=servers, default_settings=NOTHING_ENABLED
     ) as http:
         listed = await http.get("/tools")
-        venues = {(one["name"], one["venue"]) for one in listed["tools"]}
+        venues = {(tool["name"], tool["venue"]) for tool in listed["tools"]}
         assert {("web_search", "provider"), ("web_search", "function"), ("add", "mcp")} <= venues
         assert venues & {("one__add", "mcp"), ("two__add", "mcp")}, "who lists first has the short name"
-        of_two = next(one["name"] for one in listed["tools"] if one["server_id"] == "two" and "add" in one["name"])
+        of_two = next(tool["name"] for tool in listed["tools"] if tool["server_id"] == "two" and "add" in tool["name"])
         health = (await http.send_request("GET", "/ai/tools/health"))[1]
         assert health["status"] == "healthy" and health["tools"]["schema_names"].count("web_search") == 1
         assert health["tools"]["built_in_names"].count("web_search") == 1
         conversation = await http.create_conversation()
-        assert wanted <= named((await http.get(f"{conversation}/tools/available"))["available_tools"])
+        assert expected_ids <= collect_ids((await http.get(f"{conversation}/tools/available"))["available_tools"])
         await http.post(f"{conversation}/chat", {"content": "news", "web_search": "auto"})
         for server, name in (("two", "add"), ("provider", "web_search")):
             await http.post(f"{conversation}/tools", {"server_id": server, "tool_name": name})
         await http.post(f"{conversation}/chat", {"content": "news", "web_search": "auto"})
-        assert [list_offered_tools(one) for one in model.requests] == [
+        assert [list_offered_tools(request) for request in model.requests] == [
             [],
             [("web_search", "provider"), (of_two, "mcp")],
         ]
@@ -139,21 +143,23 @@ async def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
     def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"searcher"}))
 
-    async with open_talk(model, keys=[build_key("mia"), build_key("ada", "searcher")], apply_rules=apply_rules) as http:
+    async with open_api_client(
+        model, keys=[build_key("mia"), build_key("ada", "searcher")], apply_rules=apply_rules
+    ) as http:
         staff, admin = http.with_key("mia"), http.with_key("ada")
         body = {"prompt": "news", "web_search": "native"}
-        status, told, _ = await staff.send_request("POST", "/ai/respond", body)
-        assert (status, "not enabled here" in told["error"]) == (422, True)
-        assert "web_search" not in {one["name"] for one in (await staff.get("/tools"))["tools"]}
-        async for _ in admin.post_stream("/ai/respond", body):
+        status, reply, _ = await staff.send_request("POST", "/ai/respond", body)
+        assert (status, "not enabled here" in reply["error"]) == (422, True)
+        assert "web_search" not in {entry["name"] for entry in (await staff.get("/tools"))["tools"]}
+        async for _ in admin.stream_post("/ai/respond", body):
             pass
         assert list_offered_tools(model.requests[0]) == [("web_search", "provider")]
 
 
 async def test_a_direct_call_of_a_provider_s_tool_is_told_that_it_runs_elsewhere() -> None:
-    async with open_talk(NativeScripted([])) as http:
+    async with open_api_client(NativeScripted([])) as http:
         conversation = await http.create_conversation()
         body = {"tool": "web_search", "arguments": {"query": "x"}}
         assert (await http.send_request("POST", f"{conversation}/calls", body))[0] == 202
-        seen = drop_deltas(await http.read_until_done(conversation))
-        assert [one["error_type"] for one in seen if one.get("state") == "finished"] == ["unavailable"]
+        received = drop_deltas(await http.read_until_done(conversation))
+        assert [event["error_type"] for event in received if event.get("state") == "finished"] == ["unavailable"]

@@ -10,13 +10,13 @@ from wire.reply_bytes import Stream
 Events = Sequence[ModelDelta | TurnEnded | TurnFailed]
 
 
-def ended(events: Events) -> TurnEnded:
+def expect_ended(events: Events) -> TurnEnded:
     assert isinstance(events[-1], TurnEnded), events[-1]
     assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
     return events[-1]
 
 
-def failed(events: Events) -> TurnFailed:
+def expect_failed(events: Events) -> TurnFailed:
     assert isinstance(events[-1], TurnFailed), events[-1]
     assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
     return events[-1]
@@ -27,8 +27,8 @@ def calls_of(turn: TurnEnded) -> list[Call]:
     return [item for item in turn.items if isinstance(item, Call) and not item.ran_at]
 
 
-def check(stream: Stream, events: Events) -> None:
-    turn = ended(events)
+def check_turn(stream: Stream, events: Events) -> None:
+    turn = expect_ended(events)
     calls = calls_of(turn)
     assert "".join(item.text for item in turn.items if isinstance(item, ModelText)) == stream.text
     assert "".join(item.text for item in turn.items if isinstance(item, Reasoning)) == stream.reasoning
@@ -45,9 +45,9 @@ def check(stream: Stream, events: Events) -> None:
 
 def check_offsets(events: Events) -> None:
     """Each delta starts at the byte where the one before it in its stream ended."""
-    seen: defaultdict[object, int] = defaultdict(int)
+    offsets: defaultdict[object, int] = defaultdict(int)
     for event in events:
         if isinstance(event, TextAppended | ReasoningAppended | ArgumentsAppended):
             key = (type(event), event.index if isinstance(event, ArgumentsAppended) else 0)
-            assert event.offset == seen[key]
-            seen[key] += len(event.text.encode())
+            assert event.offset == offsets[key]
+            offsets[key] += len(event.text.encode())

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from wire.strict import Reply
-from wire.strict_gemini import MODEL, sign
+from wire.strict_gemini import MODEL, make_signature
 
 Json = dict[str, object]
 USAGE: Json = {
@@ -16,15 +16,15 @@ USAGE: Json = {
     "totalTokenCount": 15,
     "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 8}],
 }
-SIGNED: Json = {"thoughtSignature": sign()}
+SIGNED: Json = {"thoughtSignature": make_signature()}
 
 
-def text(said: str, **more: object) -> Json:
-    return {"text": said, **more}
+def text(content: str, **more: object) -> Json:
+    return {"text": content, **more}
 
 
-def thought(said: str) -> Json:
-    return {"text": said, "thought": True}
+def build_thought(content: str) -> Json:
+    return {"text": content, "thought": True}
 
 
 def call(tool: str, args: Json | None = None, **more: object) -> Json:
@@ -36,8 +36,8 @@ def code(source: str, **more: object) -> Json:
     return {"executableCode": {"language": "PYTHON", "code": source}, **more}
 
 
-def output(said: str, outcome: str = "OUTCOME_OK") -> Json:
-    return {"codeExecutionResult": {"outcome": outcome, "output": said}}
+def output(content: str, outcome: str = "OUTCOME_OK") -> Json:
+    return {"codeExecutionResult": {"outcome": outcome, "output": content}}
 
 
 TOOL_CALL: Json = {
@@ -48,7 +48,7 @@ TOOL_RESPONSE: Json = {
     "toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "id": "srv_1", "response": {"found": "white"}},
     **SIGNED,
 }
-CITED = "🥛 Milk is white."
+CITED_TEXT = "🥛 Milk is white."
 GROUNDING: Json = {
     "webSearchQueries": ["milk"],
     "groundingChunks": [{"web": {"uri": "https://example.org/milk", "title": "Milk"}}],
@@ -74,8 +74,8 @@ def event(value: object) -> bytes:
 
 def chunks(*parts: Json, finish: str = "STOP", **more: object) -> list[bytes]:
     """Each part in its own chunk; the last one ends the reply."""
-    sent: Sequence[Json] = parts or [text("")]
-    return [*(chunk(part) for part in sent[:-1]), chunk(sent[-1], finish=finish, **more)]
+    sent_parts: Sequence[Json] = parts or [text("")]
+    return [*(chunk(part) for part in sent_parts[:-1]), chunk(sent_parts[-1], finish=finish, **more)]
 
 
 def replies(*parts: Json, finish: str = "STOP", **more: object) -> Reply:
@@ -86,7 +86,7 @@ def says(*pieces: str) -> Reply:
     return replies(*map(text, pieces))
 
 
-def asks(*calls: tuple[str, Json], said: str = "") -> Reply:
+def asks(*calls: tuple[str, Json], words: str = "") -> Reply:
     """Calls by tool and arguments. The first one is signed."""
-    asked = [call(tool, args, **(SIGNED if number == 0 else {})) for number, (tool, args) in enumerate(calls)]
-    return replies(*([text(said)] if said else []), *asked)
+    call_parts = [call(tool, args, **(SIGNED if number == 0 else {})) for number, (tool, args) in enumerate(calls)]
+    return replies(*([text(words)] if words else []), *call_parts)

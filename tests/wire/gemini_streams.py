@@ -3,12 +3,13 @@
 import json
 
 from wire.gemini_bytes import (
-    CITED,
+    CITED_TEXT,
     GROUNDING,
     SIGNED,
     TOOL_CALL,
     TOOL_RESPONSE,
     Json,
+    build_thought,
     call,
     chunk,
     chunks,
@@ -16,9 +17,8 @@ from wire.gemini_bytes import (
     event,
     output,
     text,
-    thought,
 )
-from wire.reply_bytes import ADD_1_2, ADD_3_4, NOW, Failing, Stream
+from wire.reply_bytes import ADD_1_2, ADD_3_4, NOW, FailingStream, Stream
 
 ADD = call("add", {"a": 1, "b": 2}, **SIGNED)
 
@@ -53,11 +53,11 @@ STREAMS = [
     Stream(name="a call without arguments", body=body(call("now")), calls=[NOW], finish="calls"),
     Stream(
         name="thoughts, then text",
-        body=body(thought("Hm"), thought("m."), text("Ye"), text("s"), text("", **SIGNED)),
+        body=body(build_thought("Hm"), build_thought("m."), text("Ye"), text("s"), text("", **SIGNED)),
         reasoning="Hmm.",
         text="Yes",
     ),
-    Stream(name="a search", body=body(text(CITED), groundingMetadata=GROUNDING), text=CITED),
+    Stream(name="a search", body=body(text(CITED_TEXT), groundingMetadata=GROUNDING), text=CITED_TEXT),
     Stream(
         name="code, text around it",
         body=body(text("I count. "), code("print(6*7)", **SIGNED), output("42\n"), text("42.")),
@@ -179,59 +179,59 @@ def error(code: int, message: str, status: str) -> bytes:
 
 
 FAILING = [
-    Failing(name="broke off", body=chunk(text("a")), error_type="unavailable", says="broke off"),
-    Failing(name="broke off after a call", body=chunk(ADD), error_type="unavailable", says="broke off"),
-    Failing(
+    FailingStream(name="broke off", body=chunk(text("a")), error_type="unavailable", says="broke off"),
+    FailingStream(name="broke off after a call", body=chunk(ADD), error_type="unavailable", says="broke off"),
+    FailingStream(
         name="broke off inside a chunk",
         body=chunk(text("a")) + b'data: {"candidates": [{"fin',
         error_type="unavailable",
         says="broke off",
     ),
-    Failing(name="an empty body", body=b"", error_type="unavailable", says="empty"),
-    Failing(
+    FailingStream(name="an empty body", body=b"", error_type="unavailable", says="empty"),
+    FailingStream(
         name="overloaded in the middle",
         body=chunk(text("a")) + error(503, "The model is overloaded.", "UNAVAILABLE"),
         error_type="unavailable",
         says="The model is overloaded.",
     ),
-    Failing(
+    FailingStream(
         name="over the rate in the middle",
         body=chunk(text("a")) + error(429, "Quota exceeded", "RESOURCE_EXHAUSTED"),
         error_type="rate_limited",
         says="Quota exceeded",
     ),
-    Failing(
+    FailingStream(
         name="an error written bare between events",
         body=chunk(text("a")) + b'{"error": {"code": 500, "message": "Internal error"}}\n\n',
         error_type="unavailable",
         says="Internal error",
     ),
     *(
-        Failing(name=f"broken off for {why}", body=body(ADD, finish=why), error_type="model_error", says=why)
+        FailingStream(name=f"broken off for {why}", body=body(ADD, finish=why), error_type="model_error", says=why)
         for why in ("UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE")
     ),
-    Failing(name="garbage", body=b"data: what?\n\n", error_type="model_error", says="not JSON: what?"),
-    Failing(
+    FailingStream(name="garbage", body=b"data: what?\n\n", error_type="model_error", says="not JSON: what?"),
+    FailingStream(
         name="a chunk of another shape",
         body=b'data: {"candidates": "none"}\n\n',
         error_type="model_error",
         says="cannot be read",
     ),
-    Failing(
+    FailingStream(
         name="an error object with status 200",
         body=b'{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}',
         error_type="model_error",
         says="API key not valid",
         content_type="application/json",
     ),
-    Failing(
+    FailingStream(
         name="some other object",
         body=b'{"detail": "Not Found"}',
         error_type="model_error",
         says="no generated content: Not Found",
         content_type="application/json",
     ),
-    Failing(
+    FailingStream(
         name="a page",
         body=b"<!doctype html><title>Log in</title>",
         error_type="model_error",

@@ -69,12 +69,12 @@ def request(
     )
 
 
-async def events_of(model: Model, asked: ModelRequest) -> list[ModelDelta | TurnEnded | TurnFailed]:
-    return [event async for event in model.stream(asked)]
+async def events_of(model: Model, model_request: ModelRequest) -> list[ModelDelta | TurnEnded | TurnFailed]:
+    return [event async for event in model.stream(model_request)]
 
 
-async def failure_of(model: Model, asked: ModelRequest) -> TurnFailed:
-    last = (await events_of(model, asked))[-1]
+async def failure_of(model: Model, model_request: ModelRequest) -> TurnFailed:
+    last = (await events_of(model, model_request))[-1]
     assert isinstance(last, TurnFailed), last
     return last
 
@@ -127,22 +127,22 @@ async def raw_server(
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def chunked(body: bytes) -> bytes:
+def encode_chunk(body: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(body), body)
 
 
-class Naps:
+class SleepRecorder:
     """Sleeps that are noted instead of slept."""
 
     def __init__(self) -> None:
-        self.taken: list[float] = []
+        self.durations_s: list[float] = []
 
     async def __call__(self, seconds: float) -> None:
-        self.taken.append(seconds)
+        self.durations_s.append(seconds)
 
 
 @asynccontextmanager
-async def opened(model: M) -> AsyncGenerator[M, None]:
+async def open_model(model: M) -> AsyncGenerator[M, None]:
     """The model, closed in the end."""
     try:
         yield model

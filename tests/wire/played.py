@@ -13,12 +13,12 @@ RUNNER = (str(Path(__file__).parent / "played_llama.py"),)
 USAGE: dict[str, object] = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
 
 
-def pieces(*texts: str, finish: str = "stop") -> list[object]:
-    said: list[object] = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in texts]
-    return [*said, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}, USAGE]
+def build_chunks(*texts: str, finish: str = "stop") -> list[object]:
+    text_chunks: list[object] = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in texts]
+    return [*text_chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}, USAGE]
 
 
-def played(chunks: Sequence[object]) -> Local:
+def build_scripted_model(chunks: Sequence[object]) -> Local:
     with NamedTemporaryFile("w", suffix=".gguf", delete=False) as file:
         json.dump(list(chunks), file)
     model = Local(file.name, RUNNER)

@@ -10,30 +10,30 @@ from msgspec import Struct
 from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 
 
-class Message(Struct, forbid_unknown_fields=True):
+class LlamaMessage(Struct, forbid_unknown_fields=True):
     role: str
     content: str
 
 
-class Body(Struct, forbid_unknown_fields=True):
-    messages: list[Message]
+class LlamaBody(Struct, forbid_unknown_fields=True):
+    messages: list[LlamaMessage]
     stream: bool
     max_tokens: int
     stream_options: dict[str, bool]
     grammar: str = ""
 
 
-def wrong(body: Body) -> str:
+def find_fault(body: LlamaBody) -> str:
     """What llama.cpp, or a template, would not like about a request."""
     roles = [message.role for message in body.messages if message is not body.messages[0] or message.role != "system"]
-    if any(one == other for one, other in pairwise(roles)) or roles[-1] != "user" or "system" in roles:
+    if any(role == other for role, other in pairwise(roles)) or roles[-1] != "user" or "system" in roles:
         return f"the roles do not take turns: {roles}"
     if not body.stream or not 0 < body.max_tokens <= 4096 or not body.stream_options.get("include_usage"):
         return "it must be a stream with a bound, and count tokens"
     return "" if all(message.content for message in body.messages) else "a message is empty"
 
 
-def tell(line: LlamaLine) -> None:
+def write_line(line: LlamaLine) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -45,12 +45,12 @@ def main() -> None:
         order = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
         if isinstance(order, LlamaStop):
             continue
-        assert not (said := wrong(msgspec.convert(order.body, Body))), said
+        assert not (said := find_fault(msgspec.convert(order.body, LlamaBody))), said
         for chunk in chunks:
             if isinstance(chunk, str):
                 sys.exit(3)
-            tell(LlamaLine(number=order.number, chunk=chunk))
-        tell(LlamaLine(number=order.number))
+            write_line(LlamaLine(number=order.number, chunk=chunk))
+        write_line(LlamaLine(number=order.number))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from toolyard.core.events import Finish
 
-Asked = tuple[str, dict[str, object]]
+CallSpec = tuple[str, dict[str, object]]
 DONE = b"data: [DONE]\n\n"
 
 
@@ -16,7 +16,7 @@ class Stream:
     body: bytes
     text: str = ""
     reasoning: str = ""
-    calls: Sequence[Asked] = ()
+    calls: Sequence[CallSpec] = ()
     """Tool and arguments, in order."""
     ids: Sequence[str] | None = None
     """The provider's ids, where the test is about them."""
@@ -29,7 +29,7 @@ class Stream:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failing:
+class FailingStream:
     name: str
     body: bytes
     error_type: str
@@ -62,6 +62,6 @@ def usage(prompt: int, completion: int, cached: int) -> bytes:
 
 TOOLS = chunk("tool_calls")
 STOP = chunk("stop")
-ADD_1_2: Asked = ("add", {"a": 1, "b": 2})
-ADD_3_4: Asked = ("add", {"a": 3, "b": 4})
-NOW: Asked = ("now", {})
+ADD_1_2: CallSpec = ("add", {"a": 1, "b": 2})
+ADD_3_4: CallSpec = ("add", {"a": 3, "b": 4})
+NOW: CallSpec = ("now", {})

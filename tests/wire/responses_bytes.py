@@ -13,84 +13,84 @@ Event = tuple[str, Json]
 
 
 @dataclass(frozen=True)
-class Output:
+class ScriptedOutput:
     """One item of a reply's output: what is streamed of it, and what it is in the end."""
 
-    begun: Json
+    start: Json
     done: Json
     deltas: Sequence[Event] = ()
 
 
-def text(*pieces: str, annotations: Sequence[Json] = (), **more: object) -> Output:
+def text(*pieces: str, annotations: Sequence[Json] = (), **more: object) -> ScriptedOutput:
     part: Json = {"type": "output_text", "text": "".join(pieces), "annotations": list(annotations), "logprobs": []}
     empty: Json = {**part, "text": "", "annotations": []}
     item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": [part], **more}
-    place: Json = {"item_id": "msg_1", "content_index": 0}
-    deltas: list[Event] = [("response.content_part.added", {**place, "part": empty})]
-    deltas += [("response.output_text.delta", {**place, "delta": piece, "logprobs": []}) for piece in pieces]
+    position: Json = {"item_id": "msg_1", "content_index": 0}
+    deltas: list[Event] = [("response.content_part.added", {**position, "part": empty})]
+    deltas += [("response.output_text.delta", {**position, "delta": piece, "logprobs": []}) for piece in pieces]
     deltas += [
-        ("response.output_text.annotation.added", {**place, "annotation": note, "annotation_index": number})
+        ("response.output_text.annotation.added", {**position, "annotation": note, "annotation_index": number})
         for number, note in enumerate(annotations)
     ]
-    deltas.append(("response.output_text.done", {**place, "text": part["text"], "logprobs": []}))
-    deltas.append(("response.content_part.done", {**place, "part": part}))
-    return Output({**item, "content": [], "status": "in_progress"}, {**item, "status": "completed"}, deltas)
+    deltas.append(("response.output_text.done", {**position, "text": part["text"], "logprobs": []}))
+    deltas.append(("response.content_part.done", {**position, "part": part}))
+    return ScriptedOutput({**item, "content": [], "status": "in_progress"}, {**item, "status": "completed"}, deltas)
 
 
-def refusal(*pieces: str) -> Output:
+def refusal(*pieces: str) -> ScriptedOutput:
     part: Json = {"type": "refusal", "refusal": "".join(pieces)}
     item: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": [part]}
-    place: Json = {"item_id": "msg_1", "content_index": 0}
-    deltas: list[Event] = [("response.refusal.delta", {**place, "delta": piece}) for piece in pieces]
-    deltas.append(("response.refusal.done", {**place, "refusal": part["refusal"]}))
-    return Output({**item, "content": [], "status": "in_progress"}, {**item, "status": "completed"}, deltas)
+    position: Json = {"item_id": "msg_1", "content_index": 0}
+    deltas: list[Event] = [("response.refusal.delta", {**position, "delta": piece}) for piece in pieces]
+    deltas.append(("response.refusal.done", {**position, "refusal": part["refusal"]}))
+    return ScriptedOutput({**item, "content": [], "status": "in_progress"}, {**item, "status": "completed"}, deltas)
 
 
-def thought(*summaries: str, id: str = "rs_1", model: str = MODEL) -> Output:
+def build_reasoning(*summaries: str, id: str = "rs_1", model: str = MODEL) -> ScriptedOutput:
     """Reasoning, sealed for its model, with a summary in these parts."""
     item: Json = {"id": id, "type": "reasoning", "summary": []}
     deltas: list[Event] = []
-    for number, told in enumerate(summaries):
-        place: Json = {"item_id": id, "summary_index": number}
-        part: Json = {"type": "summary_text", "text": told}
-        deltas.append(("response.reasoning_summary_part.added", {**place, "part": {**part, "text": ""}}))
-        middle = len(told) // 2
-        for delta in (told[:middle], told[middle:]):
-            deltas.append(("response.reasoning_summary_text.delta", {**place, "delta": delta}))
-        deltas.append(("response.reasoning_summary_text.done", {**place, "text": told}))
-        deltas.append(("response.reasoning_summary_part.done", {**place, "part": part}))
-    summary = [{"type": "summary_text", "text": told} for told in summaries]
-    return Output(item, {**item, "summary": summary, "encrypted_content": f"{SEAL}{model}:{id}"}, deltas)
+    for number, text in enumerate(summaries):
+        position: Json = {"item_id": id, "summary_index": number}
+        part: Json = {"type": "summary_text", "text": text}
+        deltas.append(("response.reasoning_summary_part.added", {**position, "part": {**part, "text": ""}}))
+        middle = len(text) // 2
+        for delta in (text[:middle], text[middle:]):
+            deltas.append(("response.reasoning_summary_text.delta", {**position, "delta": delta}))
+        deltas.append(("response.reasoning_summary_text.done", {**position, "text": text}))
+        deltas.append(("response.reasoning_summary_part.done", {**position, "part": part}))
+    summary = [{"type": "summary_text", "text": text} for text in summaries]
+    return ScriptedOutput(item, {**item, "summary": summary, "encrypted_content": f"{SEAL}{model}:{id}"}, deltas)
 
 
-def call(tool: str, *pieces: str, number: int = 0, status: str = "completed") -> Output:
+def call(tool: str, *pieces: str, number: int = 0, status: str = "completed") -> ScriptedOutput:
     """A call whose arguments come in these pieces."""
     item: Json = {"id": f"fc_{number}", "type": "function_call", "name": tool, "call_id": f"call_{number}"}
-    place: Json = {"item_id": item["id"]}
-    whole = "".join(pieces)
-    deltas: list[Event] = [("response.function_call_arguments.delta", {**place, "delta": piece}) for piece in pieces]
+    position: Json = {"item_id": item["id"]}
+    arguments = "".join(pieces)
+    deltas: list[Event] = [("response.function_call_arguments.delta", {**position, "delta": piece}) for piece in pieces]
     if status == "completed":
-        deltas.append(("response.function_call_arguments.done", {**place, "arguments": whole, "name": tool}))
-    begun: Json = {**item, "arguments": "", "status": "in_progress"}
-    return Output(begun, {**item, "arguments": whole, "status": status}, deltas)
+        deltas.append(("response.function_call_arguments.done", {**position, "arguments": arguments, "name": tool}))
+    start: Json = {**item, "arguments": "", "status": "in_progress"}
+    return ScriptedOutput(start, {**item, "arguments": arguments, "status": status}, deltas)
 
 
-def hosted(kind: str, id: str, *, status: str = "completed", **known: object) -> Output:
+def build_hosted_call(kind: str, id: str, *, status: str = "completed", **fields: object) -> ScriptedOutput:
     """A call that the provider runs itself."""
-    item: Json = {"id": id, "type": kind, **known}
+    item: Json = {"id": id, "type": kind, **fields}
     names = {"web_search_call": "searching", "file_search_call": "searching", "code_interpreter_call": "interpreting"}
     deltas: list[Event] = [
         (f"response.{kind}.{step}", {"item_id": id}) for step in ("in_progress", names[kind], "completed")
     ]
-    return Output({**item, "status": "in_progress"}, {**item, "status": status}, deltas)
+    return ScriptedOutput({**item, "status": "in_progress"}, {**item, "status": status}, deltas)
 
 
-SEARCH = hosted(
+SEARCH = build_hosted_call(
     "web_search_call",
     "ws_1",
     action={"type": "search", "query": "milk", "sources": [{"type": "url", "url": "https://example.org/milk"}]},
 )
-CITED = text(
+CITED_TEXT = text(
     "Milk is 🥛 white.",
     annotations=[
         {
@@ -102,28 +102,30 @@ CITED = text(
         }
     ],
 )
-CODE = hosted(
+CODE = build_hosted_call(
     "code_interpreter_call",
     "ci_1",
     code="print(6*7)",
     container_id="cntr_1",
     outputs=[{"type": "logs", "logs": "42\n"}],
 )
-FILES = hosted("file_search_call", "fs_1", queries=["milk"], results=[{"file_id": "file_1", "text": "white"}])
+FILES = build_hosted_call(
+    "file_search_call", "fs_1", queries=["milk"], results=[{"file_id": "file_1", "text": "white"}]
+)
 
 
 @dataclass
-class Script:
+class EventScript:
     """Numbers the events of one reply."""
 
     events: list[bytes] = field(default_factory=list[bytes])
 
-    def add(self, kind: str, **known: object) -> None:
-        told = {"type": kind, "sequence_number": len(self.events), **known}
-        self.events.append(b"event: " + kind.encode() + b"\ndata: " + json.dumps(told).encode() + b"\n\n")
+    def add(self, kind: str, **fields: object) -> None:
+        event = {"type": kind, "sequence_number": len(self.events), **fields}
+        self.events.append(b"event: " + kind.encode() + b"\ndata: " + json.dumps(event).encode() + b"\n\n")
 
 
-def response(status: str, outputs: Iterable[Json] = (), **known: object) -> Json:
+def response(status: str, outputs: Iterable[Json] = (), **fields: object) -> Json:
     return {
         "id": "resp_1",
         "object": "response",
@@ -134,7 +136,7 @@ def response(status: str, outputs: Iterable[Json] = (), **known: object) -> Json
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
-        **known,
+        **fields,
     }
 
 
@@ -147,33 +149,33 @@ USAGE: Json = {
 }
 
 
-def events(*outputs: Output, ends: str = "completed", reason: str = "", **known: object) -> list[bytes]:
+def events(*outputs: ScriptedOutput, ends: str = "completed", reason: str = "", **fields: object) -> list[bytes]:
     """A whole reply, one event each."""
-    script = Script()
+    script = EventScript()
     script.add("response.created", response=response("in_progress"))
     script.add("response.in_progress", response=response("in_progress"))
     for index, output in enumerate(outputs):
-        script.add("response.output_item.added", output_index=index, item=output.begun)
+        script.add("response.output_item.added", output_index=index, item=output.start)
         for kind, delta in output.deltas:
             script.add(kind, output_index=index, **delta)
         script.add("response.output_item.done", output_index=index, item=output.done)
     why = {"incomplete_details": {"reason": reason}} if reason else {}
-    whole = response(ends, [output.done for output in outputs], usage=USAGE, **why, **known)
-    script.add(f"response.{ends}", response=whole)
+    final_response = response(ends, [output.done for output in outputs], usage=USAGE, **why, **fields)
+    script.add(f"response.{ends}", response=final_response)
     return script.events
 
 
-def replies(*outputs: Output, ends: str = "completed", reason: str = "", **known: object) -> Reply:
+def replies(*outputs: ScriptedOutput, ends: str = "completed", reason: str = "", **fields: object) -> Reply:
     """The same as an answer of the strict server."""
-    return Reply(packets=events(*outputs, ends=ends, reason=reason, **known))
+    return Reply(packets=events(*outputs, ends=ends, reason=reason, **fields))
 
 
 def says(*pieces: str) -> Reply:
     return replies(text(*pieces))
 
 
-def asks(*calls: tuple[str, object], said: str = "") -> Reply:
+def asks(*calls: tuple[str, object], words: str = "") -> Reply:
     """Calls by tool and arguments; arguments that are a text are sent as they are."""
-    written = [(tool, given if isinstance(given, str) else json.dumps(given)) for tool, given in calls]
-    asked = [call(tool, given, number=number) for number, (tool, given) in enumerate(written)]
-    return replies(*([text(said)] if said else []), *asked)
+    call_texts = [(tool, arguments if isinstance(arguments, str) else json.dumps(arguments)) for tool, arguments in calls]
+    call_items = [call(tool, given, number=number) for number, (tool, given) in enumerate(call_texts)]
+    return replies(*([text(words)] if words else []), *call_items)

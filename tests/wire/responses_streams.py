@@ -2,44 +2,44 @@
 
 import json
 
-from wire.reply_bytes import ADD_1_2, ADD_3_4, NOW, Failing, Stream
+from wire.reply_bytes import ADD_1_2, ADD_3_4, NOW, FailingStream, Stream
 from wire.responses_bytes import (
-    CITED,
+    CITED_TEXT,
     CODE,
     FILES,
     SEARCH,
+    EventScript,
     Json,
-    Output,
-    Script,
+    ScriptedOutput,
+    build_reasoning,
     call,
     events,
     refusal,
     response,
     text,
-    thought,
 )
 
 ADD = call("add", '{"a":1,', '"b":2}')
 
 
-def body(*outputs: Output, ends: str = "completed", reason: str = "") -> bytes:
+def body(*outputs: ScriptedOutput, ends: str = "completed", reason: str = "") -> bytes:
     return b"".join(events(*outputs, ends=ends, reason=reason))
 
 
-def without(kind: str, *outputs: Output) -> bytes:
+def build_without(kind: str, *outputs: ScriptedOutput) -> bytes:
     """A reply that leaves out all events of a kind."""
     return b"".join(event for event in events(*outputs) if not event.startswith(b"event: " + kind.encode() + b"\n"))
 
 
-def cut(*outputs: Output) -> bytes:
+def build_cut_off(*outputs: ScriptedOutput) -> bytes:
     """A reply that was stopped at the token limit."""
     return body(*outputs, ends="incomplete", reason="max_output_tokens")
 
 
-def mid(*strange: Json) -> bytes:
+def insert_events(*extra_events: Json) -> bytes:
     """A text with other events in the middle of it."""
     first, *others = events(text("a", "b"))
-    odd = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in strange)
+    odd = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in extra_events)
     return first + odd + b"".join(others)
 
 
@@ -57,22 +57,27 @@ STREAMS = [
     Stream(name="a call without arguments", body=body(call("now", "{}")), calls=[NOW], finish="calls"),
     Stream(
         name="reasoning, then text",
-        body=body(thought("Hm.", "Yes, I see."), text("Yes")),
+        body=body(build_reasoning("Hm.", "Yes, I see."), text("Yes")),
         reasoning="Hm.\n\nYes, I see.",
         text="Yes",
     ),
-    Stream(name="reasoning without a summary, then a call", body=body(thought(), ADD), calls=[ADD_1_2], finish="calls"),
+    Stream(
+        name="reasoning without a summary, then a call",
+        body=body(build_reasoning(), ADD),
+        calls=[ADD_1_2],
+        finish="calls",
+    ),
     Stream(name="a refusal", body=body(refusal("I ", "won't")), text="I won't", finish="refused"),
-    Stream(name="a search with a citation", body=body(thought(), SEARCH, CITED), text="Milk is 🥛 white."),
+    Stream(name="a search with a citation", body=body(build_reasoning(), SEARCH, CITED_TEXT), text="Milk is 🥛 white."),
     Stream(
         name="all of OpenAI's own tools, and one of ours",
-        body=body(SEARCH, CODE, FILES, CITED, ADD),
+        body=body(SEARCH, CODE, FILES, CITED_TEXT, ADD),
         text="Milk is 🥛 white.",
         calls=[ADD_1_2],
         finish="calls",
     ),
     Stream(name="two messages", body=body(text("One. "), text("Two.")), text="One. Two."),
-    Stream(name="stopped at the token limit", body=cut(text("On and")), text="On and", finish="length"),
+    Stream(name="stopped at the token limit", body=build_cut_off(text("On and")), text="On and", finish="length"),
     Stream(
         name="stopped by the content filter",
         body=body(text("On"), ends="incomplete", reason="content_filter"),
@@ -88,7 +93,7 @@ STREAMS = [
     ),
     Stream(
         name="cut off inside a call",
-        body=cut(call("add", '{"a":1,', status="incomplete")),
+        body=build_cut_off(call("add", '{"a":1,', status="incomplete")),
         calls=[("add", {})],
         unreadable={0: "cut off"},
         finish="calls",
@@ -96,7 +101,7 @@ STREAMS = [
     ),
     Stream(
         name="cut off after what looks like a whole call",
-        body=cut(call("add", '{"a":1}', status="incomplete")),
+        body=build_cut_off(call("add", '{"a":1}', status="incomplete")),
         calls=[("add", {})],
         unreadable={0: "cut off"},
         finish="calls",
@@ -104,7 +109,7 @@ STREAMS = [
     ),
     Stream(
         name="one whole call, the next one cut off before its arguments",
-        body=cut(ADD, call("add", number=1, status="incomplete")),
+        body=build_cut_off(ADD, call("add", number=1, status="incomplete")),
         calls=[ADD_1_2, ("add", {})],
         unreadable={1: "cut off"},
         finish="calls",
@@ -120,7 +125,7 @@ STREAMS = [
     ),
     Stream(
         name="a call that is never done",
-        body=without("response.output_item.done", ADD).replace(b"function_call_arguments.done", b"nothing"),
+        body=build_without("response.output_item.done", ADD).replace(b"function_call_arguments.done", b"nothing"),
         calls=[ADD_1_2],
         finish="calls",
     ),
@@ -134,7 +139,7 @@ STREAMS = [
     ),
     Stream(
         name="no deltas at all",
-        body=b"".join(event for event in events(thought("Hm."), text("Yes"), ADD) if b".delta" not in event),
+        body=b"".join(event for event in events(build_reasoning("Hm."), text("Yes"), ADD) if b".delta" not in event),
         reasoning="Hm.",
         text="Yes",
         calls=[ADD_1_2],
@@ -146,7 +151,7 @@ STREAMS = [
     ),
     Stream(
         name="unknown events, also of another shape",
-        body=mid(
+        body=insert_events(
             {"type": "response.dreamt", "delta": {"of": "sheep"}},
             {"type": "response.queued", "sequence_number": 9, "response": 7},
             {"type": "keepalive"},
@@ -156,7 +161,7 @@ STREAMS = [
     ),
     Stream(
         name="an item that is unknown",
-        body=body(Output({"type": "dream_call", "id": "d_1"}, {"type": "dream_call", "id": "d_1"}), text("a")),
+        body=body(ScriptedOutput({"type": "dream_call", "id": "d_1"}, {"type": "dream_call", "id": "d_1"}), text("a")),
         text="a",
     ),
     Stream(name="[DONE] after the end, as proxies write it", body=body(text("a")) + b"data: [DONE]\n\n", text="a"),
@@ -193,97 +198,97 @@ STREAMS = [
 ]
 
 
-def failing(kind: str, **known: object) -> bytes:
+def build_failing(kind: str, **fields: object) -> bytes:
     """A reply that ends in this event after its first word."""
-    script = Script(events(text("a"))[:5])
-    script.add(kind, **known)
+    script = EventScript(events(text("a"))[:5])
+    script.add(kind, **fields)
     return b"".join(script.events)
 
 
-def failed(code: str, message: str) -> bytes:
-    told = response("failed", error={"code": code, "message": message})
-    return failing("response.failed", response=told)
+def build_failed(code: str, message: str) -> bytes:
+    failed_response = response("failed", error={"code": code, "message": message})
+    return build_failing("response.failed", response=failed_response)
 
 
 FAILING = [
-    Failing(name="broke off", body=b"".join(events(text("a"))[:5]), error_type="unavailable", says="broke off"),
-    Failing(name="no final event", body=b"".join(events(ADD)[:-1]), error_type="unavailable", says="broke off"),
-    Failing(
+    FailingStream(name="broke off", body=b"".join(events(text("a"))[:5]), error_type="unavailable", says="broke off"),
+    FailingStream(name="no final event", body=b"".join(events(ADD)[:-1]), error_type="unavailable", says="broke off"),
+    FailingStream(
         name="[DONE] without a final event",
         body=b"".join(events(ADD)[:-1]) + b"data: [DONE]\n\n",
         error_type="unavailable",
         says="broke off",
     ),
-    Failing(
+    FailingStream(
         name="broke off inside the final event",
         body=body(text("a"))[:-40],
         error_type="unavailable",
         says="broke off",
     ),
-    Failing(name="an empty body", body=b"", error_type="unavailable", says="empty"),
-    Failing(
+    FailingStream(name="an empty body", body=b"", error_type="unavailable", says="empty"),
+    FailingStream(
         name="failed at the server",
-        body=failed("server_error", "The model failed to generate a response."),
+        body=build_failed("server_error", "The model failed to generate a response."),
         error_type="unavailable",
         says="The model failed to generate",
     ),
-    Failing(
+    FailingStream(
         name="failed for the rate",
-        body=failed("rate_limit_exceeded", "Rate limit reached for gpt-5"),
+        body=build_failed("rate_limit_exceeded", "Rate limit reached for gpt-5"),
         error_type="rate_limited",
         says="Rate limit reached",
     ),
-    Failing(
+    FailingStream(
         name="failed for the prompt",
-        body=failed("invalid_prompt", "Invalid prompt"),
+        body=build_failed("invalid_prompt", "Invalid prompt"),
         error_type="model_error",
         says="Invalid prompt",
     ),
-    Failing(
+    FailingStream(
         name="failed without a reason",
-        body=failing("response.failed", response=response("failed")),
+        body=build_failing("response.failed", response=response("failed")),
         error_type="model_error",
         says="the reply is failed",
     ),
-    Failing(
+    FailingStream(
         name="cancelled",
-        body=failing("response.incomplete", response=response("cancelled")),
+        body=build_failing("response.incomplete", response=response("cancelled")),
         error_type="model_error",
         says="the reply is cancelled",
     ),
-    Failing(
+    FailingStream(
         name="an error event",
-        body=failing("error", code="server_error", message="out of memory", param=None),
+        body=build_failing("error", code="server_error", message="out of memory", param=None),
         error_type="unavailable",
         says="out of memory",
     ),
-    Failing(
+    FailingStream(
         name="an error event that is wrapped",
-        body=failing("error", error={"type": "overloaded_error", "message": "busy"}),
+        body=build_failing("error", error={"type": "overloaded_error", "message": "busy"}),
         error_type="unavailable",
         says="busy",
     ),
-    Failing(
+    FailingStream(
         name="an error written bare between events",
         body=b"".join(events(text("a"))[:5]) + b'{"error": "upstream died"}\n\n',
         error_type="model_error",
         says="upstream died",
     ),
-    Failing(name="garbage", body=b"data: what?\n\n", error_type="model_error", says="not JSON: what?"),
-    Failing(
+    FailingStream(name="garbage", body=b"data: what?\n\n", error_type="model_error", says="not JSON: what?"),
+    FailingStream(
         name="an event of another shape that matters",
         body=b'data: {"type": "response.completed", "response": "yes"}\n\n',
         error_type="model_error",
         says="cannot be read",
     ),
-    Failing(
+    FailingStream(
         name="an error object with status 200",
         body=b'{"error": {"message": "bad key", "code": "invalid_api_key"}}',
         error_type="model_error",
         says="bad key",
         content_type="application/json",
     ),
-    Failing(
+    FailingStream(
         name="a page",
         body=b"<!doctype html><title>Log in</title>",
         error_type="model_error",

@@ -24,16 +24,16 @@ def mismatches(value: object, expected: object, at: str = "$") -> list[str]:
     if expected is object:
         return []
     if origin in (Union, UnionType):
-        return _in_union(value, get_args(expected), at)
+        return _union_mismatches(value, get_args(expected), at)
     if origin is Literal:
         fits = any(value == choice and type(value) is type(choice) for choice in get_args(expected))
         return [] if fits else [f"{at}: {value!r} is none of {get_args(expected)}"]
     if is_typeddict(expected):
-        return _in_typed_dict(value, cast("type", expected), at)
+        return _typed_dict_mismatches(value, cast("type", expected), at)
     if origin in (dict, Mapping):
-        return _in_dict(value, get_args(expected)[1], at)
+        return _dict_mismatches(value, get_args(expected)[1], at)
     if origin is not None and issubclass(cast("type", origin), Iterable):
-        return _in_list(value, get_args(expected)[0], at)
+        return _list_mismatches(value, get_args(expected)[0], at)
     assert expected in _SCALARS, f"{at}: the walker does not know {expected!r}"
     return [] if type(value) is expected else [f"{at}: {value!r} is not {expected}"]
 
@@ -44,38 +44,40 @@ def _is_no_json(expected: object) -> bool:
     return kind in (IO, PathLike) or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
-def _in_union(value: object, choices: Sequence[object], at: str) -> list[str]:
-    tried = [mismatches(value, choice, at) for choice in choices]
-    return [] if any(not found for found in tried) else min(tried, key=_vagueness)
+def _union_mismatches(value: object, choices: Sequence[object], at: str) -> list[str]:
+    attempts = [mismatches(value, choice, at) for choice in choices]
+    return [] if any(not attempt for attempt in attempts) else min(attempts, key=_vagueness)
 
 
-def _vagueness(found: Sequence[str]) -> tuple[bool, int]:
+def _vagueness(faults: Sequence[str]) -> tuple[bool, int]:
     """The choice that the value was meant for is the one whose tag fits."""
-    return any(".role:" in fault or ".type:" in fault or ": not an object" in fault for fault in found), len(found)
+    return any(".role:" in fault or ".type:" in fault or ": not an object" in fault for fault in faults), len(faults)
 
 
-def _in_typed_dict(value: object, expected: type, at: str) -> list[str]:
+def _typed_dict_mismatches(value: object, expected: type, at: str) -> list[str]:
     if not isinstance(value, dict):
         return [f"{at}: not an object"]
-    given = cast("dict[str, object]", value)
+    items = cast("dict[str, object]", value)
     hints = cast("dict[str, object]", get_type_hints(expected, include_extras=True))
-    needed = {key for key, hint in hints.items() if get_origin(hint) is Required}  # __required_keys__ is wrong here
-    found = [f"{at}.{key}: not allowed in {expected.__name__}" for key in given.keys() - hints.keys()]
-    found += [f"{at}.{key}: missing" for key in needed - given.keys()]
-    for key in given.keys() & hints.keys():
-        found += mismatches(given[key], hints[key], f"{at}.{key}")
-    return found
+    required_keys = {
+        key for key, hint in hints.items() if get_origin(hint) is Required
+    }  # __required_keys__ is wrong here
+    faults = [f"{at}.{key}: not allowed in {expected.__name__}" for key in items.keys() - hints.keys()]
+    faults += [f"{at}.{key}: missing" for key in required_keys - items.keys()]
+    for key in items.keys() & hints.keys():
+        faults += mismatches(items[key], hints[key], f"{at}.{key}")
+    return faults
 
 
-def _in_dict(value: object, expected: object, at: str) -> list[str]:
+def _dict_mismatches(value: object, expected: object, at: str) -> list[str]:
     if not isinstance(value, dict):
         return [f"{at}: not an object"]
-    given = cast("dict[str, object]", value)
-    return [fault for key, each in given.items() for fault in mismatches(each, expected, f"{at}.{key}")]
+    items = cast("dict[str, object]", value)
+    return [fault for key, each in items.items() for fault in mismatches(each, expected, f"{at}.{key}")]
 
 
-def _in_list(value: object, expected: object, at: str) -> list[str]:
+def _list_mismatches(value: object, expected: object, at: str) -> list[str]:
     if not isinstance(value, list):
         return [f"{at}: not an array"]
-    given = cast("list[object]", value)
-    return [fault for number, each in enumerate(given) for fault in mismatches(each, expected, f"{at}[{number}]")]
+    items = cast("list[object]", value)
+    return [fault for number, each in enumerate(items) for fault in mismatches(each, expected, f"{at}[{number}]")]

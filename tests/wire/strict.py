@@ -24,11 +24,11 @@ class Reply:
 def refuses(status: int, message: str, **headers: str) -> Reply:
     """An error as most providers wrap it."""
     body = json.dumps({"error": {"message": message, "type": "scripted", "code": None}}).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(packets=[body], status=status, headers={"Content-Type": "application/json", **named})
+    http_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(packets=[body], status=status, headers={"Content-Type": "application/json", **http_headers})
 
 
-class Strict:
+class StrictServer:
     """Serves the replies in order at one path; a request that is refused uses none up."""
 
     def __init__(

@@ -13,46 +13,46 @@ import msgspec
 from msgspec import Meta, Struct
 
 from models.schema_dialects.dialect_rules import openai_faults
-from wire.strict import Reply, Strict
+from wire.strict import Reply, StrictServer
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-class _Strict(Struct, forbid_unknown_fields=True):
+class _ChatStruct(Struct, forbid_unknown_fields=True):
     pass
 
 
-class _Part(Struct, forbid_unknown_fields=True, tag_field="type"):
+class _ChatPart(Struct, forbid_unknown_fields=True, tag_field="type"):
     pass
 
 
-class TextContent(_Part, tag="text"):
+class TextContent(_ChatPart, tag="text"):
     text: str
 
 
-class ImageUrl(_Strict):
+class ImageUrl(_ChatStruct):
     url: str
 
 
-class ImageContent(_Part, tag="image_url"):
+class ImageContent(_ChatPart, tag="image_url"):
     image_url: ImageUrl
 
 
-class FileData(_Strict):
+class ChatFileData(_ChatStruct):
     file_data: str
     filename: str
 
 
-class FileContent(_Part, tag="file"):
-    file: FileData
+class FileContent(_ChatPart, tag="file"):
+    file: ChatFileData
 
 
-class CalledFunction(_Strict):
+class CalledFunction(_ChatStruct):
     name: str
     arguments: str
 
 
-class ToolCall(_Strict):
+class StrictChatToolCall(_ChatStruct):
     id: Annotated[str, Meta(min_length=1)]
     type: Literal["function"]
     function: CalledFunction
@@ -72,7 +72,7 @@ class UserMessage(_Message, tag="user"):
 
 class AssistantMessage(_Message, tag="assistant"):
     content: str | None
-    tool_calls: Annotated[list[ToolCall], Meta(min_length=1)] | None = None
+    tool_calls: Annotated[list[StrictChatToolCall], Meta(min_length=1)] | None = None
 
 
 class ToolMessage(_Message, tag="tool"):
@@ -80,53 +80,53 @@ class ToolMessage(_Message, tag="tool"):
     content: str
 
 
-class FunctionDefinition(_Strict):
+class FunctionDefinition(_ChatStruct):
     name: str
     parameters: dict[str, object]
     description: str = ""
 
 
-class ToolDefinition(_Strict):
+class ToolDefinition(_ChatStruct):
     type: Literal["function"]
     function: FunctionDefinition
 
 
-class ChosenFunction(_Strict):
+class ChosenFunction(_ChatStruct):
     name: str
 
 
-class Choice(_Strict):
+class ChatToolChoice(_ChatStruct):
     type: Literal["function"]
     function: ChosenFunction
 
 
-class StreamOptions(_Strict):
+class StreamOptions(_ChatStruct):
     include_usage: bool
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 
-class Body(_Strict):
+class StrictChatBody(_ChatStruct):
     model: Annotated[str, Meta(min_length=1)]
     messages: Annotated[list[Message], Meta(min_length=1)]
     stream: Literal[True] | bool = False
     stream_options: StreamOptions | None = None
     tools: Annotated[list[ToolDefinition], Meta(min_length=1)] | None = None
-    tool_choice: Literal["auto", "none", "required"] | Choice | None = None
+    tool_choice: Literal["auto", "none", "required"] | ChatToolChoice | None = None
 
 
 def faults_of(body: bytes) -> list[str]:
     """Why a strict provider refuses this body; empty if it takes it."""
     try:
-        asked = msgspec.json.decode(body, type=Body)
+        request_body = msgspec.json.decode(body, type=StrictChatBody)
     except (msgspec.DecodeError, UnicodeError) as error:
         return [str(error)]
-    return [*_message_faults(asked.messages), *_tool_faults(asked)]
+    return [*_message_faults(request_body.messages), *_tool_faults(request_body)]
 
 
 def _message_faults(messages: Sequence[Message]) -> list[str]:
-    found: list[str] = []
+    faults: list[str] = []
     seen: set[str] = set()
     waiting: list[str] = []
     for message in messages:
@@ -134,42 +134,42 @@ def _message_faults(messages: Sequence[Message]) -> list[str]:
             if message.tool_call_id in waiting:
                 waiting.remove(message.tool_call_id)
             else:
-                found.append(f"the tool message for {message.tool_call_id!r} does not follow its call")
+                faults.append(f"the tool message for {message.tool_call_id!r} does not follow its call")
             continue
-        found += [f"call {call_id!r} has no result before the next message" for call_id in waiting]
+        faults += [f"call {call_id!r} has no result before the next message" for call_id in waiting]
         calls = message.tool_calls or [] if isinstance(message, AssistantMessage) else []
         waiting = [call.id for call in calls]
-        found += [f"call id {call_id!r} is used twice" for call_id in _doubles([*seen, *waiting])]
+        faults += [f"call id {call_id!r} is used twice" for call_id in _find_duplicates([*seen, *waiting])]
         seen.update(waiting)
-        found += [fault for call in calls for fault in _call_faults(call)]
+        faults += [fault for call in calls for fault in _call_faults(call)]
         if isinstance(message, AssistantMessage) and message.content is None and not calls:
-            found.append("an assistant message needs content or tool_calls")
-    return found + [f"call {call_id!r} has no result" for call_id in waiting]
+            faults.append("an assistant message needs content or tool_calls")
+    return faults + [f"call {call_id!r} has no result" for call_id in waiting]
 
 
-def _call_faults(call: ToolCall) -> list[str]:
-    found = [] if NAME.fullmatch(call.function.name) else [f"bad tool name {call.function.name!r} in a call"]
+def _call_faults(call: StrictChatToolCall) -> list[str]:
+    faults = [] if NAME.fullmatch(call.function.name) else [f"bad tool name {call.function.name!r} in a call"]
     try:
         if not isinstance(json.loads(call.function.arguments), dict):
-            found.append("arguments are not an object")
+            faults.append("arguments are not an object")
     except ValueError:
-        found.append("arguments are not JSON")
-    return found
+        faults.append("arguments are not JSON")
+    return faults
 
 
-def _tool_faults(asked: Body) -> list[str]:
-    names = [tool.function.name for tool in asked.tools or ()]
-    found = [f"bad tool name {name!r}" for name in names if not NAME.fullmatch(name)]
-    found += [f"tool name {name!r} is used twice" for name in _doubles(names)]
-    found += [fault for tool in asked.tools or () for fault in openai_faults(tool.function.parameters)]
-    if asked.tool_choice is not None and not names:
-        found.append("tool_choice needs tools")
-    if isinstance(asked.tool_choice, Choice) and asked.tool_choice.function.name not in names:
-        found.append(f"tool_choice names {asked.tool_choice.function.name!r}, which is not offered")
-    return found
+def _tool_faults(request_body: StrictChatBody) -> list[str]:
+    names = [tool.function.name for tool in request_body.tools or ()]
+    faults = [f"bad tool name {name!r}" for name in names if not NAME.fullmatch(name)]
+    faults += [f"tool name {name!r} is used twice" for name in _find_duplicates(names)]
+    faults += [fault for tool in request_body.tools or () for fault in openai_faults(tool.function.parameters)]
+    if request_body.tool_choice is not None and not names:
+        faults.append("tool_choice needs tools")
+    if isinstance(request_body.tool_choice, ChatToolChoice) and request_body.tool_choice.function.name not in names:
+        faults.append(f"tool_choice names {request_body.tool_choice.function.name!r}, which is not offered")
+    return faults
 
 
-def _doubles(names: Sequence[str]) -> list[str]:
+def _find_duplicates(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
 
 
@@ -182,10 +182,15 @@ def asks(*calls: tuple[str, object], text: str = "") -> Reply:
     """Calls by tool and arguments; arguments that are a text are sent as they are."""
     packets = [_chunk({"content": text})] if text else []
     for index, (tool, arguments) in enumerate(calls):
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        begun = {"index": index, "id": f"call_{index}", "type": "function", "function": {"name": tool, "arguments": ""}}
-        packets.append(_chunk({"tool_calls": [begun]}))
-        packets.append(_chunk({"tool_calls": [{"index": index, "function": {"arguments": written}}]}))
+        arguments_text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        call_start = {
+            "index": index,
+            "id": f"call_{index}",
+            "type": "function",
+            "function": {"name": tool, "arguments": ""},
+        }
+        packets.append(_chunk({"tool_calls": [call_start]}))
+        packets.append(_chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments_text}}]}))
     return Reply(packets=[*packets, _chunk({}, "tool_calls"), _USAGE, _DONE])
 
 
@@ -202,12 +207,12 @@ _USAGE = _event({"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "compl
 _DONE = b"data: [DONE]\n\n"
 
 
-class StrictChat(Strict):
+class StrictChat(StrictServer):
     """Serves the replies in order; a request that is refused uses none up."""
 
     def __init__(self, *replies: Reply) -> None:
         super().__init__("/chat/completions", faults_of, *replies)
 
     @property
-    def requests(self) -> list[Body]:
-        return [msgspec.json.decode(body, type=Body) for body in self.bodies]
+    def requests(self) -> list[StrictChatBody]:
+        return [msgspec.json.decode(body, type=StrictChatBody) for body in self.bodies]

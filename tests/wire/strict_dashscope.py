@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wire.strict import Reply, Strict
-from wire.strict_chat import Body, Choice, FileContent, SystemMessage, TextContent, UserMessage
+from wire.strict import Reply, StrictServer
+from wire.strict_chat import ChatToolChoice, FileContent, StrictChatBody, SystemMessage, TextContent, UserMessage
 from wire.strict_chat import faults_of as chat_faults
 
 Json = dict[str, object]
@@ -18,29 +18,29 @@ Json = dict[str, object]
 
 def faults_of(body: bytes) -> list[str]:
     """Why DashScope refuses this body; empty if it takes it."""
-    if found := chat_faults(body):
-        return [_worded(fault) for fault in found]
-    asked = msgspec.json.decode(body, type=Body)
-    found: list[str] = []
-    if asked.tool_choice == "required" or isinstance(asked.tool_choice, Choice):
-        found.append("The tool_choice parameter does not support being set to required or object in thinking mode")
-    if all(isinstance(message, SystemMessage) for message in asked.messages):
-        found.append('The messages list should not contain only messages with role "system".')
-    for message in asked.messages:
+    if faults := chat_faults(body):
+        return [_wrap_fault(fault) for fault in faults]
+    request_body = msgspec.json.decode(body, type=StrictChatBody)
+    faults: list[str] = []
+    if request_body.tool_choice == "required" or isinstance(request_body.tool_choice, ChatToolChoice):
+        faults.append("The tool_choice parameter does not support being set to required or object in thinking mode")
+    if all(isinstance(message, SystemMessage) for message in request_body.messages):
+        faults.append('The messages list should not contain only messages with role "system".')
+    for message in request_body.messages:
         if isinstance(message, SystemMessage | UserMessage):
-            found += _content_faults(message)
-    return found
+            faults += _content_faults(message)
+    return faults
 
 
 def _content_faults(message: SystemMessage | UserMessage) -> list[str]:
     if isinstance(message.content, str):
         return [] if message.content else ["Content length must be greater than 0"]
-    found = ["Invalid content type: file" for part in message.content if isinstance(part, FileContent)]
+    faults = ["Invalid content type: file" for part in message.content if isinstance(part, FileContent)]
     blank = any(isinstance(part, TextContent) and not part.text for part in message.content)
-    return [*found, *(["Content length must be greater than 0"] if blank else [])]
+    return [*faults, *(["Content length must be greater than 0"] if blank else [])]
 
 
-def _worded(fault: str) -> str:
+def _wrap_fault(fault: str) -> str:
     return f"<400> InternalError.Algo.InvalidParameter: {fault}"
 
 
@@ -73,8 +73,8 @@ def asks(*calls: tuple[str, Sequence[str]]) -> Reply:
     for index, (tool, pieces) in enumerate(calls):
         for number, piece in enumerate(pieces):
             function: Json = {"name": tool, "arguments": piece} if number == 0 else {"arguments": piece}
-            told: Json = {"index": index, "id": f"call_{index}" if number == 0 else "", "type": "function"}
-            packets.append(chunk(tool_calls=[{**told, "function": function}]))
+            call_delta: Json = {"index": index, "id": f"call_{index}" if number == 0 else "", "type": "function"}
+            packets.append(chunk(tool_calls=[{**call_delta, "function": function}]))
         packets.append(
             chunk(tool_calls=[{"index": index, "id": "", "type": "function", "function": {"arguments": ""}}])
         )
@@ -101,5 +101,5 @@ _USAGE: Json = {
 _END = (_event({**_HEAD, "choices": [], "usage": _USAGE}), b"data: [DONE]\n\n")
 
 
-def strict_dashscope(*replies: Reply) -> Strict:
-    return Strict("/chat/completions", faults_of, *replies, refuse=refuses)
+def strict_dashscope(*replies: Reply) -> StrictServer:
+    return StrictServer("/chat/completions", faults_of, *replies, refuse=refuses)

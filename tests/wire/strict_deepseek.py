@@ -7,7 +7,7 @@ import json
 
 import msgspec
 
-from wire.strict import Reply, Strict
+from wire.strict import Reply, StrictServer
 from wire.strict_chat import asks as chat_asks
 from wire.strict_chat import faults_of as chat_faults
 
@@ -16,16 +16,16 @@ THOUGHT = "Hm, 加."
 
 def faults_of(body: bytes) -> list[str]:
     """Why DeepSeek refuses this body; empty if it takes it."""
-    asked = msgspec.json.decode(body, type=dict[str, object])
-    messages = msgspec.convert(asked["messages"], list[dict[str, object]])
-    found: list[str] = []
+    request_body = msgspec.json.decode(body, type=dict[str, object])
+    messages = msgspec.convert(request_body["messages"], list[dict[str, object]])
+    faults: list[str] = []
     for number, message in enumerate(messages):
         thought = message.pop("reasoning_content", None)
         if message.get("tool_calls") and not isinstance(thought, str):
-            found.append(f"Missing `reasoning_content` field in the assistant message at message index {number}.")
+            faults.append(f"Missing `reasoning_content` field in the assistant message at message index {number}.")
         elif thought is not None and not message.get("tool_calls"):
-            found.append(f"`reasoning_content` without a call at message index {number}")
-    return [*found, *chat_faults(msgspec.json.encode({**asked, "messages": messages}))]
+            faults.append(f"`reasoning_content` without a call at message index {number}")
+    return [*faults, *chat_faults(msgspec.json.encode({**request_body, "messages": messages}))]
 
 
 def asks(*calls: tuple[str, object], thought: str = THOUGHT) -> Reply:
@@ -36,5 +36,5 @@ def asks(*calls: tuple[str, object], thought: str = THOUGHT) -> Reply:
     return Reply(packets=[*packets, *chat_asks(*calls).packets])
 
 
-def strict_deepseek(*replies: Reply) -> Strict:
-    return Strict("/chat/completions", faults_of, *replies)
+def strict_deepseek(*replies: Reply) -> StrictServer:
+    return StrictServer("/chat/completions", faults_of, *replies)

@@ -8,7 +8,7 @@ import json
 
 import msgspec
 
-from wire.strict import Reply, Strict
+from wire.strict import Reply, StrictServer
 from wire.strict_chat import asks as chat_asks
 from wire.strict_chat import faults_of as chat_faults
 
@@ -19,37 +19,37 @@ SUMMARY: Detail = {"type": "reasoning.summary", "format": "openai-responses-v1",
 SEALED: Detail = {"type": "reasoning.encrypted", "format": "google-gemini-v1", "index": 0}
 
 
-def signed(text: str) -> Detail:
+def sign_text(text: str) -> Detail:
     return {**TEXT, "text": text, "signature": f"signed {text}"}
 
 
 def faults_of(body: bytes) -> list[str]:
     """Why OpenRouter refuses this body; empty if it takes it."""
-    asked = msgspec.json.decode(body, type=dict[str, object])
-    messages = msgspec.convert(asked["messages"], list[dict[str, object]])
-    found: list[str] = []
+    request_body = msgspec.json.decode(body, type=dict[str, object])
+    messages = msgspec.convert(request_body["messages"], list[dict[str, object]])
+    faults: list[str] = []
     for number, message in enumerate(messages):
         details = msgspec.convert(message.pop("reasoning_details", []), list[Detail])
         calls = msgspec.convert(message.get("tool_calls", []), list[Detail])
-        found += [f"message {number}: {fault}" for fault in _faults(details, calls, str(asked["model"]))]
-    return [*found, *chat_faults(msgspec.json.encode({**asked, "messages": messages}))]
+        faults += [f"message {number}: {fault}" for fault in _detail_faults(details, calls, str(request_body["model"]))]
+    return [*faults, *chat_faults(msgspec.json.encode({**request_body, "messages": messages}))]
 
 
-def _faults(details: list[Detail], calls: list[Detail], model: str) -> list[str]:
+def _detail_faults(details: list[Detail], calls: list[Detail], model: str) -> list[str]:
     if calls and not details:
         return ["a call without the thought before it"]
-    found: list[str] = []
+    faults: list[str] = []
     for detail in details:
-        if detail["type"] == "reasoning.text" and detail != signed(str(detail.get("text"))):
-            found.append("the signature does not fit the thought")
+        if detail["type"] == "reasoning.text" and detail != sign_text(str(detail.get("text"))):
+            faults.append("the signature does not fit the thought")
         if detail["type"] == "reasoning.encrypted" and detail.get("id") not in [call["id"] for call in calls]:
-            found.append(f"no call {detail.get('id')!r}")
+            faults.append(f"no call {detail.get('id')!r}")
         if str(detail["format"]).partition("-")[0] != model.partition("/")[0]:
-            found.append("a thought of another model")
-    return found
+            faults.append("a thought of another model")
+    return faults
 
 
-def thinks(*pieces: Detail, text: str = "") -> list[bytes]:
+def encode_thought(*pieces: Detail, text: str = "") -> list[bytes]:
     """A thought, one chunk for each of its pieces."""
     deltas = [{"content": "", "reasoning": text or None, "reasoning_details": [piece]} for piece in pieces]
     chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
@@ -60,14 +60,14 @@ def claude_asks(*calls: tuple[str, object], thought: str) -> Reply:
     """A text in two pieces, then its signature alone."""
     words = [{**TEXT, "text": piece} for piece in (thought[:2], thought[2:])]
     signature = {**TEXT, "signature": f"signed {thought}"}
-    return Reply(packets=[*thinks(*words, text="x"), *thinks(signature), *chat_asks(*calls).packets])
+    return Reply(packets=[*encode_thought(*words, text="x"), *encode_thought(signature), *chat_asks(*calls).packets])
 
 
 def gemini_asks(*calls: tuple[str, object]) -> Reply:
     """A seal for the first call, by the id that it has there."""
-    sealed = {**SEALED, "data": "c2VhbA==", "id": "call_0"}
-    return Reply(packets=[*thinks(sealed), *chat_asks(*calls).packets])
+    sealed_detail = {**SEALED, "data": "c2VhbA==", "id": "call_0"}
+    return Reply(packets=[*encode_thought(sealed_detail), *chat_asks(*calls).packets])
 
 
-def strict_openrouter(*replies: Reply) -> Strict:
-    return Strict("/chat/completions", faults_of, *replies)
+def strict_openrouter(*replies: Reply) -> StrictServer:
+    return StrictServer("/chat/completions", faults_of, *replies)

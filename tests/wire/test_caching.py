@@ -18,9 +18,9 @@ from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
-from wire.strict import Strict
+from wire.strict import StrictServer
 from wire.strict_chat import StrictChat
 from wire.strict_messages import StrictMessages
 from wire.strict_responses import strict_responses
@@ -31,57 +31,65 @@ Body = dict[str, msgspec.Raw]
 
 
 @dataclass(frozen=True)
-class Side:
+class CachingProvider:
     """A provider that asks for `add` and then answers, run after run; where its requests have their messages."""
 
-    server: Strict
-    made: Callable[[str], Model]
+    server: StrictServer
+    build_model: Callable[[str], Model]
     messages: str
 
 
-def chat() -> Side:
+def chat() -> CachingProvider:
     replies = [strict_chat.asks(("add", {}), ("look", {}), text="I add."), strict_chat.says("Done.")] * RUNS
-    return Side(StrictChat(*replies), lambda url: OpenAIChat(base_url=url, model="gpt-4o"), "messages")
+    return CachingProvider(StrictChat(*replies), lambda url: OpenAIChat(base_url=url, model="gpt-4o"), "messages")
 
 
-def qwen() -> Side:
+def qwen() -> CachingProvider:
     replies = [strict_dashscope.asks(("add", ["{", "}"])), strict_dashscope.says("Done.")] * RUNS
     server = strict_dashscope.strict_dashscope(*replies)
-    return Side(server, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope"), "messages")
+    return CachingProvider(
+        server, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope"), "messages"
+    )
 
 
-def gpt() -> Side:
-    own = responses_bytes
+def gpt() -> CachingProvider:
+    wire_bytes = responses_bytes
     replies = [
         reply
         for number in range(RUNS)
-        for reply in (own.replies(own.thought("Hm.", id=f"rs_{number}"), own.call("add", "{}")), own.says("Done."))
+        for reply in (
+            wire_bytes.replies(wire_bytes.build_reasoning("Hm.", id=f"rs_{number}"), wire_bytes.call("add", "{}")),
+            wire_bytes.says("Done."),
+        )
     ]
     server = strict_responses(*replies)
-    return Side(server, lambda url: OpenAIResponses(base_url=url, model=own.MODEL), "input")
+    return CachingProvider(server, lambda url: OpenAIResponses(base_url=url, model=wire_bytes.MODEL), "input")
 
 
-def claude() -> Side:
+def claude() -> CachingProvider:
     replies = [strict_messages.asks(("add", {}), ("look", {}), thinking="Hm."), strict_messages.says("Done.")] * RUNS
-    return Side(
+    return CachingProvider(
         StrictMessages(*replies),
         lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000)),
         "messages",
     )
 
 
-def google() -> Side:
-    own = gemini_bytes
-    replies = [own.replies(own.thought("Hm."), own.call("add", {}, **own.SIGNED)), own.says("Done.")] * RUNS
+def google() -> CachingProvider:
+    wire_bytes = gemini_bytes
+    replies = [
+        wire_bytes.replies(wire_bytes.build_thought("Hm."), wire_bytes.call("add", {}, **wire_bytes.SIGNED)),
+        wire_bytes.says("Done."),
+    ] * RUNS
     server = strict_gemini.strict_gemini(*replies)
-    return Side(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), "contents")
+    return CachingProvider(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), "contents")
 
 
-async def long_run(side: Side, plain: Plain) -> list[bytes]:
+async def run_long(side: CachingProvider, plain: PlainServer) -> list[bytes]:
     """The bodies of all requests; the server of the tools dies after every third run."""
     async with (
         side.server.serving() as url,
-        Yard(model=side.made(url), system_prompt="You add.", servers={"plain": plain.spec}) as yard,
+        Yard(model=side.build_model(url), system_prompt="You add.", servers={"plain": plain.spec}) as yard,
     ):
         for number in range(RUNS):
             events = await collect_events(yard.run(f"Question {number}", conversation="c"))
@@ -95,33 +103,33 @@ async def long_run(side: Side, plain: Plain) -> list[bytes]:
     return side.server.bodies
 
 
-def parts(side: Side, body: bytes) -> tuple[Body, list[msgspec.Raw]]:
+def split_body(side: CachingProvider, body: bytes) -> tuple[Body, list[msgspec.Raw]]:
     """A request without the marks of what to cache: its messages one by one, and all else."""
-    whole = msgspec.json.decode(body.replace(MARK, b""), type=Body)
-    return whole, msgspec.json.decode(whole.pop(side.messages), type=list[msgspec.Raw])
+    fields = msgspec.json.decode(body.replace(MARK, b""), type=Body)
+    return fields, msgspec.json.decode(fields.pop(side.messages), type=list[msgspec.Raw])
 
 
 @pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
 async def test_a_request_is_the_one_before_and_what_came_since_although_servers_come_and_go(
-    made: Callable[[], Side], tmp_path: Path
+    made: Callable[[], CachingProvider], tmp_path: Path
 ) -> None:
-    side, plain = made(), Plain(tmp_path, trust=True)
-    bodies = await asyncio.wait_for(long_run(side, plain), 60)
+    side, plain = made(), PlainServer(tmp_path, trust=True)
+    bodies = await asyncio.wait_for(run_long(side, plain), 60)
     assert len(bodies) == 2 * RUNS >= 30 and len(plain.processes) > 4
-    for before, now in pairwise(parts(side, body) for body in bodies):
+    for before, now in pairwise(split_body(side, body) for body in bodies):
         assert "tools" in now[0] and now[0] == before[0]
         assert len(now[1]) > len(before[1]) and now[1][: len(before[1])] == before[1]
 
 
 async def test_what_is_to_be_cached_is_marked_where_the_provider_looks_for_it(tmp_path: Path) -> None:
     """The system text, the last tool, the newest message, and the one that was the newest before."""
-    bodies = await asyncio.wait_for(long_run(claude(), Plain(tmp_path, trust=True)), 60)
+    bodies = await asyncio.wait_for(run_long(claude(), PlainServer(tmp_path, trust=True)), 60)
     ends: list[int] = []
     for number, body in enumerate(bodies):
-        asked = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        assert bytes(asked["system"]).endswith(MARK + b"}]") and bytes(asked["tools"]).endswith(MARK + b"}]")
-        messages = msgspec.json.decode(asked["messages"], type=list[msgspec.Raw])
-        marked = [place for place, one in enumerate(messages) if MARK in bytes(one)]
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        assert bytes(fields["system"]).endswith(MARK + b"}]") and bytes(fields["tools"]).endswith(MARK + b"}]")
+        messages = msgspec.json.decode(fields["messages"], type=list[msgspec.Raw])
+        marked_indexes = [message for message, message in enumerate(messages) if MARK in bytes(message)]
         assert bytes(messages[-1]).endswith(MARK + b"}]}")
         ends.append(len(messages) - 1)
-        assert marked == ends[-2:], number
+        assert marked_indexes == ends[-2:], number

@@ -9,9 +9,9 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.tools import Tool
 from toolyard.models.chat import OpenAIChat, to_wire
-from wire.checks import ended
+from wire.checks import expect_ended
 from wire.everything import ADD, HISTORY
-from wire.local import NOW, CountingClock, events_of, failure_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, events_of, failure_of, offer, open_model, request, user
 from wire.strict_chat import faults_of as chat_faults
 from wire.strict_dashscope import asks, faults_of, refuses, says, strict_dashscope
 
@@ -54,18 +54,20 @@ def test_what_is_in_order_is_taken() -> None:
 @pytest.mark.proves("001.dashscope")
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add"])
 def test_a_body_with_everything_in_it_is_taken(choice: str) -> None:
-    asked = request([*HISTORY, UserMessage(id="u0", at=NOW, parts=())], tools=offer(ADD), tool_choice=choice)
-    assert faults_of(to_wire(asked, "qwen-plus", "dashscope")) == []
-    assert chat_faults(to_wire(asked, "gpt", "openai")) == []
+    model_request = request([*HISTORY, UserMessage(id="u0", at=NOW, parts=())], tools=offer(ADD), tool_choice=choice)
+    assert faults_of(to_wire(model_request, "qwen-plus", "dashscope")) == []
+    assert chat_faults(to_wire(model_request, "gpt", "openai")) == []
 
 
 def test_what_is_kept_for_dashscope_is_not_sent_to_others_nor_the_other_way_round() -> None:
     memo: dict[str, object] = {}
-    asked = request(HISTORY, memo=memo)
+    model_request = request(HISTORY, memo=memo)
     assert (
-        to_wire(asked, "m", "openai") != to_wire(asked, "m", "dashscope") == to_wire(request(HISTORY), "m", "dashscope")
+        to_wire(model_request, "m", "openai")
+        != to_wire(model_request, "m", "dashscope")
+        == to_wire(request(HISTORY), "m", "dashscope")
     )
-    assert to_wire(asked, "m", "openai") == to_wire(request(HISTORY), "m", "openai")
+    assert to_wire(model_request, "m", "openai") == to_wire(request(HISTORY), "m", "openai")
 
 
 @pytest.mark.proves("001.any-script")
@@ -79,16 +81,18 @@ async def test_a_run_in_chinese_goes_through() -> None:
     history = History([user("还有面粉吗?"), SystemText(id="s", at=NOW, text="请用中文")])
     async with (
         server.serving() as base_url,
-        opened(OpenAIChat(base_url=base_url, model="qwen-plus", provider="dashscope")) as model,
+        open_model(OpenAIChat(base_url=base_url, model="qwen-plus", provider="dashscope")) as model,
     ):
         for _ in range(2):
-            asked = request(history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, clock=mint)
-            turn = ended(await events_of(model, asked))
+            model_request = request(
+                history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, clock=mint
+            )
+            turn = expect_ended(await events_of(model, model_request))
             calls = [item for item in turn.items if isinstance(item, Call)]
             history = history.plus(turn.items).plus([answer(call) for call in calls])
     assert server.refusals == []
-    said = [item for item in history if isinstance(item, Call)]
-    assert [(call.tool, call.arguments) for call in said] == [("查询库存", {"商品": "面粉"}), ("add", {"a": 1})]
+    all_calls = [item for item in history if isinstance(item, Call)]
+    assert [(call.tool, call.arguments) for call in all_calls] == [("查询库存", {"商品": "面粉"}), ("add", {"a": 1})]
     assert turn is not None
     thought, text = turn.items
     assert isinstance(thought, Reasoning) and isinstance(text, ModelText)
@@ -102,7 +106,7 @@ def answer(call: Call) -> Result:
 
 async def test_an_error_is_told_with_the_id_of_the_request() -> None:
     server = strict_dashscope(refuses(400, "Model not exist."))
-    async with server.serving() as base_url, opened(OpenAIChat(base_url=base_url, provider="dashscope")) as model:
+    async with server.serving() as base_url, open_model(OpenAIChat(base_url=base_url, provider="dashscope")) as model:
         problem = (await failure_of(model, request([user("hi")]))).problem
     assert "Model not exist." in problem.error and problem.details["request_id"] == "req-9"
 

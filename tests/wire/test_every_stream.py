@@ -17,20 +17,20 @@ from toolyard.models import chat as openai_chat
 from toolyard.models import gemini
 from toolyard.models import responses as openai_responses
 from wire import gemini_streams, responses_streams, streams, strict_gemini, strict_responses
-from wire.checks import check, check_offsets, failed
-from wire.local import events_of, opened, request, serving, streaming
-from wire.reply_bytes import Failing, Stream
+from wire.checks import check_offsets, check_turn, expect_failed
+from wire.local import events_of, open_model, request, serving, streaming
+from wire.reply_bytes import FailingStream, Stream
 
 
 @dataclass(frozen=True)
-class Wire:
+class StreamWire:
     name: str
     from_wire: Callable[[Iterable[bytes], ModelRequest], list[ModelDelta | TurnEnded | TurnFailed]]
-    made: Callable[[str, str], Model]
+    build_model: Callable[[str, str], Model]
     """By base URL and provider."""
     path: str
     streams: Sequence[Stream]
-    failing: Sequence[Failing]
+    failing: Sequence[FailingStream]
     provider: str = "openai"
 
     def read(self, *packets: bytes) -> list[ModelDelta | TurnEnded | TurnFailed]:
@@ -38,7 +38,7 @@ class Wire:
 
 
 WIRES = (
-    Wire(
+    StreamWire(
         "chat",
         openai_chat.from_wire,
         lambda url, provider: openai_chat.OpenAIChat(base_url=url, provider=provider),
@@ -46,7 +46,7 @@ WIRES = (
         streams.STREAMS,
         streams.FAILING,
     ),
-    Wire(
+    StreamWire(
         "responses",
         openai_responses.from_wire,
         lambda url, provider: openai_responses.OpenAIResponses(base_url=url, provider=provider),
@@ -54,7 +54,7 @@ WIRES = (
         responses_streams.STREAMS,
         responses_streams.FAILING,
     ),
-    Wire(
+    StreamWire(
         "gemini",
         gemini.from_wire,
         lambda url, provider: gemini.Gemini(base_url=url, model=strict_gemini.MODEL, provider=provider),
@@ -66,60 +66,62 @@ WIRES = (
 )
 each_stream = pytest.mark.parametrize(
     ("wire", "stream"),
-    [pytest.param(wire, one, id=f"{wire.name}: {one.name}") for wire in WIRES for one in wire.streams],
+    [pytest.param(wire, recording, id=f"{wire.name}: {recording.name}") for wire in WIRES for recording in wire.streams],
 )
 each_failing = pytest.mark.parametrize(
     ("wire", "stream"),
-    [pytest.param(wire, one, id=f"{wire.name}: {one.name}") for wire in WIRES for one in wire.failing],
+    [pytest.param(wire, recording, id=f"{wire.name}: {recording.name}") for wire in WIRES for recording in wire.failing],
 )
 
 
 @each_stream
-def test_a_stream_is_read_to_what_it_holds(wire: Wire, stream: Stream) -> None:
+def test_a_stream_is_read_to_what_it_holds(wire: StreamWire, stream: Stream) -> None:
     events = wire.read(stream.body)
-    check(stream, events)
+    check_turn(stream, events)
     check_offsets(events)
 
 
 @each_stream
-def test_a_stream_that_arrives_byte_by_byte_gives_the_same_events(wire: Wire, stream: Stream) -> None:
+def test_a_stream_that_arrives_byte_by_byte_gives_the_same_events(wire: StreamWire, stream: Stream) -> None:
     assert wire.read(*(bytes([byte]) for byte in stream.body)) == wire.read(stream.body)
 
 
 @each_failing
-def test_a_reply_that_fails_says_why(wire: Wire, stream: Failing) -> None:
-    problem = failed(wire.read(stream.body)).problem
+def test_a_reply_that_fails_says_why(wire: StreamWire, stream: FailingStream) -> None:
+    problem = expect_failed(wire.read(stream.body)).problem
     assert (problem.error_type, stream.says in problem.error) == (stream.error_type, True), problem
 
 
 @each_stream
-async def test_a_stream_from_a_real_server_is_read_the_same(wire: Wire, stream: Stream) -> None:
+async def test_a_stream_from_a_real_server_is_read_the_same(wire: StreamWire, stream: Stream) -> None:
     async with (
         serving(streaming([stream.body], stream.content_type), wire.path) as base_url,
-        opened(wire.made(base_url, wire.provider)) as model,
+        open_model(wire.build_model(base_url, wire.provider)) as model,
     ):
         assert await events_of(model, request(model=strict_gemini.MODEL)) == wire.read(stream.body)
 
 
 @each_failing
-async def test_a_failure_from_a_real_server_is_told_with_its_request_id(wire: Wire, stream: Failing) -> None:
+async def test_a_failure_from_a_real_server_is_told_with_its_request_id(
+    wire: StreamWire, stream: FailingStream
+) -> None:
     async with (
         serving(streaming([stream.body], stream.content_type), wire.path) as base_url,
-        opened(wire.made(base_url, "acme")) as model,
+        open_model(wire.build_model(base_url, "acme")) as model,
     ):
-        problem = failed(await events_of(model, request())).problem
+        problem = expect_failed(await events_of(model, request())).problem
     assert (problem.error_type, stream.says in problem.error) == (stream.error_type, True)
     assert (problem.details["request_id"], problem.details["provider"]) == ("req_7", "acme")
 
 
-SHORT = [(wire, one) for wire in WIRES for one in (*wire.streams, *wire.failing) if len(one.body) < 20_000]
+SHORT = [(wire, stream) for wire in WIRES for stream in (*wire.streams, *wire.failing) if len(stream.body) < 20_000]
 cuts = st.lists(st.integers(min_value=0, max_value=20_000), max_size=12)
 
 
 @settings(deadline=None, max_examples=300)
 @given(chosen=st.sampled_from(SHORT), cuts=cuts, crlf=st.booleans())
 def test_any_split_into_packets_gives_the_same_events(
-    chosen: tuple[Wire, Stream | Failing], cuts: list[int], crlf: bool
+    chosen: tuple[StreamWire, Stream | FailingStream], cuts: list[int], crlf: bool
 ) -> None:
     wire, stream = chosen
     framed = stream.body.replace(b"\n", b"\r\n") if crlf and b"\r" not in stream.body else stream.body

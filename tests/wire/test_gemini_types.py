@@ -12,14 +12,14 @@ from pydantic import BaseModel, ValidationError
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.gemini import from_wire, to_wire
-from wire.checks import ended
+from wire.checks import expect_ended
 from wire.everything import ADD, CODE, HISTORY, PLAIN_SEARCH
-from wire.gemini_bytes import SIGNED, TOOL_CALL, TOOL_RESPONSE, call, chunks, code, output, text, thought
+from wire.gemini_bytes import SIGNED, TOOL_CALL, TOOL_RESPONSE, build_thought, call, chunks, code, output, text
 from wire.local import offer, request, user
 from wire.strict_gemini import MODEL, faults_of
 
-SAID = chunks(
-    thought("Hm."),
+REPLY_CHUNKS = chunks(
+    build_thought("Hm."),
     text("I search."),
     TOOL_CALL,
     TOOL_RESPONSE,
@@ -29,9 +29,9 @@ SAID = chunks(
     call("add", {"a": 1}, **SIGNED),
     call("add", {"a": 2}),
 )
-SEALED = [user("search", "u9"), *ended(from_wire(SAID, request(model=MODEL))).items]
+SEALED_ITEMS = [user("search", "u9"), *expect_ended(from_wire(REPLY_CHUNKS, request(model=MODEL))).items]
 TOOLS = offer(ADD, Tool(name="now"), Tool(name="3d-print"), PLAIN_SEARCH, CODE)
-EVERYTHING = request([*HISTORY, *SEALED, user("go on", "u10")], system="You help.", tools=TOOLS)
+EVERYTHING = request([*HISTORY, *SEALED_ITEMS, user("go on", "u10")], system="You help.", tools=TOOLS)
 Body = dict[str, Any]
 FIELDS: dict[str, type[BaseModel]] = {
     "systemInstruction": types.Content,
@@ -41,20 +41,20 @@ FIELDS: dict[str, type[BaseModel]] = {
 LISTS: dict[str, type[BaseModel]] = {"contents": types.Content, "tools": types.Tool}
 
 
-def wrong(body: Body) -> list[str]:
+def type_mismatches(body: Body) -> list[str]:
     """What the SDK's types do not take, or take under another name, all the way down."""
-    found = [f"{key} is not a field of a request" for key in body.keys() - FIELDS.keys() - LISTS.keys()]
+    faults = [f"{key} is not a field of a request" for key in body.keys() - FIELDS.keys() - LISTS.keys()]
     values = [(key, FIELDS[key], body[key]) for key in FIELDS.keys() & body.keys()]
-    values += [(key, LISTS[key], one) for key in LISTS.keys() & body.keys() for one in body[key]]
+    values += [(key, LISTS[key], value) for key in LISTS.keys() & body.keys() for value in body[key]]
     for key, expected, value in values:
         try:
             read = expected.model_validate_json(json.dumps(value), strict=True)
         except (ValidationError, UserWarning) as error:
-            found.append(f"{key}: {error}")
+            faults.append(f"{key}: {error}")
             continue
-        if read.model_dump(by_alias=True, exclude_unset=True, mode="json") != plain(value):
-            found.append(f"{key}: read as something else")
-    return found
+        if read.model_dump(by_alias=True, exclude_unset=True, mode="json") != to_urlsafe(value):
+            faults.append(f"{key}: read as something else")
+    return faults
 
 
 THOUGHTS = {"includeThoughts": True}
@@ -73,16 +73,18 @@ THOUGHTS = {"includeThoughts": True}
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, said: object) -> None:
     body = json.loads(to_wire(request([user("hi")]), model, options=options))
-    assert wrong(body) == []
+    assert type_mismatches(body) == []
     assert body.get("generationConfig") == said
 
 
-def plain(value: Any) -> Any:
+def to_urlsafe(value: Any) -> Any:
     """The value with base64 in the alphabet that the SDK writes."""
     if isinstance(value, dict):
-        given = cast("Body", value)
-        return {key: urlsafe(one) if key in ("data", "thoughtSignature") else plain(one) for key, one in given.items()}
-    return [plain(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+        fields = cast("Body", value)
+        return {
+            key: urlsafe(field) if key in ("data", "thoughtSignature") else to_urlsafe(field) for key, field in fields.items()
+        }
+    return [to_urlsafe(element) for element in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def urlsafe(text: str) -> str:
@@ -91,9 +93,9 @@ def urlsafe(text: str) -> str:
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search", "3d-print"])
 def test_a_body_with_everything_in_it_fits_the_types_and_a_strict_provider(choice: str) -> None:
-    history = [*HISTORY, *SEALED, user("go on", "u10")]
+    history = [*HISTORY, *SEALED_ITEMS, user("go on", "u10")]
     body = to_wire(request(history, system="You help.", tools=TOOLS, tool_choice=choice), MODEL)
-    assert (wrong(json.loads(body)), faults_of(body)) == ([], [])
+    assert (type_mismatches(json.loads(body)), faults_of(body)) == ([], [])
     kinds = {key for content in json.loads(body)["contents"] for part in content["parts"] for key in part}
     assert kinds == {
         "text",
@@ -110,13 +112,13 @@ def test_a_body_with_everything_in_it_fits_the_types_and_a_strict_provider(choic
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
-    assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+    assert type_mismatches(json.loads(to_wire(request([user("hi")])))) == []
 
 
 BODY = json.loads(to_wire(EVERYTHING, MODEL))
 
 
-def part(body: Body, kind: str) -> Body:
+def find_part(body: Body, kind: str) -> Body:
     return next(part for content in body["contents"] for part in content["parts"] if kind in part)
 
 
@@ -125,7 +127,7 @@ def set_extra(body: Body) -> None:
 
 
 def set_deep_extra(body: Body) -> None:
-    part(body, "functionCall")["functionCall"]["tool"] = "x"
+    find_part(body, "functionCall")["functionCall"]["tool"] = "x"
 
 
 def set_top_level_extra(body: Body) -> None:
@@ -133,24 +135,24 @@ def set_top_level_extra(body: Body) -> None:
 
 
 def set_other_spelling(body: Body) -> None:
-    one = part(body, "functionCall")
-    one["function_call"] = one.pop("functionCall")
+    call_part = find_part(body, "functionCall")
+    call_part["function_call"] = call_part.pop("functionCall")
 
 
 def set_text_arguments(body: Body) -> None:
-    part(body, "functionCall")["functionCall"]["args"] = '{"a": 1}'
+    find_part(body, "functionCall")["functionCall"]["args"] = '{"a": 1}'
 
 
 def set_text_response(body: Body) -> None:
-    part(body, "functionResponse")["functionResponse"]["response"] = "3"
+    find_part(body, "functionResponse")["functionResponse"]["response"] = "3"
 
 
 def set_wrong_signature(body: Body) -> None:
-    part(body, "thoughtSignature")["thoughtSignature"] = 7
+    find_part(body, "thoughtSignature")["thoughtSignature"] = 7
 
 
 def set_wrong_data(body: Body) -> None:
-    part(body, "inlineData")["inlineData"]["data"] = ["AA=="]
+    find_part(body, "inlineData")["inlineData"]["data"] = ["AA=="]
 
 
 def set_unknown_mode(body: Body) -> None:
@@ -184,13 +186,13 @@ def set_text_system(body: Body) -> None:
 def test_nonsense_does_not_fit_the_types(spoil: Callable[[Body], None]) -> None:
     """A negative control for each kind of mistake that the check must see."""
     body = copy.deepcopy(BODY)
-    assert wrong(body) == []
+    assert type_mismatches(body) == []
     spoil(body)
-    assert wrong(body) != []
+    assert type_mismatches(body) != []
 
 
 def test_what_one_model_signed_is_not_sent_to_another() -> None:
-    body = to_wire(request([*SEALED, user("go on", "u10")], tools=TOOLS), "gemini-3-pro")
+    body = to_wire(request([*SEALED_ITEMS, user("go on", "u10")], tools=TOOLS), "gemini-3-pro")
     assert b"executableCode" not in body and b"toolCall" not in body
     assert faults_of(body, "gemini-3-pro") == []
     assert b"skip_thought_signature_validator" in body

@@ -20,8 +20,8 @@ TOOLS = [Tool(name=name, description=f"Takes {name}.", parameters=schema) for na
 
 def chat_faults(body: bytes) -> list[str]:
     tools = json.loads(body)["tools"]
-    found = [fault for tool in tools for fault in openai_faults(tool["function"]["parameters"])]
-    return [*strict_chat.faults_of(body), *found]
+    schema_faults = [fault for tool in tools for fault in openai_faults(tool["function"]["parameters"])]
+    return [*strict_chat.faults_of(body), *schema_faults]
 
 
 WIRES: dict[str, tuple[Callable[..., bytes], str, Callable[[bytes], list[str]]]] = {
@@ -53,6 +53,6 @@ def test_each_tool_is_taken_alone(wire: str, name: str) -> None:
 def test_a_tool_that_takes_what_it_does_not_name_is_offered_with_parameters(name: str) -> None:
     tool = Tool(name=name, parameters=SCHEMAS[name])
     body = json.loads(gemini.to_wire(request([user("hi")], tools=offer(tool)), strict_gemini.MODEL))
-    (declared,) = body["tools"][0]["functionDeclarations"]
-    named = {"type": "string"} if name == "map_alone" else True
-    assert declared["parametersJsonSchema"]["additionalProperties"] == named
+    (declaration,) = body["tools"][0]["functionDeclarations"]
+    expected_schema = {"type": "string"} if name == "map_alone" else True
+    assert declaration["parametersJsonSchema"]["additionalProperties"] == expected_schema

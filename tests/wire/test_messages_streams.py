@@ -14,24 +14,40 @@ from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppende
 from toolyard.core.history import History
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Usage
 from toolyard.models.messages import Anthropic, from_wire
-from wire.local import events_of, opened, request, serving, streaming, user
-from wire.messages_streams import CITED, FAILING, SEARCHED, STREAMS, broken, search, searched
-from wire.reply_bytes import Failing, Stream
-from wire.strict_messages import begins, block, called, ends, said, signature_of, thought
+from wire.local import events_of, open_model, request, serving, streaming, user
+from wire.messages_streams import (
+    CITATION,
+    FAILING,
+    SEARCH_RESULTS,
+    STREAMS,
+    encode_error,
+    encode_search,
+    encode_search_result,
+)
+from wire.reply_bytes import FailingStream, Stream
+from wire.strict_messages import (
+    encode_block,
+    encode_end,
+    encode_start,
+    encode_text,
+    encode_thinking,
+    encode_tool_use,
+    signature_of,
+)
 
 Events = list[ModelDelta | TurnEnded | TurnFailed]
 each_stream = pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 each_failing = pytest.mark.parametrize("stream", FAILING, ids=lambda stream: stream.name)
 
 
-def ended(events: Events) -> TurnEnded:
+def expect_ended(events: Events) -> TurnEnded:
     assert isinstance(events[-1], TurnEnded), events[-1]
     assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
     return events[-1]
 
 
 def turn_of(*packets: bytes) -> TurnEnded:
-    return ended(from_wire(packets, request()))
+    return expect_ended(from_wire(packets, request()))
 
 
 def calls_of(turn: TurnEnded) -> list[Call]:
@@ -42,22 +58,22 @@ def text_of(turn: TurnEnded) -> str:
     return "".join(item.text for item in turn.items if isinstance(item, ModelText))
 
 
-def streamed(events: Events) -> str:
+def join_text(events: Events) -> str:
     """The text as it was streamed; each delta starts at the byte where the one before it in its stream ended."""
-    seen: defaultdict[object, int] = defaultdict(int)
+    offsets: defaultdict[object, int] = defaultdict(int)
     for event in events:
         if isinstance(event, TextAppended | ReasoningAppended | ArgumentsAppended):
             key = (type(event), event.index if isinstance(event, ArgumentsAppended) else 0)
-            assert event.offset == seen[key]
-            seen[key] += len(event.text.encode())
+            assert event.offset == offsets[key]
+            offsets[key] += len(event.text.encode())
     return "".join(event.text for event in events if isinstance(event, TextAppended))
 
 
 @each_stream
 def test_a_stream_is_read_to_what_it_holds(stream: Stream) -> None:
     events = from_wire([stream.body], request())
-    turn, calls = ended(events), calls_of(ended(events))
-    assert text_of(turn) == stream.text == streamed(events)
+    turn, calls = expect_ended(events), calls_of(expect_ended(events))
+    assert text_of(turn) == stream.text == join_text(events)
     assert "".join(item.text for item in turn.items if isinstance(item, Reasoning)) == stream.reasoning
     assert [(call.tool, call.arguments) for call in calls] == list(stream.calls)
     assert turn.finish == stream.finish
@@ -74,7 +90,7 @@ cuts = st.lists(st.integers(min_value=0, max_value=4_000), max_size=12)
 
 @settings(deadline=None)
 @given(stream=st.sampled_from([*STREAMS, *FAILING]), cuts=cuts)
-def test_any_split_into_packets_gives_the_same_events(stream: Stream | Failing, cuts: list[int]) -> None:
+def test_any_split_into_packets_gives_the_same_events(stream: Stream | FailingStream, cuts: list[int]) -> None:
     body = stream.body
     places = sorted({0, len(body), *(cut % (len(body) + 1) for cut in cuts)})
     packets = [body[start:stop] for start, stop in pairwise(places)]
@@ -83,10 +99,10 @@ def test_any_split_into_packets_gives_the_same_events(stream: Stream | Failing, 
 
 
 @each_failing
-async def test_a_failure_from_a_real_server_says_why_and_under_which_id(stream: Failing) -> None:
+async def test_a_failure_from_a_real_server_says_why_and_under_which_id(stream: FailingStream) -> None:
     async with (
         serving(streaming([stream.body], stream.content_type), "/messages") as base_url,
-        opened(Anthropic(base_url=base_url)) as model,
+        open_model(Anthropic(base_url=base_url)) as model,
     ):
         last = (await events_of(model, request([user("hi")])))[-1]
     assert isinstance(last, TurnFailed)
@@ -99,7 +115,7 @@ async def test_a_failure_from_a_real_server_says_why_and_under_which_id(stream: 
 async def test_a_stream_from_a_real_server_is_read_the_same(stream: Stream) -> None:
     async with (
         serving(streaming([stream.body], stream.content_type), "/messages") as base_url,
-        opened(Anthropic(base_url=base_url)) as model,
+        open_model(Anthropic(base_url=base_url)) as model,
     ):
         assert await events_of(model, request()) == from_wire([stream.body], request())
 
@@ -116,8 +132,10 @@ async def test_the_official_sdk_reads_the_same_text_thoughts_calls_and_usage(str
 
 async def test_the_official_sdk_sees_a_difference_so_the_comparison_can_fail() -> None:
     """A negative control."""
-    text, _, calls, usage = await read_by_sdk(begins() + said(0, "b") + called(1, "x", "now") + ends("tool_use"))
-    ours = turn_of(begins(input_tokens=3) + said(0, "a") + ends())
+    text, _, calls, usage = await read_by_sdk(
+        encode_start() + encode_text(0, "b") + encode_tool_use(1, "x", "now") + encode_end("tool_use")
+    )
+    ours = turn_of(encode_start(input_tokens=3) + encode_text(0, "a") + encode_end())
     assert text != text_of(ours) and calls != calls_of(ours) and usage != ours.usage
 
 
@@ -128,33 +146,37 @@ async def read_by_sdk(body: bytes) -> tuple[str, str, list[tuple[str, object]], 
         hi: MessageParam = {"role": "user", "content": "hi"}
         async with client.messages.stream(model="m", max_tokens=1, messages=[hi]) as stream:
             message = await stream.get_final_message()
-    found = message.usage
-    cached, made = found.cache_read_input_tokens or 0, found.cache_creation_input_tokens or 0
+    sdk_usage = message.usage
+    cache_reads, cache_writes = sdk_usage.cache_read_input_tokens or 0, sdk_usage.cache_creation_input_tokens or 0
     usage = Usage(
-        input_tokens=found.input_tokens + cached + made, output_tokens=found.output_tokens, cached_tokens=cached
+        input_tokens=sdk_usage.input_tokens + cache_reads + cache_writes,
+        output_tokens=sdk_usage.output_tokens,
+        cached_tokens=cache_reads,
     )
     blocks = message.content
     return (
-        "".join(one.text for one in blocks if one.type == "text"),
-        "".join(one.thinking for one in blocks if one.type == "thinking"),
-        [(one.name, one.input) for one in blocks if isinstance(one, ToolUseBlock | ServerToolUseBlock)],
+        "".join(block.text for block in blocks if block.type == "text"),
+        "".join(block.thinking for block in blocks if block.type == "thinking"),
+        [(block.name, block.input) for block in blocks if isinstance(block, ToolUseBlock | ServerToolUseBlock)],
         usage,
     )
 
 
 def test_usage_counts_what_was_read_from_the_cache_and_written_to_it() -> None:
-    first = begins(input_tokens=3, cache_read_input_tokens=100, cache_creation_input_tokens=20)
-    turn = turn_of(first + said(0, "a") + ends(output_tokens=7))
+    first = encode_start(input_tokens=3, cache_read_input_tokens=100, cache_creation_input_tokens=20)
+    turn = turn_of(first + encode_text(0, "a") + encode_end(output_tokens=7))
     assert turn.usage == Usage(input_tokens=123, output_tokens=7, cached_tokens=100)
     assert turn.model == "strict-1"
-    again = turn_of(first + said(0, "a") + ends(output_tokens=7, input_tokens=5))
+    again = turn_of(first + encode_text(0, "a") + encode_end(output_tokens=7, input_tokens=5))
     assert again.usage.input_tokens == 125
 
 
 def test_thinking_is_kept_with_its_signature_and_what_is_hidden_is_kept_too() -> None:
-    hidden = block(1, {"type": "redacted_thinking", "data": "hidden_1"})
-    omitted = block(2, {"type": "thinking", "thinking": "", "signature": "sig_x"})
-    first, second, third, _ = turn_of(begins(), thought(0, "Hm"), hidden, omitted, said(3, "a"), ends()).items
+    hidden = encode_block(1, {"type": "redacted_thinking", "data": "hidden_1"})
+    omitted = encode_block(2, {"type": "thinking", "thinking": "", "signature": "sig_x"})
+    first, second, third, _ = turn_of(
+        encode_start(), encode_thinking(0, "Hm"), hidden, omitted, encode_text(3, "a"), encode_end()
+    ).items
     assert isinstance(first, Reasoning) and isinstance(second, Reasoning) and isinstance(third, Reasoning)
     assert (first.provider, first.text, first.signature) == ("anthropic", "Hm", signature_of("Hm"))
     assert (second.text, second.signature) == ("", "redacted_thinking:hidden_1")
@@ -170,7 +192,7 @@ def test_a_search_is_a_call_that_ran_at_the_provider_with_its_result_and_the_tex
     assert json.loads(result.content) == [{"url": "https://a.org", "title": "A", "page_age": None}]
     assert result.seal is not None and "enc_1" in result.seal.data and "enc_1" not in result.content
     assert isinstance(text, ModelText) and text.text == "They say: it is so."
-    quote = CITED["cited_text"]
+    quote = CITATION["cited_text"]
     assert text.citations == (Citation(start=10, end=18, url="https://a.org", title="A", quote=quote),)
 
 
@@ -183,30 +205,44 @@ def test_a_search_that_failed_says_so() -> None:
 
 def test_code_that_ran_at_the_provider_is_a_call_of_code_execution() -> None:
     content: dict[str, object] = {"type": "bash_code_execution_result", "stdout": "3\n", "stderr": "", "return_code": 0}
-    result = block(1, {"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": content})
-    call = called(0, "srvtoolu_1", "bash_code_execution", '{"command": "expr 1 + 2"}', kind="server_tool_use")
-    ran, came, _ = turn_of(begins(), call, result, said(2, "3"), ends()).items
+    result = encode_block(
+        1, {"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": content}
+    )
+    call = encode_tool_use(0, "srvtoolu_1", "bash_code_execution", '{"command": "expr 1 + 2"}', kind="server_tool_use")
+    ran, came, _ = turn_of(encode_start(), call, result, encode_text(2, "3"), encode_end()).items
     assert isinstance(ran, Call) and isinstance(came, Result)
     assert (ran.tool, ran.ran_at) == ("code_execution", "anthropic") and '"stdout":"3\\n"' in came.content
 
 
 def test_a_search_that_the_provider_paused_gets_its_result_in_the_next_turn() -> None:
-    asked = request([user("so?")])
-    paused = ended(from_wire([begins() + search(0) + ends("pause_turn")], asked))
-    (call,) = paused.items
-    assert paused.finish == "paused" and isinstance(call, Call) and call.ran_at == "anthropic"
+    model_request = request([user("so?")])
+    paused_turn = expect_ended(from_wire([encode_start() + encode_search(0) + encode_end("pause_turn")], model_request))
+    (call,) = paused_turn.items
+    assert paused_turn.finish == "paused" and isinstance(call, Call) and call.ran_at == "anthropic"
     history = History([user("so?"), call])
-    turn = ended(
-        from_wire([begins() + searched(0, "srvtoolu_1", SEARCHED) + said(1, "Yes.") + ends()], request(history))
+    turn = expect_ended(
+        from_wire(
+            [
+                encode_start()
+                + encode_search_result(0, "srvtoolu_1", SEARCH_RESULTS)
+                + encode_text(1, "Yes.")
+                + encode_end()
+            ],
+            request(history),
+        )
     )
     result, _ = turn.items
     assert isinstance(result, Result) and result.call_id == call.id and turn.finish == "stop"
 
 
 def test_an_error_in_the_stream_names_the_request() -> None:
-    (failure,) = [e for e in from_wire([begins() + broken("overloaded_error")], request()) if isinstance(e, TurnFailed)]
+    (failure,) = [
+        e
+        for e in from_wire([encode_start() + encode_error("overloaded_error")], request())
+        if isinstance(e, TurnFailed)
+    ]
     assert failure.problem.details == {"type": "overloaded_error", "request_id": "req_s"}
 
 
 def test_what_comes_after_the_end_is_not_read() -> None:
-    assert turn_of(begins() + said(0, "a") + ends() + b"data: garbage\n\n").finish == "stop"
+    assert turn_of(encode_start() + encode_text(0, "a") + encode_end() + b"data: garbage\n\n").finish == "stop"

@@ -14,9 +14,9 @@ from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.models.messages import from_wire, to_wire
 from wire.local import NOW, offer, request, user
-from wire.messages_streams import cited, search, searched
+from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
 from wire.sdk_types import mismatches
-from wire.strict_messages import begins, block, called, ends, thought
+from wire.strict_messages import encode_block, encode_end, encode_start, encode_thinking, encode_tool_use
 
 Body = dict[str, Any]
 PARTS = (
@@ -29,21 +29,23 @@ PARTS = (
 )
 NOTHING: list[object] = []
 ENABLED = {"type": "enabled"}
-RAN = {"type": "bash_code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": NOTHING}
+CODE_RESULT = {"type": "bash_code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": NOTHING}
 TURN_ENDED = from_wire(
     [
-        begins(),
-        thought(0, "Hm"),
-        block(1, {"type": "redacted_thinking", "data": "hidden_1"}),
-        search(2),
-        searched(3, "srvtoolu_1"),
-        called(4, "srvtoolu_2", "bash_code_execution", '{"command": "x"}', kind="server_tool_use"),
-        block(5, {"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_2", "content": RAN}),
-        search(6, "srvtoolu_3"),
-        searched(7, "srvtoolu_3", {"type": "web_search_tool_result_error", "error_code": "unavailable"}),
-        cited(8, "so"),
-        called(9, "toolu_1", "add", '{"a": 1}'),
-        ends("tool_use"),
+        encode_start(),
+        encode_thinking(0, "Hm"),
+        encode_block(1, {"type": "redacted_thinking", "data": "hidden_1"}),
+        encode_search(2),
+        encode_search_result(3, "srvtoolu_1"),
+        encode_tool_use(4, "srvtoolu_2", "bash_code_execution", '{"command": "x"}', kind="server_tool_use"),
+        encode_block(
+            5, {"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_2", "content": CODE_RESULT}
+        ),
+        encode_search(6, "srvtoolu_3"),
+        encode_search_result(7, "srvtoolu_3", {"type": "web_search_tool_result_error", "error_code": "unavailable"}),
+        encode_cited_text(8, "so"),
+        encode_tool_use(9, "toolu_1", "add", '{"a": 1}'),
+        encode_end("tool_use"),
     ],
     request(),
 )[-1]
@@ -54,8 +56,8 @@ HISTORY: list[Item] = [
     UserMessage(id="u2", at=NOW, parts=PARTS),
     *TURN_ENDED.items,
 ]
-WHERE = UserLocation(city="Bonn", region="NRW", country="DE", timezone="Europe/Berlin")
-OPTIONS = ProviderOptions(max_uses=3, blocked_domains=("a.org",), user_location=WHERE)
+LOCATION = UserLocation(city="Bonn", region="NRW", country="DE", timezone="Europe/Berlin")
+OPTIONS = ProviderOptions(max_uses=3, blocked_domains=("a.org",), user_location=LOCATION)
 TOOLS = offer(
     Tool(name="add", description="Add.", parameters={"type": "object", "properties": {"a": {"type": "integer"}}}),
     Tool(name="web_search", venue="provider", options=OPTIONS),
@@ -64,7 +66,7 @@ TOOLS = offer(
 BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), options=Options(thinking=2_000)))
 
 
-def wrong(body: object) -> list[str]:
+def type_mismatches(body: object) -> list[str]:
     return mismatches(body, MessageCreateParamsStreaming)
 
 
@@ -81,8 +83,8 @@ def wrong(body: object) -> list[str]:
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, said: Body) -> None:
-    plain, body = (json.loads(to_wire(request([user("hi")]), options=given)) for given in (Options(), options))
-    assert wrong(body) == []
+    plain, body = (json.loads(to_wire(request([user("hi")]), options=choice)) for choice in (Options(), options))
+    assert type_mismatches(body) == []
     assert body == {**plain, **said}
 
 
@@ -109,12 +111,12 @@ def test_an_answer_may_have_what_its_model_gives_unless_it_is_set(model: str, op
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
 def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
-    asked = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice)
-    assert wrong(json.loads(to_wire(asked, options=Options(thinking=2_000)))) == []
+    model_request = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice)
+    assert type_mismatches(json.loads(to_wire(model_request, options=Options(thinking=2_000)))) == []
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
-    assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+    assert type_mismatches(json.loads(to_wire(request([user("hi")])))) == []
 
 
 def block_of(body: Body, kind: str) -> Body:
@@ -198,6 +200,6 @@ def set_bad_mark(body: Body) -> None:
 def test_nonsense_does_not_fit_the_types(spoil: Callable[[Body], None]) -> None:
     """A negative control for each kind of mistake that the walker must see."""
     body = copy.deepcopy(BODY)
-    assert wrong(body) == []
+    assert type_mismatches(body) == []
     spoil(body)
-    assert wrong(body) != []
+    assert type_mismatches(body) != []

@@ -8,10 +8,10 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Reasoning, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.chat import OpenAIChat, from_wire, to_wire
-from wire.checks import ended
+from wire.checks import expect_ended
 from wire.everything import ADD, HISTORY
-from wire.local import NOW, CountingClock, events_of, offer, opened, request, user
-from wire.strict import Reply, Strict
+from wire.local import NOW, CountingClock, events_of, offer, open_model, request, user
+from wire.strict import Reply, StrictServer
 from wire.strict_chat import says
 from wire.strict_openrouter import (
     CLAUDE,
@@ -20,15 +20,15 @@ from wire.strict_openrouter import (
     SUMMARY,
     TEXT,
     claude_asks,
+    encode_thought,
     faults_of,
     gemini_asks,
-    signed,
+    sign_text,
     strict_openrouter,
-    thinks,
 )
 
 
-def answered(items: tuple[Item, ...]) -> list[Item]:
+def build_results(items: tuple[Item, ...]) -> list[Item]:
     calls = [item for item in items if isinstance(item, Call)]
     return [
         Result(id=f"{call.id}.result", at=NOW, call_id=call.id, tool=call.tool, outcome="ok", content="3")
@@ -36,29 +36,29 @@ def answered(items: tuple[Item, ...]) -> list[Item]:
     ]
 
 
-async def talked(model: str, server: Strict, turns: int) -> History:
+async def run_turns(model: str, server: StrictServer, turns: int) -> History:
     mint, memo, history = CountingClock(), dict[str, object](), History([user("add")])
     async with (
         server.serving() as base_url,
-        opened(OpenAIChat(base_url=base_url, model=model, provider="openrouter")) as asked,
+        open_model(OpenAIChat(base_url=base_url, model=model, provider="openrouter")) as asked,
     ):
         for _ in range(turns):
-            turn = ended(await events_of(asked, request(history, tools=offer(ADD), memo=memo, clock=mint)))
-            history = history.plus(turn.items).plus(answered(turn.items))
+            turn = expect_ended(await events_of(asked, request(history, tools=offer(ADD), memo=memo, clock=mint)))
+            history = history.plus(turn.items).plus(build_results(turn.items))
     return history
 
 
-def details(body: bytes) -> list[object]:
+def list_details(body: bytes) -> list[object]:
     return [message["reasoning_details"] for message in json.loads(body)["messages"] if "reasoning_details" in message]
 
 
 async def test_a_run_with_signed_thoughts_goes_through_and_each_body_begins_with_the_one_before() -> None:
     first, second = claude_asks(("add", {"a": 1}), thought="Hm, 加."), claude_asks(("add", {"a": 2}), thought="So.")
     server = strict_openrouter(first, second, says("Done."))
-    history = await talked(CLAUDE, server, 3)
+    history = await run_turns(CLAUDE, server, 3)
     assert server.refusals == []
-    thoughts = [[signed("Hm, 加.")], [signed("So.")]]
-    assert [details(body) for body in server.bodies] == [[], thoughts[:1], thoughts]
+    thoughts = [[sign_text("Hm, 加.")], [sign_text("So.")]]
+    assert [list_details(body) for body in server.bodies] == [[], thoughts[:1], thoughts]
     bodies = [body.partition(b'],"tool_choice"')[0] for body in server.bodies]
     assert bodies[1].startswith(bodies[0]) and bodies[2].startswith(bodies[1])
     assert [item.text for item in history if isinstance(item, Reasoning)] == ["xx", "xx"]
@@ -66,38 +66,42 @@ async def test_a_run_with_signed_thoughts_goes_through_and_each_body_begins_with
 
 async def test_a_seal_names_the_call_that_it_is_for_by_the_id_that_the_call_is_sent_with() -> None:
     server = strict_openrouter(gemini_asks(("add", {"a": 1}), ("add", {"a": 2})), says("Done."))
-    history = await talked(GEMINI, server, 2)
+    history = await run_turns(GEMINI, server, 2)
     assert server.refusals == []
     call = next(item for item in history if isinstance(item, Call))
-    assert details(server.bodies[1]) == [[{**SEALED, "data": "c2VhbA==", "id": call.id}]]
+    assert list_details(server.bodies[1]) == [[{**SEALED, "data": "c2VhbA==", "id": call.id}]]
 
 
 def thought_of(*packets: bytes, model: str = CLAUDE) -> tuple[ModelRequest, list[Item]]:
-    asked = request([user("hi")], model=model)
+    model_request = request([user("hi")], model=model)
     reply = Reply(packets=[*packets, *says("Hi.").packets])
-    return asked, [user("hi"), *ended(from_wire(reply.packets, asked, "openrouter")).items, user("more", "u2")]
+    return model_request, [
+        user("hi"),
+        *expect_ended(from_wire(reply.packets, model_request, "openrouter")).items,
+        user("more", "u2"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("model", "provider"), [(GEMINI, "openrouter"), (CLAUDE, "openai"), (CLAUDE, "acme"), (CLAUDE, "deepseek")]
 )
 def test_a_thought_goes_to_no_other_model_whoever_was_asked_before(model: str, provider: str) -> None:
-    _, items = thought_of(*thinks(signed("Hm.")))
-    asked = request(items)
-    for name, whose, told in (
-        (CLAUDE, "openrouter", [[signed("Hm.")]]),
+    _, items = thought_of(*encode_thought(sign_text("Hm.")))
+    model_request = request(items)
+    for name, whose, expected in (
+        (CLAUDE, "openrouter", [[sign_text("Hm.")]]),
         (model, provider, []),
-        (CLAUDE, "openrouter", [[signed("Hm.")]]),
+        (CLAUDE, "openrouter", [[sign_text("Hm.")]]),
     ):
-        assert details(to_wire(asked, name, whose)) == told
+        assert list_details(to_wire(model_request, name, whose)) == expected
 
 
 def test_only_pieces_of_one_thought_are_joined() -> None:
-    other, whole = {**SUMMARY, "index": 1, "summary": "c"}, {**TEXT, "index": None, "text": "d"}
-    pieces = [{**SUMMARY, "summary": "a"}, {**SUMMARY, "summary": "b"}, other, whole, whole]
-    _, items = thought_of(*thinks(*pieces))
-    assert details(to_wire(request(items), CLAUDE, "openrouter")) == [
-        [{**SUMMARY, "summary": "ab"}, other, whole, whole]
+    other, full_text = {**SUMMARY, "index": 1, "summary": "c"}, {**TEXT, "index": None, "text": "d"}
+    pieces = [{**SUMMARY, "summary": "a"}, {**SUMMARY, "summary": "b"}, other, full_text, full_text]
+    _, items = thought_of(*encode_thought(*pieces))
+    assert list_details(to_wire(request(items), CLAUDE, "openrouter")) == [
+        [{**SUMMARY, "summary": "ab"}, other, full_text, full_text]
     ]
 
 
@@ -106,15 +110,15 @@ def test_what_others_call_so_does_no_harm(odd: object) -> None:
     delta = {"content": "Hi.", "reasoning_details": odd}
     packet = b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode() + b"\n\n"
     _, items = thought_of(packet)
-    assert details(to_wire(request(items), CLAUDE, "openrouter")) == []
+    assert list_details(to_wire(request(items), CLAUDE, "openrouter")) == []
 
 
 def test_calls_without_their_thought_or_with_its_pieces_are_refused() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    for given in (None, [{**TEXT, "text": "Hm"}, {**TEXT, "text": "."}], [{**SEALED, "data": "", "id": "gone"}]):
-        said: dict[str, object] = {"role": "assistant", "content": None, "tool_calls": [call]}
+    for details in (None, [{**TEXT, "text": "Hm"}, {**TEXT, "text": "."}], [{**SEALED, "data": "", "id": "gone"}]):
+        message: dict[str, object] = {"role": "assistant", "content": None, "tool_calls": [call]}
         messages = [
-            said | ({"reasoning_details": given} if given else {}),
+            message | ({"reasoning_details": details} if details else {}),
             {"role": "tool", "tool_call_id": "c", "content": ""},
         ]
         assert faults_of(json.dumps({"model": CLAUDE, "messages": messages}).encode())

@@ -21,7 +21,7 @@ from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, say
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
 from wire.local import request, user
-from wire.strict import Strict
+from wire.strict import StrictServer
 from wire.strict_chat import StrictChat
 from wire.strict_messages import StrictMessages
 from wire.strict_responses import strict_responses
@@ -33,12 +33,12 @@ FIVE_SERVERS = 45
 """Tools that they have, at least."""
 
 
-def offered(servers: dict[str, ServerSpec]) -> Offer:
+def collect_offer(servers: dict[str, ServerSpec]) -> Offer:
     """What a model is offered of these servers."""
-    seen: list[Offer] = []
+    offers: list[Offer] = []
 
-    def script(asked: ModelRequest) -> Turn:
-        seen.append(asked.offer)
+    def script(model_request: ModelRequest) -> Turn:
+        offers.append(model_request.offer)
         return say("ok")
 
     async def run() -> None:
@@ -46,12 +46,12 @@ def offered(servers: dict[str, ServerSpec]) -> Offer:
             await yard.ask("what is there?")
 
     asyncio.run(run())
-    return seen[0]
+    return offers[0]
 
 
 @pytest.mark.proves("002.mcp-tools-converted", "004.schema-converted")
 def test_the_schemas_of_five_real_servers_are_taken_by_every_provider(tmp_path: Path) -> None:
-    offer = offered(
+    offer = collect_offer(
         {
             "everything": build_npm_server("everything"),
             "files": build_npm_server("filesystem", str(tmp_path)),
@@ -68,39 +68,39 @@ def test_the_schemas_of_five_real_servers_are_taken_by_every_provider(tmp_path: 
 
 
 @dataclass(frozen=True)
-class Provider:
-    server: Strict
-    made: Callable[[str], Model]
+class EchoProvider:
+    server: StrictServer
+    build_model: Callable[[str], Model]
 
 
-def chat() -> Provider:
+def chat() -> EchoProvider:
     server = StrictChat(strict_chat.asks(ECHO), strict_chat.says("It said so."))
-    return Provider(server, lambda url: OpenAIChat(base_url=url, model="m"))
+    return EchoProvider(server, lambda url: OpenAIChat(base_url=url, model="m"))
 
 
-def responses() -> Provider:
+def responses() -> EchoProvider:
     server = strict_responses(responses_bytes.asks(ECHO), responses_bytes.says("It said so."))
-    return Provider(server, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL))
+    return EchoProvider(server, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL))
 
 
-def messages() -> Provider:
+def messages() -> EchoProvider:
     server = StrictMessages(strict_messages.asks(ECHO), strict_messages.says("It said so."))
-    return Provider(server, lambda url: Anthropic(base_url=url, model="claude", api_key="k"))
+    return EchoProvider(server, lambda url: Anthropic(base_url=url, model="claude", api_key="k"))
 
 
-def gemini() -> Provider:
+def gemini() -> EchoProvider:
     server = strict_gemini.strict_gemini(gemini_bytes.asks(ECHO), gemini_bytes.says("It said so."))
-    return Provider(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL))
+    return EchoProvider(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL))
 
 
 @pytest.mark.proves("002.provider-agnostic", "002.mcp-result-linked")
 @pytest.mark.parametrize("made", [chat, responses, messages, gemini])
-async def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], Provider]) -> None:
+async def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], EchoProvider]) -> None:
     provider, servers = made(), {"everything": build_npm_server("everything", trust=True)}
     async with (
         asyncio.timeout(120),
         provider.server.serving() as url,
-        Yard(model=provider.made(url), servers=servers, budget=ALL) as yard,
+        Yard(model=provider.build_model(url), servers=servers, budget=ALL) as yard,
     ):
         going = yard.run("say hello there")
         events = [event async for event in going]

@@ -19,18 +19,18 @@ BODY = json.loads(to_wire(request(HISTORY, system="You help.", tools=offer(ADD, 
 Body = dict[str, Any]
 
 
-def wrong(body: object) -> list[str]:
+def type_mismatches(body: object) -> list[str]:
     return mismatches(body, CompletionCreateParamsStreaming)
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add"])
 def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
-    asked = request(HISTORY, system="You help.", tools=offer(ADD), tool_choice=choice)
-    assert wrong(json.loads(to_wire(asked))) == []
+    model_request = request(HISTORY, system="You help.", tools=offer(ADD), tool_choice=choice)
+    assert type_mismatches(json.loads(to_wire(model_request))) == []
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
-    assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+    assert type_mismatches(json.loads(to_wire(request([user("hi")])))) == []
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, said: Body) -> None:
-    plain, body = (json.loads(to_wire(request([user("hi")]), options=given)) for given in (Options(), options))
-    assert wrong(body) == []
+    plain, body = (json.loads(to_wire(request([user("hi")]), options=choice)) for choice in (Options(), options))
+    assert type_mismatches(body) == []
     assert body == {**plain, **said}
 
 
@@ -121,6 +121,6 @@ def set_bad_tool(body: Body) -> None:
 def test_nonsense_does_not_fit_the_types(spoil: Callable[[Body], None]) -> None:
     """A negative control for each kind of mistake that the walker must see."""
     body = copy.deepcopy(BODY)
-    assert wrong(body) == []
+    assert type_mismatches(body) == []
     spoil(body)
-    assert wrong(body) != []
+    assert type_mismatches(body) != []

@@ -11,22 +11,30 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.responses import from_wire, to_wire
-from wire.checks import ended
+from wire.checks import expect_ended
 from wire.everything import ADD, CODE, FILES, HISTORY, WEB_SEARCH
 from wire.local import offer, request, user
-from wire.responses_bytes import CITED, MODEL, SEARCH, events, text, thought
+from wire.responses_bytes import CITED_TEXT, MODEL, SEARCH, build_reasoning, events, text
 from wire.responses_bytes import CODE as RAN_CODE
 from wire.responses_bytes import FILES as RAN_FILES
 from wire.sdk_types import mismatches
 from wire.strict_responses import faults_of
 
-SAID = events(thought("Hm."), SEARCH, thought(id="rs_2"), RAN_CODE, RAN_FILES, CITED, text("So.", phase="final_answer"))
-SEALED = [
+REPLY_EVENTS = events(
+    build_reasoning("Hm."),
+    SEARCH,
+    build_reasoning(id="rs_2"),
+    RAN_CODE,
+    RAN_FILES,
+    CITED_TEXT,
+    text("So.", phase="final_answer"),
+)
+SEALED_ITEMS = [
     user("search", "u9"),
-    *ended(from_wire(SAID, request(model=MODEL))).items,
+    *expect_ended(from_wire(REPLY_EVENTS, request(model=MODEL))).items,
 ]
 EVERYTHING = request(
-    [*HISTORY, *SEALED, user("go on", "u10")],
+    [*HISTORY, *SEALED_ITEMS, user("go on", "u10")],
     system="You help.",
     tools=offer(ADD, Tool(name="now"), WEB_SEARCH, CODE, FILES),
 )
@@ -34,7 +42,7 @@ BODY = json.loads(to_wire(EVERYTHING, MODEL))
 Body = dict[str, Any]
 
 
-def wrong(body: object) -> list[str]:
+def type_mismatches(body: object) -> list[str]:
     return mismatches(body, ResponseCreateParamsStreaming)
 
 
@@ -48,21 +56,21 @@ def wrong(body: object) -> list[str]:
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, said: Body) -> None:
-    plain, body = (json.loads(to_wire(request([user("hi")]), model, options=given)) for given in (Options(), options))
-    assert wrong(body) == []
+    plain, body = (json.loads(to_wire(request([user("hi")]), model, options=choice)) for choice in (Options(), options))
+    assert type_mismatches(body) == []
     assert body == {**plain, **said}
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
 def test_a_body_with_everything_in_it_fits_the_types_and_a_strict_provider(choice: str) -> None:
-    asked = request(
-        [*HISTORY, *SEALED, user("go on", "u10")],
+    model_request = request(
+        [*HISTORY, *SEALED_ITEMS, user("go on", "u10")],
         system="You help.",
         tools=offer(ADD, WEB_SEARCH, CODE, FILES),
         tool_choice=choice,
     )
-    body = to_wire(asked, MODEL)
-    assert (wrong(json.loads(body)), faults_of(body)) == ([], [])
+    body = to_wire(model_request, MODEL)
+    assert (type_mismatches(json.loads(body)), faults_of(body)) == ([], [])
     kinds = {item.get("type", "message") for item in json.loads(body)["input"]}
     assert kinds == {
         "message",
@@ -76,10 +84,10 @@ def test_a_body_with_everything_in_it_fits_the_types_and_a_strict_provider(choic
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
-    assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+    assert type_mismatches(json.loads(to_wire(request([user("hi")])))) == []
 
 
-def first(body: Body, kind: str) -> Body:
+def find_item(body: Body, kind: str) -> Body:
     return next(item for item in body["input"] if item.get("type") == kind)
 
 
@@ -92,11 +100,11 @@ def set_top_level_extra(body: Body) -> None:
 
 
 def drop_needed(body: Body) -> None:
-    del first(body, "function_call")["arguments"]
+    del find_item(body, "function_call")["arguments"]
 
 
 def set_wrong_type(body: Body) -> None:
-    first(body, "function_call")["arguments"] = {"a": 1}
+    find_item(body, "function_call")["arguments"] = {"a": 1}
 
 
 def set_wrong_role(body: Body) -> None:
@@ -108,15 +116,15 @@ def set_wrong_part(body: Body) -> None:
 
 
 def drop_summary(body: Body) -> None:
-    del first(body, "reasoning")["summary"]
+    del find_item(body, "reasoning")["summary"]
 
 
 def set_wrong_summary(body: Body) -> None:
-    first(body, "reasoning")["summary"] = ["Hm."]
+    find_item(body, "reasoning")["summary"] = ["Hm."]
 
 
 def set_wrong_action(body: Body) -> None:
-    first(body, "web_search_call")["action"]["engine"] = "x"
+    find_item(body, "web_search_call")["action"]["engine"] = "x"
 
 
 def set_unknown_choice(body: Body) -> None:
@@ -156,6 +164,6 @@ def set_unknown_include(body: Body) -> None:
 def test_nonsense_does_not_fit_the_types(spoil: Callable[[Body], None]) -> None:
     """A negative control for each kind of mistake that the walker must see."""
     body = copy.deepcopy(BODY)
-    assert wrong(body) == []
+    assert type_mismatches(body) == []
     spoil(body)
-    assert wrong(body) != []
+    assert type_mismatches(body) != []

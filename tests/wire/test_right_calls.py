@@ -16,7 +16,7 @@ from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.hard_schemas import SCHEMAS
-from wire.strict import Strict
+from wire.strict import StrictServer
 from wire.strict_chat import StrictChat
 from wire.strict_messages import StrictMessages
 from wire.strict_responses import strict_responses
@@ -47,7 +47,7 @@ WRONG: Calls = [
 ]
 
 
-class Noting:
+class RecordingTool:
     """A tool of a schema, which notes what it was run with."""
 
     def __init__(self, name: str, ran: dict[str, Json]) -> None:
@@ -68,34 +68,34 @@ class Noting:
         return "ok"
 
 
-Made = tuple[Strict, Callable[[str], Model]]
+ServerAndModel = tuple[StrictServer, Callable[[str], Model]]
 
 
-def chat(calls: Calls) -> Made:
+def chat(calls: Calls) -> ServerAndModel:
     server = StrictChat(strict_chat.asks(*calls), strict_chat.says("Done."))
     return server, lambda url: OpenAIChat(base_url=url, model="gpt-4o")
 
 
-def qwen(calls: Calls) -> Made:
-    own = strict_dashscope
-    written = [(name, json.dumps(arguments)) for name, arguments in calls]
-    asked = own.asks(*((name, (text[:3], text[3:])) for name, text in written))
-    return own.strict_dashscope(asked, own.says("Done.")), lambda url: OpenAIChat(
+def qwen(calls: Calls) -> ServerAndModel:
+    wire_bytes = strict_dashscope
+    call_texts = [(name, json.dumps(arguments)) for name, arguments in calls]
+    calls_reply = wire_bytes.asks(*((name, (text[:3], text[3:])) for name, text in call_texts))
+    return wire_bytes.strict_dashscope(calls_reply, wire_bytes.says("Done.")), lambda url: OpenAIChat(
         base_url=url, model="qwen-plus", provider="dashscope"
     )
 
 
-def gpt(calls: Calls) -> Made:
+def gpt(calls: Calls) -> ServerAndModel:
     server = strict_responses(responses_bytes.asks(*calls), responses_bytes.says("Done."))
     return server, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL)
 
 
-def claude(calls: Calls) -> Made:
+def claude(calls: Calls) -> ServerAndModel:
     server = StrictMessages(strict_messages.asks(*calls), strict_messages.says("Done."))
     return server, lambda url: Anthropic(base_url=url, model="claude", api_key="k")
 
 
-def google(calls: Calls) -> Made:
+def google(calls: Calls) -> ServerAndModel:
     server = strict_gemini.strict_gemini(gemini_bytes.asks(*calls), gemini_bytes.says("Done."))
     return server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)
 
@@ -103,10 +103,10 @@ def google(calls: Calls) -> Made:
 @pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
 @pytest.mark.parametrize("calls", [RIGHT, WRONG], ids=["right", "wrong"])
 async def test_right_calls_run_as_they_were_written_and_wrong_ones_do_not(
-    made: Callable[[Calls], Made], calls: Calls
+    made: Callable[[Calls], ServerAndModel], calls: Calls
 ) -> None:
     ran: dict[str, Json] = {}
-    tools = [Noting(name, ran) for name, _ in RIGHT]
+    tools = [RecordingTool(name, ran) for name, _ in RIGHT]
     server, model = made(calls)
     async with server.serving() as url, Yard(tools=tools, model=model(url), budget=ALL) as yard:
         events = [event async for event in yard.run("go on")]

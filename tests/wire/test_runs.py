@@ -14,11 +14,11 @@ from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
-from wire.messages_streams import cited, search, searched
+from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
 from wire.reply_bytes import chunk, piece
-from wire.strict import Reply, Strict
+from wire.strict import Reply, StrictServer
 from wire.strict_chat import StrictChat
-from wire.strict_messages import StrictMessages, begins, called, ends
+from wire.strict_messages import StrictMessages, encode_end, encode_start, encode_tool_use
 from wire.strict_responses import strict_responses
 
 
@@ -28,55 +28,62 @@ async def add(a: int, b: int = 2) -> int:
 
 
 @dataclass(frozen=True)
-class Provider:
+class ScriptedProvider:
     name: str
-    server: Strict
-    made: Callable[[str], Model]
+    server: StrictServer
+    build_model: Callable[[str], Model]
 
 
-def claude() -> Provider:
+def claude() -> ScriptedProvider:
     first = Reply(
         packets=[
-            begins(),
-            search(0),
-            searched(1, "srvtoolu_1"),
-            cited(2, "It is so. "),
-            called(3, "toolu_1", "add", '{"a":', "1}"),
-            ends("tool_use"),
+            encode_start(),
+            encode_search(0),
+            encode_search_result(1, "srvtoolu_1"),
+            encode_cited_text(2, "It is so. "),
+            encode_tool_use(3, "toolu_1", "add", '{"a":', "1}"),
+            encode_end("tool_use"),
         ]
     )
     server = StrictMessages(first, strict_messages.says("Three."))
-    return Provider("anthropic", server, lambda url: Anthropic(base_url=url, model="claude", api_key="k"))
+    return ScriptedProvider("anthropic", server, lambda url: Anthropic(base_url=url, model="claude", api_key="k"))
 
 
-def gpt() -> Provider:
-    own = responses_bytes
-    first = own.replies(own.thought("Hm."), own.SEARCH, own.CITED, own.call("add", '{"a":', '1,"b":null}'))
-    model = own.MODEL
-    return Provider(
-        "openai", strict_responses(first, own.says("Three.")), lambda url: OpenAIResponses(base_url=url, model=model)
+def gpt() -> ScriptedProvider:
+    wire_bytes = responses_bytes
+    first = wire_bytes.replies(
+        wire_bytes.build_reasoning("Hm."),
+        wire_bytes.SEARCH,
+        wire_bytes.CITED_TEXT,
+        wire_bytes.call("add", '{"a":', '1,"b":null}'),
+    )
+    model = wire_bytes.MODEL
+    return ScriptedProvider(
+        "openai",
+        strict_responses(first, wire_bytes.says("Three.")),
+        lambda url: OpenAIResponses(base_url=url, model=model),
     )
 
 
-def google() -> Provider:
-    own = gemini_bytes
-    first = own.replies(
-        own.thought("Hm."),
-        own.text(own.CITED),
-        own.call("add", {"a": 1}, **own.SIGNED),
-        groundingMetadata=own.GROUNDING,
+def google() -> ScriptedProvider:
+    wire_bytes = gemini_bytes
+    first = wire_bytes.replies(
+        wire_bytes.build_thought("Hm."),
+        wire_bytes.text(wire_bytes.CITED_TEXT),
+        wire_bytes.call("add", {"a": 1}, **wire_bytes.SIGNED),
+        groundingMetadata=wire_bytes.GROUNDING,
     )
-    server = strict_gemini.strict_gemini(first, own.says("Three."))
-    return Provider("gemini", server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL))
+    server = strict_gemini.strict_gemini(first, wire_bytes.says("Three."))
+    return ScriptedProvider("gemini", server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL))
 
 
 @pytest.mark.proves("002.native-not-intercepted")
 @pytest.mark.parametrize("made", [claude, gpt, google])
-async def test_a_run_over_every_wire(made: Callable[[], Provider]) -> None:
+async def test_a_run_over_every_wire(made: Callable[[], ScriptedProvider]) -> None:
     provider = made()
     async with (
         provider.server.serving() as url,
-        Yard(tools=[add], model=provider.made(url), system_prompt="You add.") as yard,
+        Yard(tools=[add], model=provider.build_model(url), system_prompt="You add.") as yard,
     ):
         going = yard.run("add 1 and 2")
         events = [event async for event in going]

@@ -8,7 +8,7 @@ from openai import AsyncOpenAI
 
 from toolyard.core.items import Call, Usage
 from toolyard.models.chat import from_wire
-from wire.checks import calls_of, ended
+from wire.checks import calls_of, expect_ended
 from wire.local import NOW, request, serving, streaming
 from wire.reply_bytes import DONE, STOP, TOOLS, Stream, chunk, piece, usage
 from wire.streams import STREAMS
@@ -47,7 +47,7 @@ async def read_by_sdk(stream: Stream) -> tuple[str, list[tuple[str, dict[str, ob
 
 def test_usage_model_and_ids_are_taken_from_the_reply() -> None:
     body = chunk(content="a") + piece("now", "{}", index=0, id="call_0") + TOOLS + usage(9, 5, 4) + DONE
-    turn = ended(list(from_wire([body], request())))
+    turn = expect_ended(list(from_wire([body], request())))
     assert turn.usage == Usage(input_tokens=9, output_tokens=5, cached_tokens=4)
     assert turn.model == "m-1"
     text, call = turn.items
@@ -56,13 +56,13 @@ def test_usage_model_and_ids_are_taken_from_the_reply() -> None:
 
 
 def test_an_id_that_the_provider_uses_in_every_turn_is_never_ours() -> None:
-    asked = request()
+    model_request = request()
     body = piece("now", "{}", index=0, id="call_0") + TOOLS + DONE
-    ids = [calls_of(ended(list(from_wire([body], asked))))[0].id for _ in range(2)]
+    ids = [calls_of(expect_ended(list(from_wire([body], model_request))))[0].id for _ in range(2)]
     assert len(set(ids)) == 2
     assert "call_0" not in ids
 
 
 def test_what_comes_after_the_end_is_not_read() -> None:
     events = list(from_wire([chunk(content="a") + STOP + DONE + b"data: garbage\n\n"], request()))
-    assert ended(events).finish == "stop"
+    assert expect_ended(events).finish == "stop"

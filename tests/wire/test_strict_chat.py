@@ -16,7 +16,7 @@ def body(*messages: Message, **more: object) -> bytes:
     return json.dumps({"model": "m", "stream": True, "messages": messages, **more}).encode()
 
 
-def asked(*ids: str, name: str = "add", arguments: str = "{}") -> Message:
+def build_calls(*ids: str, name: str = "add", arguments: str = "{}") -> Message:
     calls = [{"id": id, "type": "function", "function": {"name": name, "arguments": arguments}} for id in ids]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
@@ -29,20 +29,28 @@ def tool(name: str) -> Message:
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
 
 
-def shaped(**schema: object) -> Message:
+def build_tool(**schema: object) -> Message:
     return {"type": "function", "function": {"name": "add", "parameters": schema}}
 
 
 HI: Message = {"role": "user", "content": "hi"}
-NAMED = {"type": "function", "function": {"name": "add"}}
+NAMED_CHOICE = {"type": "function", "function": {"name": "add"}}
 
 
 @pytest.mark.parametrize(
     "good",
     [
         body(HI),
-        body({"role": "system", "content": "s"}, HI, asked("a", "b"), result("b"), result("a"), HI),
-        body(HI, asked("a"), result("a"), asked("b"), result("b"), tools=[tool("add")], tool_choice=NAMED),
+        body({"role": "system", "content": "s"}, HI, build_calls("a", "b"), result("b"), result("a"), HI),
+        body(
+            HI,
+            build_calls("a"),
+            result("a"),
+            build_calls("b"),
+            result("b"),
+            tools=[tool("add")],
+            tool_choice=NAMED_CHOICE,
+        ),
         body({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}),
     ],
 )
@@ -58,28 +66,28 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, temperature_=1), "unknown field `temperature_`"),
         (body({**HI, "id": "u1"}), "unknown field `id`"),
         (body({"role": "robot", "content": "hi"}), "robot"),
-        (body(HI, asked("a")), "has no result"),
-        (body(HI, asked("a"), HI, result("a")), "has no result before"),
-        (body(HI, asked("a", "b"), result("a"), HI), "call 'b' has no result"),
+        (body(HI, build_calls("a")), "has no result"),
+        (body(HI, build_calls("a"), HI, result("a")), "has no result before"),
+        (body(HI, build_calls("a", "b"), result("a"), HI), "call 'b' has no result"),
         (body(HI, result("a")), "does not follow its call"),
-        (body(HI, asked("a"), result("a"), result("a")), "does not follow its call"),
-        (body(HI, asked("a"), result("a"), HI, result("a")), "does not follow its call"),
-        (body(HI, asked("a", "a"), result("a"), result("a")), "used twice"),
-        (body(HI, asked("a"), result("a"), asked("a"), result("a")), "used twice"),
-        (body(HI, asked("a", arguments='{"x":'), result("a")), "not JSON"),
-        (body(HI, asked("a", arguments="[]"), result("a")), "not an object"),
-        (body(HI, asked("a", name="a.b"), result("a")), "bad tool name 'a.b'"),
-        (body(HI, asked("a", name=""), result("a")), "bad tool name ''"),
+        (body(HI, build_calls("a"), result("a"), result("a")), "does not follow its call"),
+        (body(HI, build_calls("a"), result("a"), HI, result("a")), "does not follow its call"),
+        (body(HI, build_calls("a", "a"), result("a"), result("a")), "used twice"),
+        (body(HI, build_calls("a"), result("a"), build_calls("a"), result("a")), "used twice"),
+        (body(HI, build_calls("a", arguments='{"x":'), result("a")), "not JSON"),
+        (body(HI, build_calls("a", arguments="[]"), result("a")), "not an object"),
+        (body(HI, build_calls("a", name="a.b"), result("a")), "bad tool name 'a.b'"),
+        (body(HI, build_calls("a", name=""), result("a")), "bad tool name ''"),
         (body(HI, {"role": "assistant", "content": None}), "needs content"),
         (body(HI, {"role": "assistant", "content": None, "tool_calls": []}), "length >= 1"),
         (body(HI, tools=[]), "length >= 1"),
         (body(HI, tools=[tool("x" * 65)]), "bad tool name"),
         (body(HI, tools=[tool("add"), tool("add")]), "used twice"),
         (body(HI, tool_choice="auto"), "needs tools"),
-        (body(HI, tools=[shaped(type="object")]), "missing properties"),
-        (body(HI, tools=[shaped(type="object", properties={}, anyOf=[])]), "anyOf"),
-        (body(HI, tools=[shaped(type="object", properties={"a": {"type": "array"}})]), "missing items"),
-        (body(HI, tools=[tool("sub")], tool_choice=NAMED), "not offered"),
+        (body(HI, tools=[build_tool(type="object")]), "missing properties"),
+        (body(HI, tools=[build_tool(type="object", properties={}, anyOf=[])]), "anyOf"),
+        (body(HI, tools=[build_tool(type="object", properties={"a": {"type": "array"}})]), "missing items"),
+        (body(HI, tools=[tool("sub")], tool_choice=NAMED_CHOICE), "not offered"),
     ],
 )
 def test_what_is_not_in_order_is_refused(bad: bytes, says: str) -> None:

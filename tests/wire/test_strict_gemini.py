@@ -9,7 +9,7 @@ from google import genai
 from google.genai import errors, types
 
 from wire.gemini_bytes import says
-from wire.strict_gemini import MODEL, UNSIGNED, faults_of, sign, strict_gemini
+from wire.strict_gemini import MODEL, UNSIGNED, faults_of, make_signature, strict_gemini
 
 Json = dict[str, object]
 
@@ -22,7 +22,7 @@ def body(*contents: Json, **more: object) -> bytes:
     return json.dumps({"contents": contents, **more}).encode()
 
 
-def call(name: str = "add", id: str = "a", signature: str = sign()) -> Json:
+def call(name: str = "add", id: str = "a", signature: str = make_signature()) -> Json:
     part: Json = {"functionCall": {"id": id, "name": name, "args": {}}}
     return {**part, "thoughtSignature": signature} if signature else part
 
@@ -36,12 +36,12 @@ def function(name: str = "add", **properties: object) -> Json:
     return {"name": name, "description": "Add.", **takes}
 
 
-def functions(*declared: Json, **more: object) -> Json:
-    return {"tools": [{"functionDeclarations": declared}], **more}
+def functions(*declarations: Json, **more: object) -> Json:
+    return {"tools": [{"functionDeclarations": declarations}], **more}
 
 
-def choice(mode: str, *allowed: str) -> Json:
-    config: Json = {"mode": mode, **({"allowedFunctionNames": allowed} if allowed else {})}
+def choice(mode: str, *names: str) -> Json:
+    config: Json = {"mode": mode, **({"allowedFunctionNames": names} if names else {})}
     return {"functionCallingConfig": config}
 
 
@@ -51,7 +51,7 @@ OK = content("model", {"text": "ok"})
 STEP = (content("model", call()), content("user", answer()))
 CODE: Json = {"executableCode": {"language": "PYTHON", "code": "1"}}
 RUN: Json = {"codeExecution": {}}
-RAN: Json = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+CODE_RESULT: Json = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
 NONE: list[str] = []
 SEARCH: Json = {"googleSearch": {}}
 TOGETHER: Json = {"includeServerSideToolInvocations": True}
@@ -68,7 +68,7 @@ SYSTEM: Json = {"parts": [TEXT]}
         body(HI, content("model", call()), content("user", answer(), TEXT)),
         body(HI, content("model", call(signature="")), content("user", answer()), OK, HI),
         body(HI, content("model", call(signature=UNSIGNED)), content("user", answer())),
-        body(HI, content("model", CODE, RAN, TEXT), HI, tools=[RUN, SEARCH]),
+        body(HI, content("model", CODE, CODE_RESULT, TEXT), HI, tools=[RUN, SEARCH]),
         body(HI, **functions(function(a={"type": "integer"}), function("sub")), toolConfig=choice("ANY", "sub")),
         body(HI, tools=[{"functionDeclarations": [function()]}, SEARCH], toolConfig=TOGETHER),
         body(content("user", {"inlineData": {"mimeType": "image/png", "data": "AA=="}})),
@@ -119,13 +119,16 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
             body(HI, *STEP, content("model", call(signature="")), content("user", answer())),
             "missing a thought_signature",
         ),
-        (body(HI, content("model", call(signature=sign("gemini-3-pro"))), content("user", answer())), "not valid"),
+        (
+            body(HI, content("model", call(signature=make_signature("gemini-3-pro"))), content("user", answer())),
+            "not valid",
+        ),
         (body(HI, content("model", {**TEXT, "thoughtSignature": "Zm9yZ2Vk"}), HI), "not valid"),
         (body(HI, content("model", call(signature="no base64!")), content("user", answer())), "Base64"),
         (body(HI, content("model", {"functionCall": {"name": "add", "args": "{}"}}), HI), "`object`, got `str`"),
         (body(HI, content("user", {"functionResponse": {"name": "add", "response": "3"}})), "`object`, got `str`"),
         (body(HI, content("model", CODE, TEXT), HI), "with their results"),
-        (body(HI, content("model", RAN), HI), "with their results"),
+        (body(HI, content("model", CODE_RESULT), HI), "with their results"),
         (body(content("user", {"inlineData": {"mimeType": "image/png", "data": "?"}})), "Base64"),
         (body(content("user", {"inlineData": {"mimeType": "", "data": "AA=="}})), "matching"),
         (body(content("user", {"fileData": {"mimeType": "image/png", "fileUri": "file:///a"}})), "matching"),
@@ -164,12 +167,12 @@ def test_an_older_model_has_either_its_own_tools_or_functions_and_needs_no_signa
     assert "Thinking" in "; ".join(faults_of(body(HI, generationConfig=THINK), "gemini-2.0-flash"))
 
 
-def ask(base_url: str, *said: types.Content) -> str:
+def ask(base_url: str, *contents: types.Content) -> str:
     options = types.HttpOptions(base_url=base_url.removesuffix("/v1"), api_version="v1")
     with genai.Client(api_key="none", http_options=options) as client:
         stream = client.models.generate_content_stream  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        received = stream(model=MODEL, contents=list(said))
-        return "".join(one.text or "" for one in received)
+        chunks = stream(model=MODEL, contents=list(contents))
+        return "".join(chunk.text or "" for chunk in chunks)
 
 
 async def test_the_server_answers_400_with_the_reason_and_keeps_its_script() -> None:

@@ -12,8 +12,8 @@ from wire.strict_messages import StrictMessages, asks, faults_of, refuses, says,
 Json = dict[str, Any]
 
 
-def text(said: str = "hi", **more: object) -> Json:
-    return {"type": "text", "text": said, **more}
+def text(content: str = "hi", **more: object) -> Json:
+    return {"type": "text", "text": content, **more}
 
 
 def user(*blocks: Json) -> Json:
@@ -32,17 +32,17 @@ def result(id: str = "a", **more: object) -> Json:
     return {"type": "tool_result", "tool_use_id": id, "content": "3", **more}
 
 
-def thinking(said: str = "Hm", signature: str = "") -> Json:
-    return {"type": "thinking", "thinking": said, "signature": signature or signature_of(said)}
+def thinking(content: str = "Hm", signature: str = "") -> Json:
+    return {"type": "thinking", "thinking": content, "signature": signature or signature_of(content)}
 
 
 def search(id: str = "srvtoolu_1", name: str = "web_search") -> Json:
     return {"type": "server_tool_use", "id": id, "name": name, "input": {"query": "q"}}
 
 
-def found(id: str = "srvtoolu_1", sealed: str = "enc_1") -> Json:
-    one = {"type": "web_search_result", "url": "https://a.org", "title": "A", "encrypted_content": sealed}
-    return {"type": "web_search_tool_result", "tool_use_id": id, "content": [one]}
+def build_search_result(id: str = "srvtoolu_1", encrypted_content: str = "enc_1") -> Json:
+    hit = {"type": "web_search_result", "url": "https://a.org", "title": "A", "encrypted_content": encrypted_content}
+    return {"type": "web_search_tool_result", "tool_use_id": id, "content": [hit]}
 
 
 def image(kind: str = "image/png", data: str = "AAAA") -> Json:
@@ -53,8 +53,8 @@ def tool(name: str = "add", **more: object) -> Json:
     return {"name": name, "input_schema": {"type": "object", "properties": {}}, **more}
 
 
-def schema(**given: object) -> Json:
-    return {"name": "add", "input_schema": given}
+def tool_with_schema(**input_schema: object) -> Json:
+    return {"name": "add", "input_schema": input_schema}
 
 
 HI = user(text())
@@ -68,7 +68,7 @@ def body(*messages: Json, **more: object) -> bytes:
     return json.dumps({"model": "m", "max_tokens": 4_000, "stream": True, "messages": messages, **more}).encode()
 
 
-def looped(*first: Json) -> list[Json]:
+def build_tool_loop(*first: Json) -> list[Json]:
     return [HI, model(*first, use()), user(result())]
 
 
@@ -80,9 +80,9 @@ def looped(*first: Json) -> list[Json]:
         body(
             HI, model(text("a"), use("a"), use("b")), user(result("b"), result("a", is_error=True), text()), tools=TOOLS
         ),
-        body(*looped(thinking()), tools=TOOLS, thinking=THINKS),
-        body(*looped({"type": "redacted_thinking", "data": "hidden_1"}), tools=TOOLS, thinking=THINKS),
-        body(HI, model(search(), found(), text("so")), user(text()), tools=[WEB]),
+        body(*build_tool_loop(thinking()), tools=TOOLS, thinking=THINKS),
+        body(*build_tool_loop({"type": "redacted_thinking", "data": "hidden_1"}), tools=TOOLS, thinking=THINKS),
+        body(HI, model(search(), build_search_result(), text("so")), user(text()), tools=[WEB]),
         body(HI, model(text("I look"), search()), tools=[{**WEB, "max_uses": 2, "allowed_domains": ["a.org"]}]),
         body(user(image(), text())),
         body(HI, tools=TOOLS, tool_choice={"type": "tool", "name": "add"}),
@@ -115,31 +115,31 @@ BAD: list[tuple[bytes, str]] = [
     (body(HI, model(use()), HI, tools=TOOLS), "without a tool_result right after"),
     (body(HI, model(use("a"), use("b")), user(result("a")), tools=TOOLS), "'b' without"),
     (body(user(result()), tools=TOOLS), "unexpected tool_use_id"),
-    (body(*looped(), model(text()), user(result()), tools=TOOLS), "unexpected tool_use_id"),
+    (body(*build_tool_loop(), model(text()), user(result()), tools=TOOLS), "unexpected tool_use_id"),
     (body(HI, model(use()), user(text(), result()), tools=TOOLS), "must come first"),
     (body(HI, model(use()), user(result(), result()), tools=TOOLS), "more than one"),
     (body(HI, model(use(), use()), user(result()), tools=TOOLS), "unique"),
-    (body(*looped(), model(use()), user(result()), tools=TOOLS), "unique"),
+    (body(*build_tool_loop(), model(use()), user(result()), tools=TOOLS), "unique"),
     (body(HI, model(use("a.b")), user(result("a.b")), tools=TOOLS), "bad tool_use id"),
     (body(HI, model(use(name="a.b")), user(result()), tools=TOOLS), "bad tool name"),
     (body(HI, model(use(input=[])), user(result()), tools=TOOLS), "input"),
-    (body(*looped()), "must define tools"),
+    (body(*build_tool_loop()), "must define tools"),
     (body(HI, model(use()), user(result(content="")), tools=TOOLS), "length >= 1"),
-    (body(*looped(thinking(signature="forged")), tools=TOOLS), "invalid signature"),
-    (body(*looped({"type": "thinking", "thinking": "Hm"}), tools=TOOLS), "signature"),
-    (body(*looped({"type": "redacted_thinking", "data": "made up"}), tools=TOOLS), "invalid data"),
+    (body(*build_tool_loop(thinking(signature="forged")), tools=TOOLS), "invalid signature"),
+    (body(*build_tool_loop({"type": "thinking", "thinking": "Hm"}), tools=TOOLS), "signature"),
+    (body(*build_tool_loop({"type": "redacted_thinking", "data": "made up"}), tools=TOOLS), "invalid data"),
     (body(HI, model(text("a"), thinking()), HI), "cannot be thinking"),
     (body(HI, model({**thinking(), **MARK}, text("a")), HI), "cache_control"),
-    (body(*looped(), tools=TOOLS, thinking=THINKS), "must start with a thinking block"),
+    (body(*build_tool_loop(), tools=TOOLS, thinking=THINKS), "must start with a thinking block"),
     (body(HI, thinking={**THINKS, "budget_tokens": 5_000}), "greater than the budget"),
     (body(HI, thinking={**THINKS, "budget_tokens": 10}), "budget_tokens"),
     (body(HI, thinking={"type": "enabled"}), "goes with type enabled"),
     (body(HI, tools=TOOLS, tool_choice={"type": "any"}, thinking=THINKS), "forces tool use"),
     (body(HI, model(search(), text("a")), HI, tools=[WEB]), "without a corresponding result"),
-    (body(HI, model(found(), text("a")), HI, tools=[WEB]), "does not follow its server_tool_use"),
-    (body(HI, model(search(name="bash_code_execution"), found(), text("a")), HI), "does not follow"),
-    (body(HI, model(search(id="toolu_1"), found("toolu_1"), text("a")), HI), "bad server_tool_use id"),
-    (body(HI, model(search(), found(sealed="mine"), text("a")), HI), "encrypted_content"),
+    (body(HI, model(build_search_result(), text("a")), HI, tools=[WEB]), "does not follow its server_tool_use"),
+    (body(HI, model(search(name="bash_code_execution"), build_search_result(), text("a")), HI), "does not follow"),
+    (body(HI, model(search(id="toolu_1"), build_search_result("toolu_1"), text("a")), HI), "bad server_tool_use id"),
+    (body(HI, model(search(), build_search_result(encrypted_content="mine"), text("a")), HI), "encrypted_content"),
     (body(user(image("image/bmp"))), "not supported"),
     (body(user(image(data="%%%"))), "invalid base64"),
     (body(user({"type": "image", "source": {"type": "url", "url": "http://a.org/a.png"}})), "HTTPS"),
@@ -149,11 +149,11 @@ BAD: list[tuple[bytes, str]] = [
     (body(HI, tools=[tool(), tool()]), "unique"),
     (body(HI, tools=[{"name": "add"}]), "input_schema"),
     (body(HI, tools=[tool(description="")]), "length >= 1"),
-    (body(HI, tools=[schema(type="array")]), "type object"),
-    (body(HI, tools=[schema(type="object", oneOf=[])]), "oneOf"),
-    (body(HI, tools=[schema(type="object", properties={"a b": {}})]), "property key"),
-    (body(HI, tools=[schema(type="object", properties={"a": {"$ref": "#/nowhere"}})]), "leads nowhere"),
-    (body(HI, tools=[schema(type="object", properties={"a": {"x-mine": 1}})]), "x-mine"),
+    (body(HI, tools=[tool_with_schema(type="array")]), "type object"),
+    (body(HI, tools=[tool_with_schema(type="object", oneOf=[])]), "oneOf"),
+    (body(HI, tools=[tool_with_schema(type="object", properties={"a b": {}})]), "property key"),
+    (body(HI, tools=[tool_with_schema(type="object", properties={"a": {"$ref": "#/nowhere"}})]), "leads nowhere"),
+    (body(HI, tools=[tool_with_schema(type="object", properties={"a": {"x-mine": 1}})]), "x-mine"),
     (body(HI, tools=[{**WEB, "allowed_domains": ["a"], "blocked_domains": ["b"]}]), "together"),
     (body(HI, tools=[{**WEB, "max_uses": 0}]), "max_uses"),
     (body(HI, tools=[{**WEB, "description": "Search."}]), "not permitted"),

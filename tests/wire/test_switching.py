@@ -14,53 +14,53 @@ from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
-from wire.checks import ended
+from wire.checks import expect_ended
 from wire.everything import ADD, PLAIN_SEARCH
-from wire.local import NOW, CountingClock, events_of, offer, opened, request, user
-from wire.strict import Strict
+from wire.local import NOW, CountingClock, events_of, offer, open_model, request, user
+from wire.strict import StrictServer
 from wire.strict_chat import StrictChat
 from wire.strict_messages import StrictMessages
 from wire.strict_responses import strict_responses
 
 TURNS = 30
 OUTCOMES: Sequence[Outcome] = ("ok", "error", "denied", "expired", "timeout", "cancelled", "unknown")
-Server = Strict
+Server = StrictServer
 
 
 @dataclass(frozen=True)
-class Side:
+class SwitchingProvider:
     server: Server
-    made: Callable[[str], Model]
+    build_model: Callable[[str], Model]
 
 
 def responses_turn(number: int) -> strict_dashscope.Reply:
-    own = responses_bytes
-    return own.replies(
-        own.thought("Hm.", id=f"rs_{number}a"),
-        own.hosted("web_search_call", f"ws_{number}", action={"type": "search", "query": "milk"}),
-        own.thought(id=f"rs_{number}b"),
-        own.text("White.", phase="commentary"),
-        own.call("add", '{"a":1}', number=0),
-        own.call("no such/tool", "{", number=1, status="incomplete"),
+    wire_bytes = responses_bytes
+    return wire_bytes.replies(
+        wire_bytes.build_reasoning("Hm.", id=f"rs_{number}a"),
+        wire_bytes.build_hosted_call("web_search_call", f"ws_{number}", action={"type": "search", "query": "milk"}),
+        wire_bytes.build_reasoning(id=f"rs_{number}b"),
+        wire_bytes.text("White.", phase="commentary"),
+        wire_bytes.call("add", '{"a":1}', number=0),
+        wire_bytes.call("no such/tool", "{", number=1, status="incomplete"),
         ends="incomplete",
         reason="max_output_tokens",
     )
 
 
 def gemini_turn() -> strict_dashscope.Reply:
-    own = gemini_bytes
-    return own.replies(
-        own.thought("Hm."),
-        own.TOOL_CALL,
-        own.TOOL_RESPONSE,
-        own.text("White.", **own.SIGNED),
-        own.call("add", {"a": 1}, **own.SIGNED),
-        own.call("no such/tool"),
-        groundingMetadata=own.GROUNDING,
+    wire_bytes = gemini_bytes
+    return wire_bytes.replies(
+        wire_bytes.build_thought("Hm."),
+        wire_bytes.TOOL_CALL,
+        wire_bytes.TOOL_RESPONSE,
+        wire_bytes.text("White.", **wire_bytes.SIGNED),
+        wire_bytes.call("add", {"a": 1}, **wire_bytes.SIGNED),
+        wire_bytes.call("no such/tool"),
+        groundingMetadata=wire_bytes.GROUNDING,
     )
 
 
-def sides(count: int) -> list[Side]:
+def build_providers(count: int) -> list[SwitchingProvider]:
     odd = (("add", {"a": 1}), ("no such/tool", "{"))
     chat = StrictChat(*[strict_chat.asks(*odd, text="I add.")] * count)
     qwen = strict_dashscope.strict_dashscope(*[strict_dashscope.asks(("add", ['{"a":', "1}"]))] * count)
@@ -68,15 +68,17 @@ def sides(count: int) -> list[Side]:
     gpt = strict_responses(*map(responses_turn, range(count)))
     gemini = strict_gemini.strict_gemini(*[gemini_turn()] * count)
     return [
-        Side(chat, lambda url: OpenAIChat(base_url=url, model="gpt-4o")),
-        Side(gpt, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL)),
-        Side(claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000))),
-        Side(gemini, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)),
-        Side(qwen, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope")),
+        SwitchingProvider(chat, lambda url: OpenAIChat(base_url=url, model="gpt-4o")),
+        SwitchingProvider(gpt, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL)),
+        SwitchingProvider(
+            claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000))
+        ),
+        SwitchingProvider(gemini, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)),
+        SwitchingProvider(qwen, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope")),
     ]
 
 
-def answers(turn: TurnEnded, number: int) -> list[Item]:
+def build_results(turn: TurnEnded, number: int) -> list[Item]:
     """A result of every kind; now and then one is missing, as after a crash in the middle of an import."""
     calls = [item for item in turn.items if isinstance(item, Call) and not item.ran_at]
     return [
@@ -85,29 +87,30 @@ def answers(turn: TurnEnded, number: int) -> list[Item]:
             at=NOW,
             call_id=call.id,
             tool=call.tool,
-            outcome=OUTCOMES[(number + place) % len(OUTCOMES)],
+            outcome=OUTCOMES[(number + index) % len(OUTCOMES)],
             content="3",
         )
-        for place, call in enumerate(calls)
-        if (number + place) % 7
+        for index, call in enumerate(calls)
+        if (number + index) % 7
     ]
 
 
 async def test_thirty_turns_over_five_providers_are_taken_by_all_of_them() -> None:
     mint, memo, tools = CountingClock(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
-    field = sides(TURNS)
+    field = build_providers(TURNS)
     history = History()
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(side.server.serving()) for side in field]
         models = [
-            await stack.enter_async_context(opened(side.made(url))) for side, url in zip(field, urls, strict=True)
+            await stack.enter_async_context(open_model(side.build_model(url)))
+            for side, url in zip(field, urls, strict=True)
         ]
         for number in range(TURNS):
             if number % 2 == 0:
                 history = history.plus([user(f"question {number}", f"u{number}")])
-            asked = request(history, system="You help.", tools=tools, memo=memo, clock=mint)
-            turn = ended(await events_of(models[number % len(models)], asked))
-            history = history.plus(turn.items).plus(answers(turn, number))
+            model_request = request(history, system="You help.", tools=tools, memo=memo, clock=mint)
+            turn = expect_ended(await events_of(models[number % len(models)], model_request))
+            history = history.plus(turn.items).plus(build_results(turn, number))
     assert [side.server.refusals for side in field] == [[]] * len(field)
     assert sum(len(side.server.bodies) for side in field) == TURNS
     assert len(history) > 4 * TURNS

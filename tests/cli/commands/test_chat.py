@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.process import serving, toolyard
+from cli.process import run_toolyard, start_server
 
 TOOLS = """
 from toolyard import tool
@@ -17,7 +17,7 @@ EDITED = '{"device": "garden light"}'
 
 
 def test_the_demo_needs_nothing_and_keeps_nothing(tmp_path: Path) -> None:
-    done = toolyard(tmp_path, "chat", "--demo", typed="add milk to groceries\nshow my groceries\n")
+    done = run_toolyard(tmp_path, "chat", "--demo", input_text="add milk to groceries\nshow my groceries\n")
     assert done.code == 0, done.errors
     assert "→ add_to_groceries …" in done.out and "← add_to_groceries: ok" in done.out
     assert "Add to groceries: item milk" in done.out
@@ -29,7 +29,7 @@ def test_commands_begin_with_a_slash(tmp_path: Path) -> None:
     lines = (
         "/help\n/nonsense\n/history\nadd milk to groceries\n/history\n/new\n/history\n/quit\nadd sugar to groceries\n"
     )
-    done = toolyard(tmp_path, "chat", "--demo", typed=lines)
+    done = run_toolyard(tmp_path, "chat", "--demo", input_text=lines)
     assert done.code == 0
     assert done.out.count("begin another conversation") == 2 and "there is no command /nonsense" in done.out
     assert done.out.count("  user: add milk") == 1 and "sugar" not in done.out
@@ -38,10 +38,10 @@ def test_commands_begin_with_a_slash(tmp_path: Path) -> None:
 def test_approvals_are_decided_at_the_prompt_and_remembered_in_the_store(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
     lines = f"{ORDER}\ny\n{ORDER}\nn\ntoo bright\n{ORDER}\nx\ne\n{EDITED}\n"
-    done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed=lines)
+    done = run_toolyard(tmp_path, "chat", "--tools", "./my_tools.py", input_text=lines)
     assert done.code == 0, done.errors
-    asked = '{"device":"hall light"}'
-    assert done.out.count(asked) == 3
+    arguments = '{"device":"hall light"}'
+    assert done.out.count(arguments) == 3
     assert "Turn on: device hall light" in done.out
     assert "Turn on did not work: the user declined: too bright" in done.out
     assert done.out.count("← turn_on: ok") == 2
@@ -50,9 +50,9 @@ def test_approvals_are_decided_at_the_prompt_and_remembered_in_the_store(tmp_pat
 
 def test_a_running_server_is_found_by_the_store_and_shows_the_same(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    with serving(tmp_path, "--tools", "./my_tools.py") as server:
+    with start_server(tmp_path, "--tools", "./my_tools.py") as server:
         lines = f"{ORDER}\ne\n{{}}\ne\n{EDITED}\n{ORDER}\nn\ntoo bright\n/history\n"
-        done = toolyard(tmp_path, "chat", typed=lines)
+        done = run_toolyard(tmp_path, "chat", input_text=lines)
         assert done.code == 0, done.errors
         assert f"server {server.url}" in done.out
         assert "! wrong arguments" in done.out and "← turn_on: ok" in done.out
@@ -62,35 +62,35 @@ def test_a_running_server_is_found_by_the_store_and_shows_the_same(tmp_path: Pat
 
 def test_input_that_ends_at_a_question_leaves_the_run_waiting(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed=f"{ORDER}\n")
+    done = run_toolyard(tmp_path, "chat", "--tools", "./my_tools.py", input_text=f"{ORDER}\n")
     assert done.code == 0, done.errors
     assert "run it?" in done.out and "←" not in done.out
 
 
 def test_one_question_prints_its_answer_and_nothing_else(tmp_path: Path) -> None:
-    done = toolyard(tmp_path, "chat", "--demo", "add milk to groceries")
+    done = run_toolyard(tmp_path, "chat", "--demo", "add milk to groceries")
     assert (done.code, done.errors) == (0, "") and done.out.startswith("Add to groceries: item milk")
     assert "→" not in done.out
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    with serving(tmp_path, "--tools", "./my_tools.py") as server:
-        done = toolyard(tmp_path, "chat", "hello", "--server", server.url)
+    with start_server(tmp_path, "--tools", "./my_tools.py") as server:
+        done = run_toolyard(tmp_path, "chat", "hello", "--server", server.url)
         assert done.code == 0 and done.out and "→" not in done.out and "Toolyard chat" not in done.out
 
 
 def test_one_question_that_needs_an_approval_fails_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    done = toolyard(tmp_path, "chat", ORDER, "--tools", "./my_tools.py")
+    done = run_toolyard(tmp_path, "chat", ORDER, "--tools", "./my_tools.py")
     assert (done.code, done.out) == (1, "")
     assert "turn_on needs an approval" in done.errors
 
 
 def test_one_question_to_a_model_that_fails_ends_with_1(tmp_path: Path) -> None:
-    done = toolyard(tmp_path, "chat", "--model", "http://127.0.0.1:9/v1#none", "hello")
+    done = run_toolyard(tmp_path, "chat", "--model", "http://127.0.0.1:9/v1#none", "hello")
     assert done.code == 1 and "failed: " in done.errors and done.out == ""
 
 
 def test_a_server_that_wants_a_key_is_told_how_to_name_one(tmp_path: Path) -> None:
-    assert toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").code == 0
-    with serving(tmp_path) as server:
-        done = toolyard(tmp_path, "chat", "hello", "--server", server.url)
+    assert run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").code == 0
+    with start_server(tmp_path) as server:
+        done = run_toolyard(tmp_path, "chat", "hello", "--server", server.url)
     assert done.code == 1 and "--key" in done.errors and "TOOLYARD_KEY" in done.errors

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from cli.process import serving, toolyard
+from cli.process import run_toolyard, start_server
 
 BAD = """
 model = ["openai:gpt-4o-mini", "http://127.0.0.1:9/v1#none", "nonsense"]
@@ -19,15 +19,24 @@ port = {port}
 """
 
 
-def lines(out: str) -> dict[str, str]:
+def parse_findings(out: str) -> dict[str, str]:
     """The mark and the words of each finding."""
     return {line.split()[1]: line for line in out.splitlines() if line[:1] in "✓✗!"}
 
 
 def test_a_set_up_that_works_is_well(tmp_path: Path) -> None:
-    done = toolyard(tmp_path, "doctor", "--port", "0")
+    done = run_toolyard(tmp_path, "doctor", "--port", "0")
     assert done.code == 0, done.out
-    assert set(lines(done.out)) == {"python", "packages", "config", "tools", "model", "store", "port", "callers"}
+    assert set(parse_findings(done.out)) == {
+        "python",
+        "packages",
+        "config",
+        "tools",
+        "model",
+        "store",
+        "port",
+        "callers",
+    }
     assert "✗" not in done.out and "All is well" in done.out
 
 
@@ -35,14 +44,14 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import nowhere_to_be_found\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         (tmp_path / "toolyard.toml").write_text(BAD.format(port=taken.getsockname()[1]))
-        done = toolyard(tmp_path, "doctor")
+        done = run_toolyard(tmp_path, "doctor")
     assert done.code == 1
-    found = [line for line in done.out.splitlines() if line.startswith("✗")]
-    assert [line.split()[1] for line in found] == ["tools", "model", "model", "model", "store", "port"]
-    assert "No module named 'nowhere_to_be_found'" in found[0]
-    assert "set the environment variable OPENAI_API_KEY" in found[1]
-    assert "http://127.0.0.1:9/v1 cannot be reached" in found[2]
-    assert "'nonsense' is not a model" in found[3]
+    failures = [line for line in done.out.splitlines() if line.startswith("✗")]
+    assert [line.split()[1] for line in failures] == ["tools", "model", "model", "model", "store", "port"]
+    assert "No module named 'nowhere_to_be_found'" in failures[0]
+    assert "set the environment variable OPENAI_API_KEY" in failures[1]
+    assert "http://127.0.0.1:9/v1 cannot be reached" in failures[2]
+    assert "'nonsense' is not a model" in failures[3]
 
 
 WITH_CREDENTIALS = """
@@ -58,63 +67,70 @@ args = ["-c", "pass", "--database", "postgresql://mallory:hunter2@db/files", "--
 def test_no_credentials_of_an_address_are_printed(tmp_path: Path) -> None:
     (tmp_path / "toolyard.toml").write_text(WITH_CREDENTIALS)
     for command in ("doctor", "models"):
-        done = toolyard(tmp_path, command)
+        done = run_toolyard(tmp_path, command)
         assert "127.0.0.1:9/v1" in done.out, done.out
         assert "hunter2" not in done.out and "mallory" not in done.out
-    assert "https://***@127.0.0.1:9/mcp?key=***" in toolyard(tmp_path, "doctor").out
+    assert "https://***@127.0.0.1:9/mcp?key=***" in run_toolyard(tmp_path, "doctor").out
 
 
 def test_a_wrong_file_is_told_with_all_its_errors(tmp_path: Path) -> None:
     (tmp_path / "toolyard.toml").write_text("prot = 1\nhost = 2\n")
-    done = toolyard(tmp_path, "doctor")
+    done = run_toolyard(tmp_path, "doctor")
     assert done.code == 1
     assert "line 1: prot is not a setting" in done.out and "line 2: host must be" in done.out
 
 
 def test_others_could_come_in_without_a_key(tmp_path: Path) -> None:
-    done = toolyard(tmp_path, "doctor", "--host", "0.0.0.0", "--port", "0")
+    done = run_toolyard(tmp_path, "doctor", "--host", "0.0.0.0", "--port", "0")
     assert done.code == 1
-    assert lines(done.out)["callers"].startswith("✗ callers   no key, and 0.0.0.0 can be reached by others")
+    assert parse_findings(done.out)["callers"].startswith("✗ callers   no key, and 0.0.0.0 can be reached by others")
 
 
 def test_a_running_server_is_no_fault(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        done = toolyard(tmp_path, "doctor", "--port", server.url.rpartition(":")[2])
+    with start_server(tmp_path) as server:
+        done = run_toolyard(tmp_path, "doctor", "--port", server.url.rpartition(":")[2])
     assert done.code == 0, done.out
-    assert f"is served at {server.url}" in lines(done.out)["store"]
-    assert f"the server's own, process {server.process.pid}" in lines(done.out)["port"]
+    assert f"is served at {server.url}" in parse_findings(done.out)["store"]
+    assert f"the server's own, process {server.process.pid}" in parse_findings(done.out)["port"]
 
 
 def test_a_model_is_looked_up_in_the_list_of_its_provider(tmp_path: Path) -> None:
     listed = {"/v1/models": {"object": "list", "data": [{"id": "gpt-4o-mini"}, {"id": "qwen3:latest"}]}}
-    with provider(listed) as address:
-        there = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}/v1#qwen3")
-        misspelt = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}/v1#gpt-4o-mni")
-    assert there.code == 0 and "has the model" in lines(there.out)["model"] and "All is well" in there.out
-    found = lines(misspelt.out)["model"]
-    assert misspelt.code == 0 and found.startswith("! model") and "look at what is marked with !" in misspelt.out
-    assert "does not list the model 'gpt-4o-mni'; it has gpt-4o-mini" in found
+    with serve_provider(listed) as address:
+        known_model = run_toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}/v1#qwen3")
+        misspelt = run_toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}/v1#gpt-4o-mni")
+    assert (
+        known_model.code == 0
+        and "has the model" in parse_findings(known_model.out)["model"]
+        and "All is well" in known_model.out
+    )
+    finding = parse_findings(misspelt.out)["model"]
+    assert misspelt.code == 0 and finding.startswith("! model") and "look at what is marked with !" in misspelt.out
+    assert "does not list the model 'gpt-4o-mni'; it has gpt-4o-mini" in finding
 
 
 def test_an_address_without_its_v1_is_told_where_the_api_is(tmp_path: Path) -> None:
-    with provider({"/v1/models": {"data": []}}) as address:
-        done = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}#m")
+    with serve_provider({"/v1/models": {"data": []}}) as address:
+        done = run_toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}#m")
     assert done.code == 1
-    assert f"(404), but there is one at {address}/v1" in lines(done.out)["model"]
+    assert f"(404), but there is one at {address}/v1" in parse_findings(done.out)["model"]
 
 
 def test_a_provider_without_a_list_is_doubtful(tmp_path: Path) -> None:
-    with provider({}) as address:
-        done = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}#m")
+    with serve_provider({}) as address:
+        done = run_toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}#m")
     assert done.code == 0
-    assert lines(done.out)["model"].startswith("! model") and "Most end in /v1" in lines(done.out)["model"]
+    assert (
+        parse_findings(done.out)["model"].startswith("! model")
+        and "Most end in /v1" in parse_findings(done.out)["model"]
+    )
 
 
 @contextmanager
-def provider(answers: Mapping[str, object]) -> Generator[str]:
+def serve_provider(answers: Mapping[str, object]) -> Generator[str]:
     """A provider that has these JSON documents and nothing else; gives its address without a path."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class ProviderHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.path in answers else 404)
             self.end_headers()
@@ -122,7 +138,7 @@ def provider(answers: Mapping[str, object]) -> Generator[str]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ProviderHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

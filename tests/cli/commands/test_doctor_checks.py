@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.process import toolyard
+from cli.process import run_toolyard
 
 TOOL = '''
 from toolyard import tool
@@ -17,7 +17,7 @@ def ping() -> str:
 
 def examine(folder: Path, checks: str) -> tuple[int, str]:
     (folder / "own.py").write_text(TOOL + checks)
-    done = toolyard(folder, "doctor", "--tools", "./own.py", "--port", "0")
+    done = run_toolyard(folder, "doctor", "--tools", "./own.py", "--port", "0")
     return done.code, done.out
 
 

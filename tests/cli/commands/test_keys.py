@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.process import ask, serving, toolyard
+from cli.process import request_json, run_toolyard, start_server
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -10,58 +10,60 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def test_a_key_that_is_added_while_the_server_runs_is_asked_for_at_once(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
+    with start_server(tmp_path) as server:
         tools = f"{server.url}/ai/tools/health"
-        assert ask(tools)[0] == 200
-        added = toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin")
+        assert request_json(tools)[0] == 200
+        added = run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin")
         assert added.code == 0, added.errors
         secret = added.out.splitlines()[0]
-        assert ask(tools)[0] == 401
-        assert ask(tools, headers=bearer("ty_wrong"))[0] == 401
-        assert ask(tools, headers=bearer(secret))[0] == 200
-        refused = toolyard(tmp_path, "keys", "list")
+        assert request_json(tools)[0] == 401
+        assert request_json(tools, headers=bearer("ty_wrong"))[0] == 401
+        assert request_json(tools, headers=bearer(secret))[0] == 200
+        refused = run_toolyard(tmp_path, "keys", "list")
         assert refused.code == 1 and "send your API key" in refused.errors
-        second = toolyard(tmp_path, "keys", "add", "shop", "--user", "shop", "--trusted", "--key", secret)
+        second = run_toolyard(tmp_path, "keys", "add", "shop", "--user", "shop", "--trusted", "--key", secret)
         assert second.code == 0, second.errors
-        listed = toolyard(tmp_path, "keys", "list", TOOLYARD_KEY=secret)
+        listed = run_toolyard(tmp_path, "keys", "list", TOOLYARD_KEY=secret)
         assert [line.split()[:3] for line in listed.out.splitlines()[1:]] == [
             ["me", "me", "admin"],
             ["shop", "shop", "-"],
         ]
         assert secret not in listed.out
-        last = toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret)
+        last = run_toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret)
         assert last.code == 1 and "the last one of an administrator of the server" in last.errors
-        assert toolyard(tmp_path, "keys", "add", "you", "--user", "you", "--role", "admin", "--key", secret).code == 0
-        assert toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret).code == 0
-        assert ask(tools, headers=bearer(secret))[0] == 401
-        assert ask(tools, headers=bearer(second.out.splitlines()[0]))[0] == 200
+        assert (
+            run_toolyard(tmp_path, "keys", "add", "you", "--user", "you", "--role", "admin", "--key", secret).code == 0
+        )
+        assert run_toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret).code == 0
+        assert request_json(tools, headers=bearer(secret))[0] == 401
+        assert request_json(tools, headers=bearer(second.out.splitlines()[0]))[0] == 200
 
 
 def test_without_a_server_keys_are_kept_in_the_store(tmp_path: Path) -> None:
-    first = toolyard(tmp_path, "keys", "add", "ann", "--user", "ann", "--tenant", "acme", "--division", "shoes")
+    first = run_toolyard(tmp_path, "keys", "add", "ann", "--user", "ann", "--tenant", "acme", "--division", "shoes")
     assert first.code == 0 and "It cannot manage keys" in first.out
-    again = toolyard(tmp_path, "keys", "add", "ann", "--user", "ann")
+    again = run_toolyard(tmp_path, "keys", "add", "ann", "--user", "ann")
     assert again.code == 1 and "there is a key named 'ann' already" in again.errors
     secret = first.out.splitlines()[0]
     assert secret.startswith("ty_")
     assert secret.encode() not in b"".join(file.read_bytes() for file in (tmp_path / "data" / "toolyard").iterdir())
-    with serving(tmp_path) as server:
-        assert ask(f"{server.url}/ai/tools/health")[0] == 401
-        assert ask(f"{server.url}/keys", headers=bearer(secret))[0] == 403
-    assert toolyard(tmp_path, "keys", "revoke", "nobody").errors == "toolyard: there is no key named 'nobody'\n"
-    assert toolyard(tmp_path, "keys", "revoke", "ann").code == 0
-    assert "There are no keys" in toolyard(tmp_path, "keys", "list").out
+    with start_server(tmp_path) as server:
+        assert request_json(f"{server.url}/ai/tools/health")[0] == 401
+        assert request_json(f"{server.url}/keys", headers=bearer(secret))[0] == 403
+    assert run_toolyard(tmp_path, "keys", "revoke", "nobody").errors == "toolyard: there is no key named 'nobody'\n"
+    assert run_toolyard(tmp_path, "keys", "revoke", "ann").code == 0
+    assert "There are no keys" in run_toolyard(tmp_path, "keys", "list").out
 
 
 def test_the_last_administrator_is_not_revoked_in_the_store_either(tmp_path: Path) -> None:
     for name, *roles in (("me", "--role", "admin"), ("shop",)):
-        assert toolyard(tmp_path, "keys", "add", name, "--user", name, *roles).code == 0
-    refused = toolyard(tmp_path, "keys", "revoke", "me")
+        assert run_toolyard(tmp_path, "keys", "add", name, "--user", name, *roles).code == 0
+    refused = run_toolyard(tmp_path, "keys", "revoke", "me")
     assert refused.code == 1 and "would lock everybody out" in refused.errors
     (tmp_path / "toolyard.toml").write_text(
         '[jwt]\nalgorithm = "HS256"\nsecret = "s3cret-s3cret-s3cret-s3cret-s3cret"\n'
     )
-    assert toolyard(tmp_path, "keys", "revoke", "me").code == 0, "tokens may name administrators"
+    assert run_toolyard(tmp_path, "keys", "revoke", "me").code == 0, "tokens may name administrators"
     (tmp_path / "toolyard.toml").unlink()
-    assert toolyard(tmp_path, "keys", "revoke", "shop").code == 0
-    assert "There are no keys" in toolyard(tmp_path, "keys", "list").out
+    assert run_toolyard(tmp_path, "keys", "revoke", "shop").code == 0
+    assert "There are no keys" in run_toolyard(tmp_path, "keys", "list").out

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cli.process import PATIENCE_S, ask, environment, serving, toolyard
+from cli.process import PATIENCE_S, build_environment, request_json, run_toolyard, start_server
 
 Json = Any
 ODD = Path(__file__).parents[2] / "surfaces" / "odd_server.py"
-OWN = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 TOOLS = """
 import os
 from toolyard import tool
@@ -39,7 +39,7 @@ def empty() -> str:
 """
 
 
-class Child:
+class McpProcess:
     """A host's end of the pipes."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
@@ -51,44 +51,44 @@ class Child:
         self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
 
-    def say(self, **message: Json) -> None:
+    def send_message(self, **message: Json) -> None:
         self.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def hear(self) -> Json:
+    def read_message(self) -> Json:
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
     def ask(self, method: str, params: Json = None) -> Json:
         self._ids += 1
-        self.say(id=self._ids, method=method, params=params or {})
-        heard = self.hear()
-        assert heard["id"] == self._ids, heard
-        return heard
+        self.send_message(id=self._ids, method=method, params=params or {})
+        reply = self.read_message()
+        assert reply["id"] == self._ids, reply
+        return reply
 
-    def modern(self, method: str, params: Json = None, **capabilities: object) -> Json:
-        meta = {f"{OWN}protocolVersion": "2026-07-28", f"{OWN}clientCapabilities": capabilities}
+    def ask_modern(self, method: str, params: Json = None, **capabilities: object) -> Json:
+        meta = {f"{META_PREFIX}protocolVersion": "2026-07-28", f"{META_PREFIX}clientCapabilities": capabilities}
         return self.ask(method, {**(params or {}), "_meta": meta})
 
     def initialize(self, **capabilities: object) -> Json:
         about = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
-        told = self.ask("initialize", {**about, "clientInfo": {"name": "host", "version": "1"}})
-        self.say(method="notifications/initialized")
-        return told
+        reply = self.ask("initialize", {**about, "clientInfo": {"name": "host", "version": "1"}})
+        self.send_message(method="notifications/initialized")
+        return reply
 
 
 @contextmanager
-def child(folder: Path, *words: str) -> Generator[Child]:
+def start_mcp(folder: Path, *arguments: str) -> Generator[McpProcess]:
     (folder / "my_tools.py").write_text(TOOLS)
     (folder / "toolyard.toml").write_text('tools = ["./my_tools.py"]\n')
-    command = [sys.executable, "-m", "toolyard", "mcp", *words]
+    command = [sys.executable, "-m", "toolyard", "mcp", *arguments]
     process = subprocess.Popen(
-        command, cwd=folder, env=environment(folder), stdin=-1, stdout=-1, stderr=subprocess.DEVNULL
+        command, cwd=folder, env=build_environment(folder), stdin=-1, stdout=-1, stderr=subprocess.DEVNULL
     )
     watchdog = threading.Timer(2 * PATIENCE_S, process.kill)  # whoever waits for a line then reads the end
     watchdog.start()
     try:
         with process:
-            yield Child(process)
+            yield McpProcess(process)
             assert process.stdin is not None
             process.stdin.close()
             assert process.wait(PATIENCE_S) == 0
@@ -98,69 +98,69 @@ def child(folder: Path, *words: str) -> Generator[Child]:
 
 
 @pytest.fixture(params=["its own yard", "a running server"])
-def host(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Child]:
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[McpProcess]:
     """The same, whether the store is free or a server has it."""
     if request.param == "its own yard":
-        with child(tmp_path) as made:
+        with start_mcp(tmp_path) as made:
             yield made
         return
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    with serving(tmp_path, "--tools", "./my_tools.py"), child(tmp_path) as made:
+    with start_server(tmp_path, "--tools", "./my_tools.py"), start_mcp(tmp_path) as made:
         yield made
 
 
-def test_a_legacy_host_lists_calls_and_answers_on_the_same_pipe(host: Child) -> None:
+def test_a_legacy_host_lists_calls_and_answers_on_the_same_pipe(host: McpProcess) -> None:
     assert host.initialize(elicitation={})["result"]["protocolVersion"] == "2025-11-25"
-    assert {one["name"] for one in host.ask("tools/list")["result"]["tools"]} == {"shout", "empty"}
+    assert {tool["name"] for tool in host.ask("tools/list")["result"]["tools"]} == {"shout", "empty"}
     called = host.ask("tools/call", {"name": "shout", "arguments": {"words": "hello"}})
     assert called["result"]["content"] == [{"type": "text", "text": "HELLO"}]
-    host.say(id="c", method="tools/call", params={"name": "empty", "arguments": {}})
-    question = host.hear()
+    host.send_message(id="c", method="tools/call", params={"name": "empty", "arguments": {}})
+    question = host.read_message()
     assert question["method"] == "elicitation/create"
-    host.say(id=question["id"], result={"action": "accept", "content": {"approve": True}})
-    assert host.hear()["result"]["content"][0]["text"] == "empty"
+    host.send_message(id=question["id"], result={"action": "accept", "content": {"approve": True}})
+    assert host.read_message()["result"]["content"][0]["text"] == "empty"
 
 
-def test_a_modern_host_needs_no_session(host: Child) -> None:
-    assert host.modern("server/discover")["result"]["supportedVersions"] == ["2026-07-28"]
-    called = host.modern("tools/call", {"name": "shout", "arguments": {"words": "hello"}})
+def test_a_modern_host_needs_no_session(host: McpProcess) -> None:
+    assert host.ask_modern("server/discover")["result"]["supportedVersions"] == ["2026-07-28"]
+    called = host.ask_modern("tools/call", {"name": "shout", "arguments": {"words": "hello"}})
     assert called["result"]["content"] == [{"type": "text", "text": "HELLO"}]
-    assert host.modern("tools/call", {"name": "none"})["error"]["code"] == -32602
-    asked = host.modern("tools/call", {"name": "empty"}, elicitation={})["result"]
-    yes = {name: {"action": "accept", "content": {"approve": True}} for name in asked["inputRequests"]}
-    again = {"name": "empty", "requestState": asked["requestState"], "inputResponses": yes}
-    assert host.modern("tools/call", again, elicitation={})["result"]["content"][0]["text"] == "empty"
+    assert host.ask_modern("tools/call", {"name": "none"})["error"]["code"] == -32602
+    input_request = host.ask_modern("tools/call", {"name": "empty"}, elicitation={})["result"]
+    yes = {name: {"action": "accept", "content": {"approve": True}} for name in input_request["inputRequests"]}
+    again = {"name": "empty", "requestState": input_request["requestState"], "inputResponses": yes}
+    assert host.ask_modern("tools/call", again, elicitation={})["result"]["content"][0]["text"] == "empty"
 
 
 def test_a_host_before_a_running_server_hears_of_new_tools(tmp_path: Path) -> None:
-    with serving(tmp_path) as server, child(tmp_path) as host:
+    with start_server(tmp_path) as server, start_mcp(tmp_path) as host:
         host.initialize()
         assert host.ask("tools/list")["result"]["tools"] == []
         config = {"command": sys.executable, "args": [str(ODD)], "trust": True}
-        status, _ = ask(f"{server.url}/servers", {"name": "odd", "config": config})
+        status, _ = request_json(f"{server.url}/servers", {"name": "odd", "config": config})
         assert status == 201
-        assert host.hear()["method"] == "notifications/tools/list_changed"
-        assert [one["name"] for one in host.ask("tools/list")["result"]["tools"]] == ["odd"]
+        assert host.read_message()["method"] == "notifications/tools/list_changed"
+        assert [tool["name"] for tool in host.ask("tools/list")["result"]["tools"]] == ["odd"]
 
 
 def test_what_cannot_be_read_is_told_and_does_no_harm(tmp_path: Path) -> None:
-    with child(tmp_path) as host:
+    with start_mcp(tmp_path) as host:
         host.send(b"garbage")
-        assert host.hear()["error"]["code"] == -32700
+        assert host.read_message()["error"]["code"] == -32700
         host.send(b'{"jsonrpc":"2.0","id":1,"method":"x","params":"' + b"a" * (9 * 1024 * 1024) + b'"}')
-        assert host.hear()["error"]["code"] == -32700
+        assert host.read_message()["error"]["code"] == -32700
         assert host.ask("tools/list")["error"]["code"] == -32600, "nobody has initialized"
         assert host.ask("ping")["result"] == {}
 
 
 def test_a_host_may_be_given_less_than_everything(tmp_path: Path) -> None:
-    with child(tmp_path, "--role", "staff", "--user", "anna") as host:
+    with start_mcp(tmp_path, "--role", "staff", "--user", "anna") as host:
         host.initialize()
-        assert {one["name"] for one in host.ask("tools/list")["result"]["tools"]} == {"shout", "empty", "count"}
+        assert {tool["name"] for tool in host.ask("tools/list")["result"]["tools"]} == {"shout", "empty", "count"}
 
 
 def test_a_store_that_nobody_can_share_is_told_in_a_line(tmp_path: Path) -> None:
-    with child(tmp_path) as host:
+    with start_mcp(tmp_path) as host:
         host.initialize()
-        done = toolyard(tmp_path, "mcp")
+        done = run_toolyard(tmp_path, "mcp")
         assert done.code == 1 and done.out == "" and done.errors.startswith("toolyard: "), done

@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from cli.process import serving, toolyard
+from cli.process import run_toolyard, start_server
 
 
 @contextmanager
-def ollama(*names: str, body: bytes | None = None) -> Generator[str]:
+def serve_ollama(*names: str, body: bytes | None = None) -> Generator[str]:
     """Ollama's list of models and nothing else; gives the address that OpenAI's clients use."""
     tags = json.dumps({"models": [{"name": name, "model": name, "size": 1} for name in names]}).encode()
 
-    class Handler(BaseHTTPRequestHandler):
+    class OllamaHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known = self.path == "/api/tags"
-            self.send_response(200 if known else 404)
+            is_tags_path = self.path == "/api/tags"
+            self.send_response(200 if is_tags_path else 404)
             self.end_headers()
-            self.wfile.write((tags if body is None else body) if known else b"{}")
+            self.wfile.write((tags if body is None else body) if is_tags_path else b"{}")
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), OllamaHandler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -36,29 +36,29 @@ def ollama(*names: str, body: bytes | None = None) -> Generator[str]:
             thread.join()
 
 
-def marks(out: str) -> dict[str, str]:
+def parse_marks(out: str) -> dict[str, str]:
     return {line.split()[1]: line[0] for line in out.splitlines()}
 
 
 def test_without_anything_the_list_says_what_to_set(tmp_path: Path) -> None:
-    done = toolyard(tmp_path, "models")
+    done = run_toolyard(tmp_path, "models")
     assert done.code == 0
-    assert marks(done.out)["toolyard:offline"] == "✓" and marks(done.out)["openai:…"] == "✗"
+    assert parse_marks(done.out)["toolyard:offline"] == "✓" and parse_marks(done.out)["openai:…"] == "✗"
     assert "set OPENAI_API_KEY" in done.out and "no Ollama answers at http://127.0.0.1:9" in done.out
-    assert marks(done.out)["local:/path/to/model.gguf"] == "✓"
+    assert parse_marks(done.out)["local:/path/to/model.gguf"] == "✓"
 
 
 def test_a_key_and_an_ollama_make_models_usable(tmp_path: Path) -> None:
-    with ollama("qwen3:4b", "llama3.2:latest") as address:
-        done = toolyard(tmp_path, "models", OPENAI_API_KEY="sk-secret", OLLAMA_BASE_URL=address)
-    found = marks(done.out)
-    assert found["ollama:qwen3:4b"] == found["ollama:llama3.2:latest"] == found["openai:…"] == "✓"
+    with serve_ollama("qwen3:4b", "llama3.2:latest") as address:
+        done = run_toolyard(tmp_path, "models", OPENAI_API_KEY="sk-secret", OLLAMA_BASE_URL=address)
+    found_marks = parse_marks(done.out)
+    assert found_marks["ollama:qwen3:4b"] == found_marks["ollama:llama3.2:latest"] == found_marks["openai:…"] == "✓"
     assert "sk-secret" not in done.out
 
 
 def test_the_models_of_the_configuration_come_first(tmp_path: Path) -> None:
     (tmp_path / "toolyard.toml").write_text('model = ["groq:x", "nonsense", "http://127.0.0.1:9/v1#m"]')
-    first, second, third, *_ = toolyard(tmp_path, "models").out.splitlines()
+    first, second, third, *_ = run_toolyard(tmp_path, "models").out.splitlines()
     assert first.startswith("✗ groq:x") and "set GROQ_API_KEY" in first
     assert second.startswith("✗ nonsense") and "is not a model" in second
     assert third.startswith("✓ http://127.0.0.1:9/v1#m")
@@ -66,7 +66,7 @@ def test_the_models_of_the_configuration_come_first(tmp_path: Path) -> None:
 
 def test_the_models_that_a_request_may_name_are_listed_with_their_patterns(tmp_path: Path) -> None:
     (tmp_path / "toolyard.toml").write_text('model = "groq:x"\nmodels = ["groq:y", "openai:gpt-4o*", "groq:*"]')
-    first, second, third, fourth, *_ = toolyard(tmp_path, "models", OPENAI_API_KEY="sk-secret").out.splitlines()
+    first, second, third, fourth, *_ = run_toolyard(tmp_path, "models", OPENAI_API_KEY="sk-secret").out.splitlines()
     assert first.startswith("✗ groq:x") and second.startswith("✗ groq:y")
     assert third.startswith("✓ openai:gpt-4o*") and "any name that fits it" in third
     assert fourth.startswith("✗ groq:*") and "set GROQ_API_KEY" in fourth
@@ -74,42 +74,44 @@ def test_the_models_that_a_request_may_name_are_listed_with_their_patterns(tmp_p
 
 def test_a_configured_model_is_usable_only_if_it_is_there_now(tmp_path: Path) -> None:
     (tmp_path / "there.gguf").write_bytes(b"GGUF")
-    wanted = ["ollama:qwen3", "ollama:phi4", f"local:{tmp_path}/there.gguf", f"local:{tmp_path}/gone.gguf"]
-    (tmp_path / "toolyard.toml").write_text(f"model = {json.dumps([*wanted, 'toolyard:offline'])}")
-    with ollama("qwen3:latest") as address:
-        done = toolyard(tmp_path, "models", OLLAMA_BASE_URL=address)
-    assert [marks(done.out)[name] for name in wanted] == ["✓", "✗", "✓", "✗"]
+    models = ["ollama:qwen3", "ollama:phi4", f"local:{tmp_path}/there.gguf", f"local:{tmp_path}/gone.gguf"]
+    (tmp_path / "toolyard.toml").write_text(f"model = {json.dumps([*models, 'toolyard:offline'])}")
+    with serve_ollama("qwen3:latest") as address:
+        done = run_toolyard(tmp_path, "models", OLLAMA_BASE_URL=address)
+    assert [parse_marks(done.out)[name] for name in models] == ["✓", "✗", "✓", "✗"]
     assert "has no such model" in done.out and "there is no file" in done.out
     assert done.out.count("toolyard:offline") == 1
-    alone = toolyard(tmp_path, "models")
-    assert marks(alone.out)["ollama:qwen3"] == "✗" and "start one" in alone.out.splitlines()[0]
+    alone = run_toolyard(tmp_path, "models")
+    assert parse_marks(alone.out)["ollama:qwen3"] == "✗" and "start one" in alone.out.splitlines()[0]
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"models": 7}', b""])
 def test_something_else_on_that_port_is_no_ollama(tmp_path: Path, body: bytes) -> None:
-    with ollama(body=body) as address:
-        done = toolyard(tmp_path, "models", OLLAMA_BASE_URL=address)
+    with serve_ollama(body=body) as address:
+        done = run_toolyard(tmp_path, "models", OLLAMA_BASE_URL=address)
     assert done.code == 0 and "no Ollama answers" in done.out
 
 
 def test_an_ollama_without_a_model_says_how_to_get_one(tmp_path: Path) -> None:
-    with ollama() as address:
-        assert "ollama pull" in toolyard(tmp_path, "models", OLLAMA_BASE_URL=address).out
+    with serve_ollama() as address:
+        assert "ollama pull" in run_toolyard(tmp_path, "models", OLLAMA_BASE_URL=address).out
 
 
 def test_the_doctor_and_the_start_offer_an_ollama_if_no_model_is_configured(tmp_path: Path) -> None:
-    with ollama("qwen3:4b") as address:
-        told = toolyard(tmp_path, "doctor", "--port", "0", OLLAMA_BASE_URL=address)
-        assert told.code == 0 and "✓ ollama" in told.out and "--model ollama:qwen3:4b" in told.out
-        with serving(tmp_path, OLLAMA_BASE_URL=address) as server:
-            server.until("--model ollama:qwen3:4b")
-        configured = toolyard(tmp_path, "doctor", "--port", "0", "--model", "toolyard:offline", OLLAMA_BASE_URL=address)
+    with serve_ollama("qwen3:4b") as address:
+        doctor = run_toolyard(tmp_path, "doctor", "--port", "0", OLLAMA_BASE_URL=address)
+        assert doctor.code == 0 and "✓ ollama" in doctor.out and "--model ollama:qwen3:4b" in doctor.out
+        with start_server(tmp_path, OLLAMA_BASE_URL=address) as server:
+            server.read_until("--model ollama:qwen3:4b")
+        configured = run_toolyard(
+            tmp_path, "doctor", "--port", "0", "--model", "toolyard:offline", OLLAMA_BASE_URL=address
+        )
         assert "✓ ollama" not in configured.out
 
 
 def test_the_doctor_knows_whether_a_local_model_is_there(tmp_path: Path) -> None:
-    missing = toolyard(tmp_path, "doctor", "--port", "0", "--model", "local:/nowhere.gguf")
+    missing = run_toolyard(tmp_path, "doctor", "--port", "0", "--model", "local:/nowhere.gguf")
     assert missing.code == 1 and "there is no file '/nowhere.gguf'" in missing.out
     (tmp_path / "small.gguf").write_bytes(b"GGUF")
-    there = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"local:{tmp_path}/small.gguf")
-    assert there.code == 0 and "loaded when it is first asked" in there.out
+    present = run_toolyard(tmp_path, "doctor", "--port", "0", "--model", f"local:{tmp_path}/small.gguf")
+    assert present.code == 0 and "loaded when it is first asked" in present.out

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.process import ask, serving, stream, toolyard, until
+from cli.process import open_stream, read_until, request_json, run_toolyard, start_server
 
 TOOLS = """
 from toolyard import Executor, ToolError, tool
@@ -44,14 +44,14 @@ roles = ["admin"]
 """
 
 
-def set_up(folder: Path) -> None:
+def write_files(folder: Path) -> None:
     (folder / "my_tools.py").write_text(TOOLS)
     (folder / "toolyard.toml").write_text(RULES)
 
 
 def test_tools_are_listed_with_the_rules_that_hold(tmp_path: Path) -> None:
-    set_up(tmp_path)
-    done = toolyard(tmp_path, "tools")
+    write_files(tmp_path)
+    done = run_toolyard(tmp_path, "tools")
     assert done.code == 0, done.errors
     assert [line.split() for line in done.out.splitlines()[1:]] == [
         ["count", "function", "reads", "outside", "staff", "never", "30", "s", "Count", "what", "there", "is."],
@@ -62,40 +62,42 @@ def test_tools_are_listed_with_the_rules_that_hold(tmp_path: Path) -> None:
 
 
 def test_one_is_called_as_a_model_would_call_it(tmp_path: Path) -> None:
-    set_up(tmp_path)
-    good = toolyard(tmp_path, "tools", "call", "count", '{"item": "flour"}', "--role", "staff")
+    write_files(tmp_path)
+    good = run_toolyard(tmp_path, "tools", "call", "count", '{"item": "flour"}', "--role", "staff")
     assert (good.code, good.out) == (0, "3\n")
-    denied = toolyard(tmp_path, "tools", "call", "count", '{"item": "flour"}')
+    denied = run_toolyard(tmp_path, "tools", "call", "count", '{"item": "flour"}')
     assert denied.code == 1 and "permission_denied" in denied.out
-    failed = toolyard(tmp_path, "tools", "call", "count", '{"item": "nothing"}', "--role", "staff")
+    failed = run_toolyard(tmp_path, "tools", "call", "count", '{"item": "nothing"}', "--role", "staff")
     assert failed.code == 1 and "there is none" in failed.out
-    wrong = toolyard(tmp_path, "tools", "call", "count", "{}", "--role", "staff")
+    wrong = run_toolyard(tmp_path, "tools", "call", "count", "{}", "--role", "staff")
     assert wrong.code == 1 and "validation_error" in wrong.out
-    unknown = toolyard(tmp_path, "tools", "call", "cont")
+    unknown = run_toolyard(tmp_path, "tools", "call", "cont")
     assert unknown.code == 1 and "there is no tool named" in unknown.out
 
 
 def test_one_that_asks_first_asks_here_too(tmp_path: Path) -> None:
-    set_up(tmp_path)
-    agreed = toolyard(tmp_path, "tools", "call", "empty", typed="y\n")
+    write_files(tmp_path)
+    agreed = run_toolyard(tmp_path, "tools", "call", "empty", input_text="y\n")
     assert agreed.code == 0 and agreed.out.endswith("empty\n")
-    refused = toolyard(tmp_path, "tools", "call", "empty", typed="n\n")
+    refused = run_toolyard(tmp_path, "tools", "call", "empty", input_text="n\n")
     assert refused.code == 1 and "denied_by_user" in refused.out
-    assert toolyard(tmp_path, "tools", "call", "empty", "--yes").code == 0
-    silent = toolyard(tmp_path, "tools", "call", "empty")
+    assert run_toolyard(tmp_path, "tools", "call", "empty", "--yes").code == 0
+    silent = run_toolyard(tmp_path, "tools", "call", "empty")
     assert silent.code == 1 and "denied_by_user" in silent.out
 
 
 def test_a_trace_is_drawn_from_the_server_and_from_the_store(tmp_path: Path) -> None:
-    with serving(tmp_path) as server:
-        with stream(f"{server.url}/ai/respond", {"prompt": "hello"}, {"x-correlation-id": "greeting-1"}) as objects:
-            until(objects, type="done")
-        assert ask(f"{server.url}/traces/greeting-1")[0] == 200
-        served = toolyard(tmp_path, "trace", "greeting-1")
-        missing = toolyard(tmp_path, "trace", "greeting-2")
+    with start_server(tmp_path) as server:
+        with open_stream(
+            f"{server.url}/ai/respond", {"prompt": "hello"}, {"x-correlation-id": "greeting-1"}
+        ) as objects:
+            read_until(objects, type="done")
+        assert request_json(f"{server.url}/traces/greeting-1")[0] == 200
+        served = run_toolyard(tmp_path, "trace", "greeting-1")
+        missing = run_toolyard(tmp_path, "trace", "greeting-2")
         assert missing.code == 1 and missing.errors == "toolyard: there is no trace 'greeting-2'\n"
         assert server.stop() == 0
-    stored = toolyard(tmp_path, "trace", "greeting-1")
+    stored = run_toolyard(tmp_path, "trace", "greeting-1")
     assert served.code == stored.code == 0, served.errors + stored.errors
     assert "█ model" in served.out
     assert served.out == stored.out

@@ -20,12 +20,12 @@ from wire.local import (
     NOW,
     STREAM_HEAD,
     CountingClock,
-    Naps,
-    chunked,
+    SleepRecorder,
+    encode_chunk,
     events_of,
     failure_of,
     offer,
-    opened,
+    open_model,
     raw_server,
     request,
     serving,
@@ -54,10 +54,10 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
     strict = StrictChat(odd, odd, asks(("add", {"a": 1}), text="Again."), says("Done."))
     tools, memo, mint = offer(Tool(name="add")), dict[str, object](), CountingClock()
     history = History(HI)
-    async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with strict.serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         for _ in range(4):
-            asked = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
-            last = (await events_of(model, asked))[-1]
+            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
+            last = (await events_of(model, model_request))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)
             history = history.plus([answer(item) for item in last.items if isinstance(item, Call)])
@@ -79,7 +79,7 @@ async def test_one_connection_serves_turn_after_turn() -> None:
             await response.write(packet)
         return response
 
-    async with serving(handler) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with serving(handler) as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         for _ in range(5):
             assert isinstance((await events_of(model, request(HI)))[-1], TurnEnded)
     assert len(peers) == 1
@@ -95,18 +95,18 @@ async def test_an_answer_whose_end_comes_a_moment_after_its_last_word_does_not_c
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = head.lower().split(b"content-length:")[1].split(b"\r\n")[0]
                 await reader.readexactly(int(length))
-                writer.write(STREAM_HEAD + chunked(chunk(content="a") + STOP + DONE))
+                writer.write(STREAM_HEAD + encode_chunk(chunk(content="a") + STOP + DONE))
                 for _ in range(20):
                     await asyncio.sleep(0)
                 writer.write(b"0\r\n\r\n")
 
-    async with raw_server(talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with raw_server(talk) as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         for _ in range(3):
             assert isinstance((await events_of(model, request(HI)))[-1], TurnEnded)
     assert connections == 1
 
 
-class Endless:
+class EndlessServer:
     """A server that says one word and then waits; it notes when the client hangs up."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Endless:
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(STREAM_HEAD + chunked(chunk(content="a")))
+        writer.write(STREAM_HEAD + encode_chunk(chunk(content="a")))
         with contextlib.suppress(ConnectionError):
             while await reader.read(65_536):
                 pass
@@ -122,25 +122,25 @@ class Endless:
 
 
 async def test_closing_the_stream_hangs_up() -> None:
-    endless = Endless()
-    async with raw_server(endless.talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    endless = EndlessServer()
+    async with raw_server(endless.talk) as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         async with aclosing(model.stream(request(HI))) as events:
             assert isinstance(await anext(events), TextAppended)
         await asyncio.wait_for(endless.hung_up.wait(), 5)
 
 
 async def test_cancelling_the_reader_hangs_up() -> None:
-    endless = Endless()
-    begun = asyncio.Event()
+    endless = EndlessServer()
+    started = asyncio.Event()
 
     async def read(model: OpenAIChat) -> None:
         async with aclosing(model.stream(request(HI))) as events:
             async for _ in events:
-                begun.set()
+                started.set()
 
-    async with raw_server(endless.talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with raw_server(endless.talk) as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         reading = asyncio.ensure_future(read(model))
-        await begun.wait()
+        await started.wait()
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
@@ -151,7 +151,7 @@ async def test_the_key_the_headers_and_the_correlation_id_are_sent() -> None:
     strict = StrictChat(says("ok"), says("ok"))
     async with strict.serving() as base_url:
         model = OpenAIChat(base_url=f"{base_url}/", api_key=f" {KEY}\n", headers={"X-Title": "yard"}, model="m-7")
-        async with opened(model):
+        async with open_model(model):
             await events_of(model, request(HI, correlation_id="cor-1"))
             await events_of(model, request(HI, correlation_id="not\nsendable"))
     first, second = strict.headers
@@ -164,7 +164,7 @@ async def test_the_key_the_headers_and_the_correlation_id_are_sent() -> None:
 
 async def test_without_a_key_no_authorization_is_sent() -> None:
     strict = StrictChat(says("ok"))
-    async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with strict.serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         await events_of(model, request(HI))
     assert "Authorization" not in strict.headers[0]
     assert strict.requests[0].model == "test-model"
@@ -183,17 +183,19 @@ async def test_without_a_key_no_authorization_is_sent() -> None:
 async def test_a_key_that_the_provider_repeats_is_masked(reply: Reply) -> None:
     async with StrictChat(reply).serving() as base_url:
         headers = {"X-Proxy-Token": "Basic token-abcdef"}
-        model = OpenAIChat(base_url=base_url, api_key=KEY, headers=headers, retry=Retry(attempts=1), sleep=Naps())
-        async with opened(model):
+        model = OpenAIChat(
+            base_url=base_url, api_key=KEY, headers=headers, retry=Retry(attempts=1), sleep=SleepRecorder()
+        )
+        async with open_model(model):
             failed = await failure_of(model, request(HI))
-    told = json.dumps([failed.problem.error, failed.problem.details])
-    assert KEY[:8] not in told
-    assert "token-abcdef" not in told
+    error_text = json.dumps([failed.problem.error, failed.problem.details])
+    assert KEY[:8] not in error_text
+    assert "token-abcdef" not in error_text
 
 
 async def test_a_redirect_is_told_and_not_followed() -> None:
     reply = Reply(status=308, packets=[b""], headers={"Location": "https://elsewhere.example/v1"})
-    async with StrictChat(reply).serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with StrictChat(reply).serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         failed = await failure_of(model, request(HI))
     assert failed.problem.error_type == "model_error"
     assert "redirects to https://elsewhere.example/v1" in failed.problem.error
@@ -202,7 +204,7 @@ async def test_a_redirect_is_told_and_not_followed() -> None:
 async def test_a_body_of_many_megabytes_is_sent() -> None:
     strict = StrictChat(says("ok"))
     big = UserMessage(id="u", at=NOW, parts=(TextPart(text="x" * 5_000_000),))
-    async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+    async with strict.serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         assert isinstance((await events_of(model, request([big])))[-1], TurnEnded)
     assert len(strict.bodies[0]) > 5_000_000
 

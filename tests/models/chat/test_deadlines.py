@@ -10,7 +10,17 @@ from msgspec.structs import replace
 from toolyard.core.events import TextAppended, TurnEnded
 from toolyard.models.chat.model import Deadlines, OpenAIChat, Retry
 from toolyard.models.http import client as _http
-from wire.local import STREAM_HEAD, Naps, chunked, failure_of, opened, raw_server, request, serving, user
+from wire.local import (
+    STREAM_HEAD,
+    SleepRecorder,
+    encode_chunk,
+    failure_of,
+    open_model,
+    raw_server,
+    request,
+    serving,
+    user,
+)
 from wire.reply_bytes import DONE, STOP, chunk
 
 HI = [user("hi")]
@@ -18,7 +28,7 @@ HI = [user("hi")]
 
 @pytest.mark.parametrize(
     ("sent", "deadline"),
-    [(b"", "first_byte"), (STREAM_HEAD, "first_byte"), (STREAM_HEAD + chunked(chunk(content="a")), "idle")],
+    [(b"", "first_byte"), (STREAM_HEAD, "first_byte"), (STREAM_HEAD + encode_chunk(chunk(content="a")), "idle")],
 )
 async def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_named(sent: bytes, deadline: str) -> None:
     over = asyncio.Event()
@@ -28,13 +38,13 @@ async def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_na
         writer.write(sent)
         await over.wait()
 
-    naps = Naps()
+    naps = SleepRecorder()
     deadlines = Deadlines(first_byte_s=0.2, idle_s=0.05)
     async with raw_server(talk) as base_url:
-        async with opened(OpenAIChat(base_url=base_url, deadlines=deadlines, sleep=naps)) as model:
+        async with open_model(OpenAIChat(base_url=base_url, deadlines=deadlines, sleep=naps)) as model:
             problem = (await failure_of(model, request(HI))).problem
         over.set()
-    assert (problem.error_type, problem.details["deadline"], naps.taken) == ("timeout", deadline, [])
+    assert (problem.error_type, problem.details["deadline"], naps.durations_s) == ("timeout", deadline, [])
     assert f"the {deadline.replace('_', ' ')} deadline" in problem.error
 
 
@@ -46,7 +56,7 @@ async def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(m
         await over.wait()
 
     async with raw_server(talk) as base_url, asyncio.timeout(60):
-        async with opened(OpenAIChat(base_url=base_url)) as model:
+        async with open_model(OpenAIChat(base_url=base_url)) as model:
             problem = (await failure_of(model, replace(request(HI), fail_fast=True))).problem
         over.set()
     assert (problem.error_type, problem.details["deadline"]) == ("timeout", "first_byte")
@@ -57,18 +67,18 @@ async def test_a_server_that_does_not_take_the_connection_is_given_up_at_the_con
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        taken = [socket.socket() for _ in range(3)]
-        for one in taken:
-            one.setblocking(False)
-            one.connect_ex(full.getsockname())
-        naps = Naps()
+        sockets = [socket.socket() for _ in range(3)]
+        for connection in sockets:
+            connection.setblocking(False)
+            connection.connect_ex(full.getsockname())
+        naps = SleepRecorder()
         base_url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
         model = OpenAIChat(base_url=base_url, deadlines=Deadlines(connect_s=0.05), retry=Retry(attempts=2), sleep=naps)
-        async with opened(model):
+        async with open_model(model):
             problem = (await failure_of(model, request(HI))).problem
-        for one in taken:
-            one.close()
-    assert (problem.error_type, problem.details["deadline"], len(naps.taken)) == ("timeout", "connect", 1)
+        for connection in sockets:
+            connection.close()
+    assert (problem.error_type, problem.details["deadline"], len(naps.durations_s)) == ("timeout", "connect", 1)
 
 
 async def test_a_reader_that_takes_its_time_is_not_taken_for_a_silent_provider() -> None:
@@ -87,7 +97,7 @@ async def test_a_reader_that_takes_its_time_is_not_taken_for_a_silent_provider()
         return response
 
     deadlines = Deadlines(idle_s=0.05)
-    async with serving(handler) as base_url, opened(OpenAIChat(base_url=base_url, deadlines=deadlines)) as model:
+    async with serving(handler) as base_url, open_model(OpenAIChat(base_url=base_url, deadlines=deadlines)) as model:
         slow = model.stream(request(HI))
         await anext(slow)
         steps[0].set()
@@ -96,6 +106,6 @@ async def test_a_reader_that_takes_its_time_is_not_taken_for_a_silent_provider()
         silent = await failure_of(model, request(HI))
         assert silent.problem.details["deadline"] == "idle"
         steps[1].set()
-        rest = [event async for event in slow]
+        remaining = [event async for event in slow]
         steps[2].set()
-    assert isinstance(rest[-1], TurnEnded)
+    assert isinstance(remaining[-1], TurnEnded)

@@ -36,8 +36,8 @@ def result(call_id: str, content: str = "3") -> Result:
     return Result(id=f"{call_id}.result", at=NOW, call_id=call_id, tool="add", outcome="ok", content=content)
 
 
-def text(id: str, said: str = "ok") -> ModelText:
-    return ModelText(id=id, at=NOW, text=said)
+def text(id: str, content: str = "ok") -> ModelText:
+    return ModelText(id=id, at=NOW, text=content)
 
 
 def messages(*items: Item) -> list[dict[str, Any]]:
@@ -59,7 +59,7 @@ def test_the_whole_body_in_its_order() -> None:
 
 
 def test_what_the_model_said_in_one_turn_is_one_message() -> None:
-    said = [
+    items = [
         Reasoning(id="r", at=NOW, text="hm"),
         text("t", "I add."),
         call("c1", a=1),
@@ -67,7 +67,7 @@ def test_what_the_model_said_in_one_turn_is_one_message() -> None:
         result("c1", "one"),
         result("c2", "two"),
     ]
-    assert messages(*said) == [
+    assert messages(*items) == [
         {
             "role": "assistant",
             "content": "I add.",
@@ -106,8 +106,8 @@ def test_a_result_without_its_call_is_left_out() -> None:
 
 @pytest.mark.parametrize("made_up", ["", "a.b/c d", "x" * 80, "计算", "\ud800"])
 def test_a_name_that_no_provider_takes_is_sent_as_one_that_it_does(made_up: str) -> None:
-    said = messages(call("c1", made_up), result("c1"))[0]
-    assert NAME_PATTERN.fullmatch(said["tool_calls"][0]["function"]["name"])
+    message = messages(call("c1", made_up), result("c1"))[0]
+    assert NAME_PATTERN.fullmatch(message["tool_calls"][0]["function"]["name"])
 
 
 def test_images_and_files_become_content_parts() -> None:
@@ -156,21 +156,21 @@ def turns(count: int) -> list[Item]:
     return items
 
 
-def kept(memo: dict[str, object]) -> EncodeCache:
-    encoded = memo[CACHE_KEY]
-    assert isinstance(encoded, EncodeCache)
-    return encoded
+def get_encode_cache(memo: dict[str, object]) -> EncodeCache:
+    cache = memo[CACHE_KEY]
+    assert isinstance(cache, EncodeCache)
+    return cache
 
 
 def test_a_turn_encodes_only_what_it_adds() -> None:
     memo: dict[str, object] = {}
     history = History([*turns(250), user("last", "u_last")])
     to_wire(request(history, memo=memo))
-    assert kept(memo).encodes == 1_001
+    assert get_encode_cache(memo).encodes == 1_001
     for n in range(10):
         history = history.plus((call(f"n{n}"), result(f"n{n}")))
         to_wire(request(history, memo=memo))
-    assert kept(memo).encodes == 1_001 + 20
+    assert get_encode_cache(memo).encodes == 1_001 + 20
 
 
 def test_without_the_memo_everything_is_encoded_again() -> None:
@@ -178,8 +178,8 @@ def test_without_the_memo_everything_is_encoded_again() -> None:
     memo: dict[str, object] = {}
     to_wire(request(turns(250), memo=memo))
     to_wire(request(turns(250), memo=memo))
-    assert kept(memo).encodes == 1_000
-    assert kept(memo).root is not History(turns(1)).root
+    assert get_encode_cache(memo).encodes == 1_000
+    assert get_encode_cache(memo).root is not History(turns(1)).root
 
 
 def test_each_body_begins_with_the_bytes_of_the_one_before() -> None:
@@ -199,12 +199,12 @@ def test_a_new_system_text_does_not_cost_the_history() -> None:
     history = History([*turns(10), user("last", "u_last")])
     to_wire(request(history, system="one", memo=memo))
     changed = to_wire(request(history, system="two", memo=memo))
-    assert kept(memo).encodes == 41
+    assert get_encode_cache(memo).encodes == 41
     assert changed == to_wire(request(history, system="two"))
 
 
 ids = st.sampled_from(["c1", "c2", "c3"])
-anything = st.one_of(
+any_item = st.one_of(
     st.builds(call, ids, st.sampled_from(["add", "", "a.b"])),
     st.builds(result, ids),
     st.builds(text, st.just("t"), st.sampled_from(["", "yes"])),
@@ -221,12 +221,12 @@ def without_reused_ids(items: list[Item]) -> list[Item]:
     return [user("hi"), *fresh]
 
 
-@given(st.lists(anything, max_size=14).map(without_reused_ids))
+@given(st.lists(any_item, max_size=14).map(without_reused_ids))
 def test_whatever_the_history_a_strict_provider_takes_the_body(items: list[Item]) -> None:
     assert faults_of(to_wire(request(items))) == []
 
 
-@given(st.lists(anything, max_size=14).map(without_reused_ids), st.lists(st.integers(0, 14), max_size=5))
+@given(st.lists(any_item, max_size=14).map(without_reused_ids), st.lists(st.integers(0, 14), max_size=5))
 def test_a_body_is_the_same_whatever_was_kept_from_earlier_turns(items: list[Item], lengths: list[int]) -> None:
     memo: dict[str, object] = {}
     history = History()

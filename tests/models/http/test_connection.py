@@ -18,20 +18,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from toolyard.core.errors import Misconfigured
 from toolyard.models.http.client import Deadlines, HttpClient, HttpResponse, Retry
 from toolyard.models.http.problems import WireFailure
-from wire.local import Naps, raw_server
+from wire.local import SleepRecorder, raw_server
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+ConnectionHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 HOST = "provider.test"
 
 
-def posting(url: str, naps: Naps | None = None, attempts: int = 2) -> HttpClient:
+def build_client(url: str, naps: SleepRecorder | None = None, attempts: int = 2) -> HttpClient:
     return HttpClient(
         url=url,
         headers={"Content-Type": "application/json"},
         deadlines=Deadlines(connect_s=5, first_byte_s=5, idle_s=5),
         retry=Retry(attempts=attempts),
-        sleep=naps or Naps(),
+        sleep=naps or SleepRecorder(),
         random=lambda: 0.0,
     )
 
@@ -39,12 +39,12 @@ def posting(url: str, naps: Naps | None = None, attempts: int = 2) -> HttpClient
 async def post(http: HttpClient) -> bytes:
     """The whole body of the answer."""
     answer = await http.post(b"{}", {}, lambda: 0.0)
-    body = await rest_of(answer)
+    body = await read_rest(answer)
     await answer.drain()
     return body
 
 
-async def rest_of(answer: HttpResponse) -> bytes:
+async def read_rest(answer: HttpResponse) -> bytes:
     pieces, piece = [answer.first], answer.first
     while piece:
         piece = await answer.read()
@@ -52,19 +52,19 @@ async def rest_of(answer: HttpResponse) -> bytes:
     return b"".join(pieces)
 
 
-async def asked(reader: asyncio.StreamReader) -> bytes:
+async def read_request(reader: asyncio.StreamReader) -> bytes:
     """The head of one request whose body has two bytes."""
     head = await reader.readuntil(b"\r\n\r\n")
     await reader.readexactly(2)
     return head
 
 
-def saying(*answers: bytes, then_hang_up: bool = True) -> Talk:
+def answer_with(*answers: bytes, then_hang_up: bool = True) -> ConnectionHandler:
     """Answers one request after another on a connection."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in answers:
-            await asked(reader)
+            await read_request(reader)
             writer.write(answer)
             await writer.drain()
         if not then_hang_up:
@@ -73,10 +73,12 @@ def saying(*answers: bytes, then_hang_up: bool = True) -> Talk:
     return talk
 
 
-def against(talk: Talk, use: Callable[[HttpClient], Awaitable[None]], naps: Naps | None = None) -> None:
+def run_against(
+    talk: ConnectionHandler, use: Callable[[HttpClient], Awaitable[None]], naps: SleepRecorder | None = None
+) -> None:
     async def run() -> None:
         async with raw_server(talk) as url:
-            http = posting(url, naps)
+            http = build_client(url, naps)
             await use(http)
             await http.close()
 
@@ -99,7 +101,7 @@ def test_every_way_to_end_a_body_is_read(answer: bytes, body: bytes) -> None:
     async def use(http: HttpClient) -> None:
         assert await post(http) == body
 
-    against(saying(answer), use)
+    run_against(answer_with(answer), use)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_what_cannot_be_read_is_told(answer: bytes, says: str) -> None:
         assert caught.value.problem.error_type == "unavailable"
         assert says in caught.value.problem.error
 
-    against(saying(answer), use)
+    run_against(answer_with(answer), use)
 
 
 def test_a_body_that_breaks_off_is_told_after_what_came_of_it() -> None:
@@ -129,24 +131,24 @@ def test_a_body_that_breaks_off_is_told_after_what_came_of_it() -> None:
         with pytest.raises(WireFailure, match="broke off in the middle"):
             await answer.read()
 
-    against(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhal"), use)
+    run_against(answer_with(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhal"), use)
 
 
 def test_a_kept_connection_that_the_server_left_meanwhile_costs_one_more_attempt_and_no_wait() -> None:
-    naps, connections = Naps(), 0
+    naps, connections = SleepRecorder(), 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        await asked(reader)
+        await read_request(reader)
         writer.write(OK)
-        await asked(reader)  # it reads the next request and hangs up without a word
+        await read_request(reader)  # it reads the next request and hangs up without a word
 
     async def use(http: HttpClient) -> None:
         assert [await post(http), await post(http)] == [b"hi", b"hi"]
 
-    against(talk, use, naps)
-    assert (connections, naps.taken) == (2, [0.0])
+    run_against(talk, use, naps)
+    assert (connections, naps.durations_s) == (2, [0.0])
 
 
 def test_a_connection_on_which_the_server_talks_unasked_is_not_used_again() -> None:
@@ -155,14 +157,14 @@ def test_a_connection_on_which_the_server_talks_unasked_is_not_used_again() -> N
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        await asked(reader)
+        await read_request(reader)
         writer.write(OK + OK)
         await reader.read()
 
     async def use(http: HttpClient) -> None:
         assert [await post(http), await post(http)] == [b"hi", b"hi"]
 
-    against(talk, use)
+    run_against(talk, use)
     assert connections == 2
 
 
@@ -179,10 +181,10 @@ def test_a_connection_on_which_a_request_still_waits_to_be_sent_is_not_used_agai
         large = b" " * 20_000_000
         for _ in range(2):
             answer = await http.post(large, {}, lambda: 0.0)
-            assert await rest_of(answer) == b"hi"
+            assert await read_rest(answer) == b"hi"
             await answer.drain()
 
-    against(talk, use)
+    run_against(talk, use)
     assert len(connections) == 2
 
 
@@ -192,7 +194,7 @@ def test_an_answer_that_nobody_reads_waits_at_the_other_side() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
         writer.transport.set_write_buffer_limits(0)
-        await asked(reader)
+        await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
         while sent < size:
             writer.write(b"x" * 65_536)
@@ -207,16 +209,16 @@ def test_an_answer_that_nobody_reads_waits_at_the_other_side() -> None:
             still = still + 1 if sent == seen else 0
             seen = sent
         assert sent < size // 2
-        assert len(await rest_of(answer)) == size
+        assert len(await read_rest(answer)) == size
         answer.close()
 
-    against(talk, use)
+    run_against(talk, use)
 
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "https://", "http://me:secret@host/v1", "http://host:port/v1"])
 def test_an_address_to_which_nothing_can_be_sent_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
-        posting(url)
+        build_client(url)
     assert "secret" not in str(caught.value)
 
 
@@ -225,7 +227,7 @@ def test_a_header_that_would_not_stay_one_header_is_not_sent() -> None:
         with pytest.raises(ValueError, match="cannot be sent"):
             await http.post(b"{}", {"X-Correlation-ID": "a\r\nX-Admin: yes"}, lambda: 0.0)
 
-    against(saying(OK), use)
+    run_against(answer_with(OK), use)
 
 
 # TLS and proxies
@@ -238,7 +240,7 @@ def certificate(tmp_path: Path) -> Path:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
     now = datetime.datetime.now(datetime.UTC)
     names = [x509.DNSName(HOST), x509.IPAddress(ip_address("127.0.0.1"))]
-    signed = (
+    cert = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -254,13 +256,13 @@ def certificate(tmp_path: Path) -> Path:
     path = tmp_path / "provider.pem"
     path.write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-        + signed.public_bytes(serialization.Encoding.PEM)
+        + cert.public_bytes(serialization.Encoding.PEM)
     )
     return path
 
 
 @asynccontextmanager
-async def tls_server(certificate: Path, talk: Talk) -> AsyncGenerator[int, None]:
+async def tls_server(certificate: Path, talk: ConnectionHandler) -> AsyncGenerator[int, None]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
 
@@ -288,11 +290,11 @@ class Proxy:
         writer.write(self._answer)
         if b" 200 " not in self._answer or not self.heads[-1].startswith(b"CONNECT"):
             return
-        there, away = await asyncio.open_connection("127.0.0.1", self._port)
+        upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
-            await asyncio.gather(_pump(reader, away), _pump(there, writer))
+            await asyncio.gather(_pump(reader, upstream_writer), _pump(upstream_reader, writer))
         finally:
-            away.close()
+            upstream_writer.close()
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -305,8 +307,8 @@ async def test_tls_holds_for_the_authority_that_ssl_cert_file_names(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    async with tls_server(certificate, saying(OK, OK)) as port:
-        http = posting(f"https://127.0.0.1:{port}/v1")
+    async with tls_server(certificate, answer_with(OK, OK)) as port:
+        http = build_client(f"https://127.0.0.1:{port}/v1")
         assert [await post(http), await post(http)] == [b"hi", b"hi"]
         await http.close()
 
@@ -315,22 +317,22 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused_and_not_tried_ag
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    naps = Naps()
-    async with tls_server(certificate, saying(OK)) as port:
+    naps = SleepRecorder()
+    async with tls_server(certificate, answer_with(OK)) as port:
         with pytest.raises(WireFailure, match="CERTIFICATE_VERIFY_FAILED"):
-            await post(posting(f"https://127.0.0.1:{port}/v1", naps))
-    assert naps.taken == []
+            await post(build_client(f"https://127.0.0.1:{port}/v1", naps))
+    assert naps.durations_s == []
 
 
 async def test_a_proxy_of_the_environment_is_tunnelled_through_with_its_credentials(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    async with tls_server(certificate, saying(OK)) as port:
+    async with tls_server(certificate, answer_with(OK)) as port:
         proxy = Proxy(port)
         async with raw_server(proxy.talk) as url:
             monkeypatch.setenv("https_proxy", f"http://me:s%40fe@127.0.0.1:{urlsplit(url).port}")
-            http = posting(f"https://{HOST}/v1")
+            http = build_client(f"https://{HOST}/v1")
             assert await post(http) == b"hi"
             await http.close()
         [head] = proxy.heads
@@ -342,10 +344,10 @@ async def test_a_plain_address_is_asked_of_the_proxy_whole_and_this_machine_neve
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     proxy = Proxy(0, OK)
-    async with raw_server(proxy.talk) as url, raw_server(saying(OK)) as here:
+    async with raw_server(proxy.talk) as url, raw_server(answer_with(OK)) as here:
         monkeypatch.setenv("http_proxy", url)
         for address in (f"http://{HOST}/v1?a=1", here):
-            http = posting(address)
+            http = build_client(address)
             assert await post(http) == b"hi"
             await http.close()
     [head] = proxy.heads
@@ -357,4 +359,4 @@ async def test_a_proxy_that_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     async with raw_server(proxy.talk) as url:
         monkeypatch.setenv("https_proxy", url)
         with pytest.raises(WireFailure, match="the proxy answers 407 Proxy Authentication Required"):
-            await post(posting(f"https://{HOST}/v1"))
+            await post(build_client(f"https://{HOST}/v1"))

@@ -17,8 +17,8 @@ from toolyard.models.local import Local
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_model as configured_model
-from wire.local import NOW, events_of, offer, opened, request, user
-from wire.played import pieces, played
+from wire.local import NOW, events_of, offer, open_model, request, user
+from wire.played import build_chunks, build_scripted_model
 
 PATIENCE_S = 280.0
 """llama.cpp shares a machine with the other tests."""
@@ -54,9 +54,9 @@ def smollm() -> str:
     return str(next(Path(package.submodule_search_locations[0]).glob("*.gguf")))
 
 
-def ended(chunks: list[object], *, tools: bool = True) -> TurnEnded:
+def run_turn(chunks: list[object], *, tools: bool = True) -> TurnEnded:
     async def test() -> TurnEnded:
-        async with asyncio.timeout(60), opened(played(chunks)) as model:
+        async with asyncio.timeout(60), open_model(build_scripted_model(chunks)) as model:
             last = (await events_of(model, request([user("hi")], tools=TOOLS if tools else offer())))[-1]
             assert isinstance(last, TurnEnded), last
             return last
@@ -73,18 +73,18 @@ def test_the_messages_take_turns_and_tell_of_tools_calls_and_results() -> None:
         Result(id="r", at=NOW, call_id="c", tool="add", outcome="ok", content="3"),
         user("thanks", "user_2"),
     ]
-    told = build_messages(request(items, system="You help.", tools=TOOLS))
-    assert [one["role"] for one in told] == ["system", "user", "assistant", "user"]
-    assert told[0]["content"].startswith("You help.") and "set_light" in told[0]["content"]
-    assert told[0]["content"].endswith("Be short.")
-    assert told[2]["content"] == f"Let me see.\n{CALL}"
-    assert told[3]["content"] == "Result of add: 3\nthanks"
+    messages = build_messages(request(items, system="You help.", tools=TOOLS))
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
+    assert messages[0]["content"].startswith("You help.") and "set_light" in messages[0]["content"]
+    assert messages[0]["content"].endswith("Be short.")
+    assert messages[2]["content"] == f"Let me see.\n{CALL}"
+    assert messages[3]["content"] == "Result of add: 3\nthanks"
 
 
 def test_without_tools_anything_may_be_said() -> None:
     assert build_grammar(request([user("hi")])) == ""
     assert build_grammar(request([user("hi")], tools=TOOLS, tool_choice="none")) == ""
-    assert [one["role"] for one in build_messages(request([user("hi")], tools=TOOLS, tool_choice="none"))] == ["user"]
+    assert [message["role"] for message in build_messages(request([user("hi")], tools=TOOLS, tool_choice="none"))] == ["user"]
 
 
 def test_a_choice_is_in_the_grammar() -> None:
@@ -96,21 +96,21 @@ def test_a_choice_is_in_the_grammar() -> None:
 
 
 def test_calls_are_read_and_text_before_them_is_told() -> None:
-    turn = ended(
-        pieces("Let me ", "see.\n", '{"na', 'me":"add","argu', 'ments":{"a":1,"b":2}}\n' + CALL.replace("2", "3"))
+    turn = run_turn(
+        build_chunks("Let me ", "see.\n", '{"na', 'me":"add","argu', 'ments":{"a":1,"b":2}}\n' + CALL.replace("2", "3"))
     )
     text, *calls = turn.items
     assert isinstance(text, ModelText) and text.text == "Let me see.\n"
-    assert [one.arguments for one in calls if isinstance(one, Call)] == [{"a": 1, "b": 2}, {"a": 1, "b": 3}]
+    assert [call.arguments for call in calls if isinstance(call, Call)] == [{"a": 1, "b": 2}, {"a": 1, "b": 3}]
     assert turn.finish == "calls" and turn.usage.total == 10
 
 
 def test_a_call_that_is_said_twice_is_one_call() -> None:
-    assert len(ended(pieces(f"{CALL}\n{CALL}\n{CALL}")).items) == 1
+    assert len(run_turn(build_chunks(f"{CALL}\n{CALL}\n{CALL}")).items) == 1
 
 
 def test_a_call_that_was_cut_off_is_never_run() -> None:
-    (call,) = ended(pieces('{"name":"add","arguments":{"a":1,', finish="length")).items
+    (call,) = run_turn(build_chunks('{"name":"add","arguments":{"a":1,', finish="length")).items
     assert isinstance(call, Call) and call.unreadable and call.arguments == {}
 
 
@@ -118,20 +118,20 @@ def test_a_call_that_was_cut_off_is_never_run() -> None:
     "text", ['{"name":"other","arguments":{}}', "{", "Use {braces}\n{ like this }", '{"name":"add"', "a\n\nb"]
 )
 def test_what_is_no_call_is_text_and_whole(text: str) -> None:
-    turn = ended(pieces(*text))
+    turn = run_turn(build_chunks(*text))
     (item,) = turn.items
     assert isinstance(item, ModelText) and item.text == text and turn.finish == "stop"
 
 
 def test_without_tools_a_line_of_json_is_told_as_it_comes() -> None:
-    (item,) = ended(pieces(CALL), tools=False).items
+    (item,) = run_turn(build_chunks(CALL), tools=False).items
     assert isinstance(item, ModelText) and item.text == CALL
 
 
 async def test_an_error_of_llama_cpp_fails_the_turn_with_its_words() -> None:
     async with asyncio.timeout(60):
         error = {"error": {"message": "exceeds the context size", "type": "exceed_context_size_error"}}
-        async with opened(played([error])) as model:
+        async with open_model(build_scripted_model([error])) as model:
             (last,) = await events_of(model, request([user("hi")]))
             assert isinstance(last, TurnFailed)
             assert (last.problem.error, last.problem.error_type) == ("exceeds the context size", "too_large")
@@ -139,7 +139,7 @@ async def test_an_error_of_llama_cpp_fails_the_turn_with_its_words() -> None:
 
 async def test_a_process_that_dies_fails_the_turn_and_is_started_anew() -> None:
     async with asyncio.timeout(60):
-        async with opened(played([*pieces("one"), "die"])) as model:
+        async with open_model(build_scripted_model([*build_chunks("one"), "die"])) as model:
             for _ in range(2):
                 *_, last = await events_of(model, request([user("hi")]))
                 assert isinstance(last, TurnFailed) and "starts it anew" in last.problem.error
@@ -147,12 +147,12 @@ async def test_a_process_that_dies_fails_the_turn_and_is_started_anew() -> None:
 
 async def test_what_is_left_of_an_answer_that_was_left_is_skipped_by_the_next() -> None:
     async with asyncio.timeout(60):
-        async with opened(played(pieces("one ", "two"))) as model:
+        async with open_model(build_scripted_model(build_chunks("one ", "two"))) as model:
             stream = model.stream(request([user("hi")]))
             assert isinstance(await anext(stream), TextAppended)
             await stream.aclose()
             *_, last = await events_of(model, request([user("hi")]))
-            assert isinstance(last, TurnEnded) and [str(getattr(one, "text", "")) for one in last.items] == ["one two"]
+            assert isinstance(last, TurnEnded) and [str(getattr(item, "text", "")) for item in last.items] == ["one two"]
 
 
 @pytest.mark.parametrize("name", ["local:/nowhere/model.gguf", "local:", "local:/etc"])
@@ -171,20 +171,20 @@ def test_a_setting_that_is_none_is_refused(query: str) -> None:
 
 async def test_a_real_model_calls_tools_with_arguments_that_fit() -> None:
     """It is a very small one: the calls are valid, not clever. All that is asked of it is asked of one process."""
-    async with asyncio.timeout(PATIENCE_S), opened(Local(f"{smollm()}?context=1024")) as model:
+    async with asyncio.timeout(PATIENCE_S), open_model(Local(f"{smollm()}?context=1024")) as model:
         for choice in ("required", "set_light"):
-            asked = request(
+            model_request = request(
                 [user("Switch on the light in the hall, and what is 2 and 3?")], tools=TOOLS, tool_choice=choice
             )
-            *deltas, last = await events_of(model, asked)
+            *deltas, last = await events_of(model, model_request)
             assert isinstance(last, TurnEnded) and last.finish == "calls", last
             for call in last.items:
                 assert isinstance(call, Call) and not call.unreadable
-                schema = {one.name: one.parameters for one in TOOLS.tools}[call.tool]
+                schema = {tool.name: tool.parameters for tool in TOOLS.tools}[call.tool]
                 jsonschema_rs.validate(schema, call.arguments)
                 assert choice in ("required", call.tool)
-            written = [event.text for event in deltas if isinstance(event, ArgumentsAppended)]
-            assert [json.loads(text) for text in written] == [
+            argument_texts = [event.text for event in deltas if isinstance(event, ArgumentsAppended)]
+            assert [json.loads(text) for text in argument_texts] == [
                 call.arguments for call in last.items if isinstance(call, Call)
             ]
         stream = model.stream(request([user("Tell a story.")]))

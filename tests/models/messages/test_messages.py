@@ -16,10 +16,20 @@ from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.chat.model import Retry
 from toolyard.models.messages import Anthropic
-from wire.local import NOW, CountingClock, Naps, events_of, failure_of, offer, opened, request, user
-from wire.messages_streams import search, searched
+from wire.local import NOW, CountingClock, SleepRecorder, events_of, failure_of, offer, open_model, request, user
+from wire.messages_streams import encode_search, encode_search_result
 from wire.strict import Reply
-from wire.strict_messages import StrictMessages, asks, begins, called, ends, refuses, said, says, thought
+from wire.strict_messages import (
+    StrictMessages,
+    asks,
+    encode_end,
+    encode_start,
+    encode_text,
+    encode_thinking,
+    encode_tool_use,
+    refuses,
+    says,
+)
 
 HI: list[Item] = [user("hi")]
 KEY = "sk-ant-abcdefgh12345678"
@@ -32,27 +42,33 @@ def answer(call: Call) -> Result:
 async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for() -> None:
     """Arguments that are broken, names that are none, thoughts that want to come back, a search that pauses."""
     odd = asks(("add", '{"a":1,}'), ("add", '{"a": 1, "b'), ("", "{}"), ("no such/tool", "[]"), thinking="Hm")
-    pauses = Reply(packets=[begins(), thought(0, "Let me see"), search(1), ends("pause_turn")])
-    goes_on = Reply(packets=[begins(), searched(0, "srvtoolu_1"), said(1, "So. "), ends()])
+    pauses = Reply(
+        packets=[encode_start(), encode_thinking(0, "Let me see"), encode_search(1), encode_end("pause_turn")]
+    )
+    goes_on = Reply(
+        packets=[encode_start(), encode_search_result(0, "srvtoolu_1"), encode_text(1, "So. "), encode_end()]
+    )
     mixed = [
-        begins(),
-        thought(0, "Both"),
-        search(1, "srvtoolu_2"),
-        called(2, "toolu_9", "add", "{}"),
-        ends("tool_use"),
+        encode_start(),
+        encode_thinking(0, "Both"),
+        encode_search(1, "srvtoolu_2"),
+        encode_tool_use(2, "toolu_9", "add", "{}"),
+        encode_end("tool_use"),
     ]
-    rest = Reply(packets=[begins(), searched(0, "srvtoolu_2"), said(1, "Done."), ends()])
-    script = [odd, odd, asks(("add", {"a": 1}), text="Again."), pauses, goes_on, Reply(packets=mixed), rest]
+    last_reply = Reply(
+        packets=[encode_start(), encode_search_result(0, "srvtoolu_2"), encode_text(1, "Done."), encode_end()]
+    )
+    script = [odd, odd, asks(("add", {"a": 1}), text="Again."), pauses, goes_on, Reply(packets=mixed), last_reply]
     strict = StrictMessages(*script, says("And?"))
     tools = offer(Tool(name="add"), Tool(name="web_search", venue="provider"))
     memo, mint, history = dict[str, object](), CountingClock(), History(HI)
     async with (
         strict.serving() as base_url,
-        opened(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
+        open_model(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
     ):
         for number in range(8):
-            asked = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
-            last = (await events_of(model, asked))[-1]
+            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
+            last = (await events_of(model, model_request))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)
             history = history.plus([answer(item) for item in last.items if isinstance(item, Call) and not item.ran_at])
@@ -67,9 +83,9 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
 async def test_the_key_the_version_and_the_headers_are_sent_to_whatever_base_url() -> None:
     strict = StrictMessages(says("ok"), says("ok"))
     async with strict.serving() as base_url:
-        for given in (base_url, base_url.removesuffix("/v1") + "/"):
-            model = Anthropic(base_url=given, api_key=f" {KEY}\n", headers={"anthropic-beta": "x"}, model="m-7")
-            async with opened(model):
+        for address in (base_url, base_url.removesuffix("/v1") + "/"):
+            model = Anthropic(base_url=address, api_key=f" {KEY}\n", headers={"anthropic-beta": "x"}, model="m-7")
+            async with open_model(model):
                 await events_of(model, request(HI, correlation_id="cor-1"))
     for sent in strict.headers:
         assert (sent["x-api-key"], sent["anthropic-version"]) == (KEY, "2023-06-01")
@@ -93,8 +109,8 @@ async def test_an_error_is_told_in_the_providers_words_with_its_request_id(
 ) -> None:
     strict = StrictMessages(*[reply] * attempts)
     async with strict.serving() as base_url:
-        model = Anthropic(base_url=base_url, api_key=KEY, retry=Retry(attempts=2), sleep=Naps())
-        async with opened(model):
+        model = Anthropic(base_url=base_url, api_key=KEY, retry=Retry(attempts=2), sleep=SleepRecorder())
+        async with open_model(model):
             problem = (await failure_of(model, request(HI))).problem
     assert (problem.error_type, len(strict.bodies)) == (error_type, attempts)
     assert "bad thing" in problem.error and problem.details["request_id"] == "req_h"
@@ -110,8 +126,15 @@ def add(a: int, b: int) -> int:
 
 async def test_a_run_of_the_whole_loop_with_a_search_that_pauses_and_a_tool_of_ours() -> None:
     strict = StrictMessages(
-        Reply(packets=[begins(), said(0, "I look. "), search(1), ends("pause_turn")]),
-        Reply(packets=[begins(), searched(0, "srvtoolu_1"), called(1, "x", "add", '{"a":1,"b":2}'), ends("tool_use")]),
+        Reply(packets=[encode_start(), encode_text(0, "I look. "), encode_search(1), encode_end("pause_turn")]),
+        Reply(
+            packets=[
+                encode_start(),
+                encode_search_result(0, "srvtoolu_1"),
+                encode_tool_use(1, "x", "add", '{"a":1,"b":2}'),
+                encode_end("tool_use"),
+            ]
+        ),
         says("It is 3."),
     )
     async with (
@@ -128,7 +151,17 @@ async def test_a_run_of_the_whole_loop_with_a_search_that_pauses_and_a_tool_of_o
 
 @pytest.mark.proves("002.native-not-intercepted", "002.native-one-request")
 async def test_a_call_that_the_provider_ran_is_not_run_again() -> None:
-    strict = StrictMessages(Reply(packets=[begins(), search(0), searched(1, "srvtoolu_1"), said(2, "So."), ends()]))
+    strict = StrictMessages(
+        Reply(
+            packets=[
+                encode_start(),
+                encode_search(0),
+                encode_search_result(1, "srvtoolu_1"),
+                encode_text(2, "So."),
+                encode_end(),
+            ]
+        )
+    )
     async with (
         asyncio.timeout(20),
         strict.serving() as base_url,

@@ -30,8 +30,8 @@ from toolyard.models.messages import from_wire, to_wire
 from toolyard.models.messages.history import HISTORY_OMITTED  # pyright: ignore[reportPrivateUsage]
 from toolyard.models.messages.request import CONTINUE_TEXT  # pyright: ignore[reportPrivateUsage]
 from wire.local import NOW, offer, request, user
-from wire.messages_streams import CITED, SEARCHED, cited, search, searched
-from wire.strict_messages import begins, ends, faults_of, said, signature_of, thought
+from wire.messages_streams import CITATION, SEARCH_RESULTS, encode_cited_text, encode_search, encode_search_result
+from wire.strict_messages import encode_end, encode_start, encode_text, encode_thinking, faults_of, signature_of
 
 Json = dict[str, Any]
 ADD = offer(Tool(name="add", description="Add."))
@@ -43,41 +43,41 @@ def call(id: str, tool: str = "add", **arguments: object) -> Call:
 
 
 def result(call_id: str, content: str = "3", **more: Any) -> Result:
-    made = Result(id=f"{call_id}.result", at=NOW, call_id=call_id, tool="add", outcome="ok", content=content)
-    return replace(made, **more)
+    plain_result = Result(id=f"{call_id}.result", at=NOW, call_id=call_id, tool="add", outcome="ok", content=content)
+    return replace(plain_result, **more)
 
 
-def text(id: str, said: str = "yes") -> ModelText:
-    return ModelText(id=id, at=NOW, text=said)
+def text(id: str, content: str = "yes") -> ModelText:
+    return ModelText(id=id, at=NOW, text=content)
 
 
 def thinking(id: str, provider: str = "anthropic", signature: str | None = None) -> Reasoning:
-    signed = signature_of("Hm") if signature is None else signature
-    return Reasoning(id=id, at=NOW, text="Hm", provider=provider, signature=signed)
+    thinking_signature = signature_of("Hm") if signature is None else signature
+    return Reasoning(id=id, at=NOW, text="Hm", provider=provider, signature=thinking_signature)
 
 
-def unmarked(value: Any) -> Any:
+def strip_marks(value: Any) -> Any:
     if isinstance(value, list):
-        return [unmarked(one) for one in cast("list[Any]", value)]
+        return [strip_marks(element) for element in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {name: unmarked(one) for name, one in cast("Json", value).items() if name != "cache_control"}
+        return {name: strip_marks(field) for name, field in cast("Json", value).items() if name != "cache_control"}
     return value
 
 
 def body(*items: Item, **more: Any) -> Json:
-    given: Json = {"tools": ADD, **more}
-    sent = to_wire(request(items, **given))
-    assert faults_of(sent) == []
-    return json.loads(sent)
+    options: Json = {"tools": ADD, **more}
+    wire_body = to_wire(request(items, **options))
+    assert faults_of(wire_body) == []
+    return json.loads(wire_body)
 
 
 def messages(*items: Item) -> list[Json]:
-    return unmarked(body(*items)["messages"])
+    return strip_marks(body(*items)["messages"])
 
 
 def blocks(*items: Item) -> list[list[str]]:
     """Roles and types of blocks, the user's first message left out."""
-    return [[one["role"], *(block["type"] for block in one["content"])] for one in messages(user("hi"), *items)[1:]]
+    return [[message["role"], *(block["type"] for block in message["content"])] for message in messages(user("hi"), *items)[1:]]
 
 
 def test_a_whole_turn_reads_as_the_provider_wants_it() -> None:
@@ -158,9 +158,9 @@ def test_a_result_that_is_none_is_an_error(outcome: str) -> None:
 
 
 def test_strange_ids_and_names_are_sent_as_the_provider_takes_them() -> None:
-    _, said, answered = messages(user("hi"), call("c.1/ä", "a.b c"), result("c.1/ä"))
-    assert said["content"][0]["id"] == answered["content"][0]["tool_use_id"] == "c_1__"
-    assert said["content"][0]["name"].startswith("_a_b_c_")
+    _, call_message, result_message = messages(user("hi"), call("c.1/ä", "a.b c"), result("c.1/ä"))
+    assert call_message["content"][0]["id"] == result_message["content"][0]["tool_use_id"] == "c_1__"
+    assert call_message["content"][0]["name"].startswith("_a_b_c_")
 
 
 def turn_items(*packets: bytes) -> tuple[Item, ...]:
@@ -168,41 +168,41 @@ def turn_items(*packets: bytes) -> tuple[Item, ...]:
 
 
 SEARCHING = turn_items(
-    begins(),
-    thought(0, "Hm"),
-    said(1, "I look."),
-    search(2),
-    searched(3, "srvtoolu_1"),
-    said(4, "They say: "),
-    cited(5, "it is so"),
-    said(6, "."),
-    ends(),
+    encode_start(),
+    encode_thinking(0, "Hm"),
+    encode_text(1, "I look."),
+    encode_search(2),
+    encode_search_result(3, "srvtoolu_1"),
+    encode_text(4, "They say: "),
+    encode_cited_text(5, "it is so"),
+    encode_text(6, "."),
+    encode_end(),
 )
 
 
 def test_what_the_providers_own_tools_came_to_goes_back_as_it_came() -> None:
-    _, said, _ = messages(user("so?"), *SEARCHING, user("sure?", "u2"))
-    assert said["content"][1:] == [
+    _, model_message, _ = messages(user("so?"), *SEARCHING, user("sure?", "u2"))
+    assert model_message["content"][1:] == [
         {"type": "text", "text": "I look."},
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "so?"}},
-        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": SEARCHED},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": SEARCH_RESULTS},
         {"type": "text", "text": "They say: "},
-        {"type": "text", "text": "it is so", "citations": [CITED]},
+        {"type": "text", "text": "it is so", "citations": [CITATION]},
         {"type": "text", "text": "."},
     ]
 
 
 def test_a_search_that_was_paused_stands_last_and_one_that_never_came_back_is_left_out() -> None:
-    paused = turn_items(begins(), said(0, "I look."), search(1), ends("pause_turn"))
+    paused = turn_items(encode_start(), encode_text(0, "I look."), encode_search(1), encode_end("pause_turn"))
     assert blocks(*paused) == [["assistant", "text", "server_tool_use"]]
     assert blocks(*paused, user("never mind", "u2")) == [["assistant", "text"], ["user", "text"]]
 
 
 def test_a_search_beside_a_call_of_ours_keeps_its_place() -> None:
-    (_, searching) = turn_items(begins(), said(0, "I look."), search(1), ends("tool_use"))
+    (_, searching) = turn_items(encode_start(), encode_text(0, "I look."), encode_search(1), encode_end("tool_use"))
     assert isinstance(searching, Call)
-    found = replace(next(item for item in SEARCHING if isinstance(item, Result)), call_id=searching.id)
-    sent = blocks(searching, call("c"), result("c"), found, text("t"), user("more", "u2"))
+    search_result = replace(next(item for item in SEARCHING if isinstance(item, Result)), call_id=searching.id)
+    sent = blocks(searching, call("c"), result("c"), search_result, text("t"), user("more", "u2"))
     assert sent[0] == ["assistant", "server_tool_use", "web_search_tool_result", "tool_use"]
 
 
@@ -217,10 +217,10 @@ def test_system_tools_and_messages_are_marked_at_four_places_at_most() -> None:
         history = history.plus((call(f"c{n}"), call(f"d{n}"), result(f"c{n}"), result(f"d{n}")))
         sent = to_wire(request(history, system="s", tools=ADD, memo=memo))
         assert faults_of(sent) == [] and sent.count(b'"cache_control"') == 4
-        asked = json.loads(sent)["messages"]
-        assert [place for place, one in enumerate(asked) if "cache_control" in one["content"][-1]] == [
-            len(asked) - 3,
-            len(asked) - 1,
+        sent_messages = json.loads(sent)["messages"]
+        assert [message for message, message in enumerate(sent_messages) if "cache_control" in message["content"][-1]] == [
+            len(sent_messages) - 3,
+            len(sent_messages) - 1,
         ]
 
 
@@ -238,10 +238,10 @@ def test_prior_elements_stay_byte_for_byte_the_same_but_for_the_marks() -> None:
         before = body
 
 
-def kept(memo: dict[str, object]) -> EncodeCache:
-    (known,) = memo.values()
-    assert isinstance(known, EncodeCache)
-    return known
+def get_encode_cache(memo: dict[str, object]) -> EncodeCache:
+    (cache,) = memo.values()
+    assert isinstance(cache, EncodeCache)
+    return cache
 
 
 def test_a_turn_encodes_only_what_it_adds() -> None:
@@ -251,11 +251,11 @@ def test_a_turn_encodes_only_what_it_adds() -> None:
         items += [user(f"question {n}", f"u{n}"), call(f"c{n}", a=n), result(f"c{n}"), text(f"t{n}")]
     history = History([*items, user("last", "u_last")])
     to_wire(request(history, memo=memo))
-    assert kept(memo).encodes == 1_001
+    assert get_encode_cache(memo).encodes == 1_001
     for n in range(10):
         history = history.plus((call(f"n{n}"), result(f"n{n}")))
         to_wire(request(history, memo=memo))
-    assert kept(memo).encodes == 1_001 + 20
+    assert get_encode_cache(memo).encodes == 1_001 + 20
 
 
 def test_without_tools_a_history_with_calls_still_has_one_defined_and_none_is_chosen() -> None:
@@ -288,7 +288,7 @@ def test_the_providers_own_tools_are_offered_in_its_own_form() -> None:
         Tool(name="code_execution", venue="provider"),
         Tool(name="file_search", venue="provider"),
     ]
-    assert unmarked(body(user("hi"), tools=offer(*tools))["tools"]) == [
+    assert strip_marks(body(user("hi"), tools=offer(*tools))["tools"]) == [
         {
             "type": "web_search_20250305",
             "name": "web_search",
@@ -305,12 +305,12 @@ def test_the_providers_own_tools_are_offered_in_its_own_form() -> None:
 
 
 def thinks(*items: Item, **more: Any) -> bool:
-    given: Json = {"tools": ADD, **more}
-    sent = to_wire(request(items, **given), options=Options(max_tokens=4_000, thinking=2_000))
-    assert faults_of(sent) == []
-    asked = json.loads(sent)
-    assert asked["max_tokens"] == (6_000 if "thinking" in asked else 4_000)
-    return "thinking" in asked
+    options: Json = {"tools": ADD, **more}
+    wire_body = to_wire(request(items, **options), options=Options(max_tokens=4_000, thinking=2_000))
+    assert faults_of(wire_body) == []
+    parsed_body = json.loads(wire_body)
+    assert parsed_body["max_tokens"] == (6_000 if "thinking" in parsed_body else 4_000)
+    return "thinking" in parsed_body
 
 
 def test_the_model_thinks_unless_it_is_forced_or_began_without() -> None:
@@ -394,7 +394,7 @@ def test_seals_of_others_are_left_alone() -> None:
 ids = st.sampled_from(["c1", "c2", "c3"])
 NATIVE_CALL = next(item for item in SEARCHING if isinstance(item, Call))
 NATIVE_RESULT = next(item for item in SEARCHING if isinstance(item, Result))
-anything: st.SearchStrategy[Item] = st.one_of(
+any_item: st.SearchStrategy[Item] = st.one_of(
     st.builds(call, ids, st.sampled_from(["add", "", "a.b"])),
     st.builds(result, ids),
     st.builds(text, st.just("t"), st.sampled_from(["", " ", "yes", "yes "])),
@@ -412,7 +412,7 @@ def without_reused_ids(items: list[Item]) -> list[Item]:
     return [item for item in items if not (isinstance(item, Call) and (item.id in seen or seen.add(item.id)))]
 
 
-histories = st.lists(anything, max_size=14).map(without_reused_ids)
+histories = st.lists(any_item, max_size=14).map(without_reused_ids)
 
 
 @settings(max_examples=400)
@@ -432,4 +432,4 @@ def test_a_body_is_the_same_whatever_was_kept_from_earlier_turns(items: list[Ite
         sent = to_wire(request(history, memo=memo))
         assert faults_of(sent) == [] or not len(history)
         fresh = to_wire(request(items[:end]))
-        assert unmarked(msgspec.json.decode(sent)) == unmarked(msgspec.json.decode(fresh))
+        assert strip_marks(msgspec.json.decode(sent)) == strip_marks(msgspec.json.decode(fresh))

@@ -11,9 +11,9 @@ Schema = dict[str, Any]
 KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
-_ONES = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+_SINGLES = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 _WORDS_2020 = {
-    *_MAPS, *_LISTS, *_ONES, "$ref", "type", "enum", "const", "format", "title", "description", "default", "examples",
+    *_MAPS, *_LISTS, *_SINGLES, "$ref", "type", "enum", "const", "format", "title", "description", "default", "examples",
     "deprecated", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
     "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties",
     "required", "dependentRequired",
@@ -30,24 +30,24 @@ _WORDS_GEMINI = {
 _TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 
 
-def inner(node: Schema) -> Iterator[Schema]:
+def iter_schemas(node: Schema) -> Iterator[Schema]:
     """The schema and every schema in it."""
     yield node
     for name in _MAPS:
-        for one in node.get(name, {}).values():
-            yield from inner(one)
+        for child in node.get(name, {}).values():
+            yield from iter_schemas(child)
     for name in _LISTS:
-        for one in node.get(name, []):
-            yield from inner(one)
-    for name in _ONES:
+        for child in node.get(name, []):
+            yield from iter_schemas(child)
+    for name in _SINGLES:
         if isinstance(node.get(name), dict):
-            yield from inner(node[name])
+            yield from iter_schemas(node[name])
 
 
-def _words(node: Schema, known: set[str]) -> list[str]:
-    found = [f"{word!r} is not supported" for one in inner(node) for word in one.keys() - known]
-    kinds = [kind for one in inner(node) for kind in _kinds(one)]
-    return found + [f"{kind!r} is no type" for kind in kinds if kind not in _TYPES]
+def _word_faults(node: Schema, known_words: set[str]) -> list[str]:
+    faults = [f"{word!r} is not supported" for schema in iter_schemas(node) for word in schema.keys() - known_words]
+    kinds = [kind for schema in iter_schemas(node) for kind in _kinds(schema)]
+    return faults + [f"{kind!r} is no type" for kind in kinds if kind not in _TYPES]
 
 
 def _kinds(node: Schema) -> list[str]:
@@ -55,61 +55,73 @@ def _kinds(node: Schema) -> list[str]:
     return cast("list[str]", kind) if isinstance(kind, list) else [kind]
 
 
-def _top(node: Schema, *forbidden: str) -> list[str]:
-    found = [] if node.get("type") == "object" else ["the root must be of type object"]
-    return found + [f"{word} is not allowed at the top level" for word in forbidden if word in node]
+def _root_faults(node: Schema, *forbidden: str) -> list[str]:
+    faults = [] if node.get("type") == "object" else ["the root must be of type object"]
+    return faults + [f"{word} is not allowed at the top level" for word in forbidden if word in node]
 
 
-def _references(node: Schema) -> list[str]:
+def _reference_faults(node: Schema) -> list[str]:
     targets = {"#", *(f"#/$defs/{name}" for name in node.get("$defs", {}))}
-    return [f"{one['$ref']} leads nowhere" for one in inner(node) if "$ref" in one and one["$ref"] not in targets]
+    return [
+        f"{schema['$ref']} leads nowhere" for schema in iter_schemas(node) if "$ref" in schema and schema["$ref"] not in targets
+    ]
 
 
 def anthropic_faults(node: Schema) -> list[str]:
-    found = [*_top(node, "oneOf", "anyOf", "allOf"), *_words(node, _WORDS_2020), *_references(node)]
-    keys = [key for one in inner(node) for key in one.get("properties", {})]
-    found += [f"property key {key!r} does not match the pattern" for key in keys if not KEY.fullmatch(key)]
-    return found + ["items is a list" for one in inner(node) if isinstance(one.get("items"), list)]
+    faults = [
+        *_root_faults(node, "oneOf", "anyOf", "allOf"),
+        *_word_faults(node, _WORDS_2020),
+        *_reference_faults(node),
+    ]
+    keys = [key for schema in iter_schemas(node) for key in schema.get("properties", {})]
+    faults += [f"property key {key!r} does not match the pattern" for key in keys if not KEY.fullmatch(key)]
+    return faults + ["items is a list" for schema in iter_schemas(node) if isinstance(schema.get("items"), list)]
 
 
 def openai_faults(node: Schema) -> list[str]:
-    found = [*_top(node, "oneOf", "anyOf", "allOf", "enum", "not"), *_words(node, _WORDS_2020), *_references(node)]
-    found += [] if "properties" in node else ["object schema missing properties"]
-    return found + [
-        "array schema missing items" for one in inner(node) if "array" in _kinds(one) and "items" not in one
+    faults = [
+        *_root_faults(node, "oneOf", "anyOf", "allOf", "enum", "not"),
+        *_word_faults(node, _WORDS_2020),
+        *_reference_faults(node),
+    ]
+    faults += [] if "properties" in node else ["object schema missing properties"]
+    return faults + [
+        "array schema missing items" for schema in iter_schemas(node) if "array" in _kinds(schema) and "items" not in schema
     ]
 
 
 def strict_faults(node: Schema) -> list[str]:
-    found = [*_top(node, "anyOf"), *_words(node, _WORDS_STRICT), *_references(node)]
-    for one in inner(node):
-        if "$ref" in one and len(one) > 1:
-            found.append("$ref cannot have other words beside it")
-        if not one.keys() & {"type", "$ref", "anyOf"}:
-            found.append("a schema needs a type")
-        if "object" in _kinds(one):
-            if one.get("additionalProperties") is not False:
-                found.append("additionalProperties must be false")
-            if sorted(one.get("required", [])) != sorted(one.get("properties", {})):
-                found.append("required must name every property")
-        if "array" in _kinds(one) and "items" not in one:
-            found.append("an array needs items")
-    return found
+    faults = [*_root_faults(node, "anyOf"), *_word_faults(node, _WORDS_STRICT), *_reference_faults(node)]
+    for schema in iter_schemas(node):
+        if "$ref" in schema and len(schema) > 1:
+            faults.append("$ref cannot have other words beside it")
+        if not schema.keys() & {"type", "$ref", "anyOf"}:
+            faults.append("a schema needs a type")
+        if "object" in _kinds(schema):
+            if schema.get("additionalProperties") is not False:
+                faults.append("additionalProperties must be false")
+            if sorted(schema.get("required", [])) != sorted(schema.get("properties", {})):
+                faults.append("required must name every property")
+        if "array" in _kinds(schema) and "items" not in schema:
+            faults.append("an array needs items")
+    return faults
 
 
 def gemini_faults(node: Schema) -> list[str]:
-    found = [*_top(node, "anyOf"), *_words(node, _WORDS_GEMINI)]
-    for one in inner(node):
-        if "anyOf" in one and one.keys() - {"anyOf", "title", "description"}:
-            found.append("anyOf must be the only field")
-        listed = one.get("enum", [])
-        if "enum" in one and (not listed or not all(isinstance(v, str | int | float) and v != "" for v in listed)):
-            found.append("enum must list texts or numbers")
-        if not set(one.get("required", [])) <= one.get("properties", {}).keys():
-            found.append("required names a property that is not defined")
-        if "array" in _kinds(one) and "items" not in one:
-            found.append("items: missing field")
-    return found
+    faults = [*_root_faults(node, "anyOf"), *_word_faults(node, _WORDS_GEMINI)]
+    for schema in iter_schemas(node):
+        if "anyOf" in schema and schema.keys() - {"anyOf", "title", "description"}:
+            faults.append("anyOf must be the only field")
+        enum_values = schema.get("enum", [])
+        if "enum" in schema and (
+            not enum_values or not all(isinstance(v, str | int | float) and v != "" for v in enum_values)
+        ):
+            faults.append("enum must list texts or numbers")
+        if not set(schema.get("required", [])) <= schema.get("properties", {}).keys():
+            faults.append("required names a property that is not defined")
+        if "array" in _kinds(schema) and "items" not in schema:
+            faults.append("items: missing field")
+    return faults
 
 
 FAULTS: dict[str, Callable[[Schema], list[str]]] = {

@@ -29,7 +29,7 @@ kinds = st.sampled_from(["string", "number", "integer", "boolean", "object", "ar
 @st.composite
 def words(draw: st.DrawFn, inside: st.SearchStrategy[Schema]) -> Schema:
     """A few words of JSON Schema, sensible together or not."""
-    one = {
+    word_values = {
         "type": kinds | st.lists(kinds, min_size=1, max_size=3, unique=True),
         "enum": st.lists(scalars, min_size=1, max_size=3, unique_by=repr),
         "const": scalars,
@@ -58,8 +58,8 @@ def words(draw: st.DrawFn, inside: st.SearchStrategy[Schema]) -> Schema:
         "unevaluatedProperties": st.booleans(),
         "minProperties": st.integers(0, 2),
     }
-    chosen = draw(st.lists(st.sampled_from(sorted(one)), max_size=4, unique=True))
-    return {name: draw(one[name]) for name in chosen}
+    chosen = draw(st.lists(st.sampled_from(sorted(word_values)), max_size=4, unique=True))
+    return {name: draw(word_values[name]) for name in chosen}
 
 
 schemas = st.recursive(words(st.just({})), words, max_leaves=6)
@@ -77,11 +77,11 @@ def roots(draw: st.DrawFn) -> Schema:
     return root
 
 
-def compiled(schema: Schema) -> jsonschema_rs.Validator:
+def compile_schema(schema: Schema) -> jsonschema_rs.Validator:
     return jsonschema_rs.validator_for(schema, offline=True)
 
 
-def valid(validator: jsonschema_rs.Validator, value: object) -> bool:
+def is_valid(validator: jsonschema_rs.Validator, value: object) -> bool:
     try:
         return validator.is_valid(value)
     except ValueError:
@@ -96,15 +96,15 @@ many = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, H
 @given(schema=roots(), tried=st.lists(objects, min_size=1, max_size=8))
 def test_what_fits_the_original_fits_the_converted_one(dialect: Dialect, schema: Schema, tried: list[Any]) -> None:
     try:
-        original = compiled(schema)
+        original = compile_schema(schema)
     except (ValueError, jsonschema_rs.ReferencingError):
         assume(False)
         return
-    made = convert(schema, dialect)
-    assert FAULTS[dialect](made) == []
-    converted = compiled(made)
+    converted_schema = convert(schema, dialect)
+    assert FAULTS[dialect](converted_schema) == []
+    converted = compile_schema(converted_schema)
     for value in tried:
-        assert not valid(original, value) or valid(converted, value), (value, made)
+        assert not is_valid(original, value) or is_valid(converted, value), (value, converted_schema)
 
 
 @many
@@ -113,21 +113,24 @@ def test_a_strict_schema_takes_what_fits_the_original_with_nulls_for_what_is_lef
     schema: Schema, tried: list[Any]
 ) -> None:
     try:
-        original, made = compiled(schema), convert(schema, "openai_strict")
+        original, converted_schema = compile_schema(schema), convert(schema, "openai_strict")
     except (ValueError, jsonschema_rs.ReferencingError, UnsupportedSchema):
         assume(False)
         return
-    assert FAULTS["openai_strict"](made) == []
-    converted = compiled(made)
-    shape = cast("dict[str, Schema]", made["properties"])
+    assert FAULTS["openai_strict"](converted_schema) == []
+    converted = compile_schema(converted_schema)
+    shape = cast("dict[str, Schema]", converted_schema["properties"])
     for value in tried:
         if (
-            valid(original, value)
+            is_valid(original, value)
             and value.keys() <= shape.keys()
             and not any(isinstance(v, dict) for v in value.values())
         ):
             filled = {name: value.get(name) for name in shape}
-            assert any(isinstance(v, list) for v in value.values()) or valid(converted, filled), (value, made)
+            assert any(isinstance(v, list) for v in value.values()) or is_valid(converted, filled), (
+                value,
+                converted_schema,
+            )
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -148,8 +151,8 @@ def test_a_schema_without_end_is_cut() -> None:
 
 def test_a_schema_is_converted_once() -> None:
     schema = parameters(a={"type": "string"})
-    made = convert(schema, "gemini")
-    assert convert(parameters(a={"type": "string"}), "gemini") is made
+    converted_schema = convert(schema, "gemini")
+    assert convert(parameters(a={"type": "string"}), "gemini") is converted_schema
     schema["title"] = "Another"
     assert convert(schema, "gemini")["title"] == "Another"
     for _ in range(2):
@@ -196,8 +199,10 @@ def test_the_meaning_is_kept() -> None:
     assert [choice["const"] for choice in shapes["properties"]["kind"]["anyOf"]] == ["dot", "line"]
     both = cast("Any", convert(HARD["all of two"], "gemini"))["properties"]["a"]
     assert both["properties"]["x"] == {"type": "integer", "minimum": 1} and both["required"] == ["x"]
-    told = cast("Any", convert(parameters(a={"type": "string", "minLength": 3, "description": "Name"}), "gemini"))
-    assert told["properties"]["a"]["description"] == "Name (minLength: 3)"
+    gemini_schema = cast(
+        "Any", convert(parameters(a={"type": "string", "minLength": 3, "description": "Name"}), "gemini")
+    )
+    assert gemini_schema["properties"]["a"]["description"] == "Name (minLength: 3)"
     odd = cast("Any", convert(HARD["names that are no names"], "anthropic"))
     assert [*odd["properties"]] == ["ok"] and odd["required"] == ["ok"] and '"a b"' in odd["description"]
 
@@ -214,20 +219,20 @@ def test_in_strict_mode_an_optional_property_is_null_and_the_null_is_taken_out_a
         },
         "required": ["name"],
     }
-    made = cast("Any", convert(schema, "openai_strict"))
-    assert made["required"] == ["name", "age", "nick", "home", "pets"]
-    assert made["properties"]["age"] == {"type": ["integer", "null"]}
-    written: dict[str, object] = {
+    strict_schema = cast("Any", convert(schema, "openai_strict"))
+    assert strict_schema["required"] == ["name", "age", "nick", "home", "pets"]
+    assert strict_schema["properties"]["age"] == {"type": ["integer", "null"]}
+    arguments: dict[str, object] = {
         "name": "Ann",
         "age": None,
         "nick": None,
         "home": {"city": "Bonn", "zip": None},
         "pets": [{"kind": None}, {"kind": "cat"}],
     }
-    assert compiled(made).is_valid(written)
+    assert compile_schema(strict_schema).is_valid(arguments)
     meant = {"name": "Ann", "nick": None, "home": {"city": "Bonn"}, "pets": [{}, {"kind": "cat"}]}
-    assert remove_forced_nulls(written, schema) == meant
-    assert compiled(schema).is_valid(meant)
+    assert remove_forced_nulls(arguments, schema) == meant
+    assert compile_schema(schema).is_valid(meant)
 
 
 @pytest.mark.parametrize(

@@ -56,18 +56,18 @@ def list_transactions(
     category: Annotated[Category | None, Field(description="只看这一类")] = None,
 ) -> list[dict[str, object]]:
     return [
-        {**one._asdict(), "day": one.day.isoformat()}
-        for one in TRANSACTIONS
-        if one.account == account and (since is None or one.day >= since) and category in (None, one.category)
+        {**transaction._asdict(), "day": transaction.day.isoformat()}
+        for transaction in TRANSACTIONS
+        if transaction.account == account and (since is None or transaction.day >= since) and category in (None, transaction.category)
     ]
 
 
 @tool(description="按姓名查找收款人", read_only=True)
 def find_payee(name: Annotated[str, Field(description="收款人姓名")]) -> list[dict[str, str]]:
     return [
-        {"payee_id": key, "name": one["name"], "card": one["card"]}
-        for key, one in PAYEES.items()
-        if name in one["name"]
+        {"payee_id": key, "name": payee["name"], "card": payee["card"]}
+        for key, payee in PAYEES.items()
+        if name in payee["name"]
     ]
 
 

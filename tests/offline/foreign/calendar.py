@@ -33,10 +33,10 @@ def reset() -> None:
 
 
 def _event(key: str) -> dict[str, object]:
-    one = EVENTS.get(key)
-    if one is None:
+    event = EVENTS.get(key)
+    if event is None:
         raise ToolError(f"no event {key!r}", "not_found")
-    return {"event_id": key, **one, "start": one["start"].isoformat(timespec="minutes")}
+    return {"event_id": key, **event, "start": event["start"].isoformat(timespec="minutes")}
 
 
 @tool(read_only=True, examples=["what's on my calendar tomorrow?", "do I have anything on Friday?"])
@@ -45,14 +45,14 @@ def list_events(
 ) -> list[dict[str, object]]:
     """List the events of one day in the calendar."""
     day = day or TODAY
-    return [_event(key) for key, one in EVENTS.items() if one["start"].date() == day]
+    return [_event(key) for key, event in EVENTS.items() if event["start"].date() == day]
 
 
 @tool(read_only=True)
 def find_events(query: Annotated[str, Field(description="Words from the event's title")]) -> list[dict[str, object]]:
     """Find upcoming events by their title."""
     words = query.lower().split()
-    return [_event(key) for key, one in EVENTS.items() if all(word in one["title"].lower() for word in words)]
+    return [_event(key) for key, event in EVENTS.items() if all(word in event["title"].lower() for word in words)]
 
 
 @tool(examples=["schedule a meeting with Bob tomorrow at 10"])
@@ -79,9 +79,9 @@ def move_event(event_id: str, new_start: datetime) -> dict[str, object]:
 @tool(sources={"event_id": "find_events"})
 def cancel_event(event_id: Annotated[str, Field(description="The id of the event, e.g. ev-101")]) -> str:
     """Cancel an event and remove it from the calendar."""
-    one = _event(event_id)
+    event = _event(event_id)
     del EVENTS[event_id]
-    return f"{one['title']} was cancelled"
+    return f"{event['title']} was cancelled"
 
 
 @tool(read_only=True)
@@ -90,13 +90,13 @@ def find_free_time(
 ) -> list[str]:
     """Find free slots in the calendar on a given day."""
     busy = [
-        (one["start"], one["start"] + timedelta(minutes=one["minutes"]))
-        for one in EVENTS.values()
-        if one["start"].date() == day
+        (event["start"], event["start"] + timedelta(minutes=event["minutes"]))
+        for event in EVENTS.values()
+        if event["start"].date() == day
     ]
     hours = [datetime.combine(day, time(hour)) for hour in range(9, 18)]
-    wanted = timedelta(minutes=minutes)
-    return [f"{hour:%H:%M}" for hour in hours if all(hour + wanted <= start or hour >= end for start, end in busy)]
+    duration = timedelta(minutes=minutes)
+    return [f"{hour:%H:%M}" for hour in hours if all(hour + duration <= start or hour >= end for start, end in busy)]
 
 
 TOOLS = (list_events, find_events, create_event, move_event, cancel_event, find_free_time)

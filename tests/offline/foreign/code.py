@@ -54,10 +54,10 @@ def list_issues(
     """List issues of the repository, filtered by state, label or assignee."""
     return [
         _issue(number)
-        for number, one in ISSUES.items()
-        if (state == "all" or one["state"] == state)
-        and (label is None or one["label"] == label)
-        and (assignee is None or (one["assignee"] or "") == assignee.lower())
+        for number, issue in ISSUES.items()
+        if (state == "all" or issue["state"] == state)
+        and (label is None or issue["label"] == label)
+        and (assignee is None or (issue["assignee"] or "") == assignee.lower())
     ]
 
 
@@ -107,9 +107,9 @@ def list_pull_requests(
 ) -> list[dict[str, object]]:
     """List pull requests (PRs)."""
     return [
-        {"number": number, **one}
-        for number, one in PULLS.items()
-        if one["state"] == state and (author is None or one["author"] == author.lower())
+        {"number": number, **pull_request}
+        for number, pull_request in PULLS.items()
+        if pull_request["state"] == state and (author is None or pull_request["author"] == author.lower())
     ]
 
 

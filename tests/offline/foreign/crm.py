@@ -56,9 +56,9 @@ def find_customers(query: Annotated[str, Field(description="Name, company or e-m
     """Search for customers in the CRM."""
     words = query.lower().split()
     return [
-        {"customer_id": key, "name": one["name"], "company": one["company"], "email": one["email"]}
-        for key, one in CUSTOMERS.items()
-        if all(word in f"{one['name']} {one['company']} {one['email']}".lower() for word in words)
+        {"customer_id": key, "name": customer["name"], "company": customer["company"], "email": customer["email"]}
+        for key, customer in CUSTOMERS.items()
+        if all(word in f"{customer['name']} {customer['company']} {customer['email']}".lower() for word in words)
     ]
 
 
@@ -93,11 +93,11 @@ def list_tickets(
 ) -> list[dict[str, object]]:
     """List support tickets."""
     return [
-        {"ticket_number": number, "subject": one["subject"], "status": one["status"], "priority": one["priority"]}
-        for number, one in TICKETS.items()
-        if status in (None, one["status"])
-        and priority in (None, one["priority"])
-        and customer_id in (None, one["customer"])
+        {"ticket_number": number, "subject": ticket["subject"], "status": ticket["status"], "priority": ticket["priority"]}
+        for number, ticket in TICKETS.items()
+        if status in (None, ticket["status"])
+        and priority in (None, ticket["priority"])
+        and customer_id in (None, ticket["customer"])
     ]
 
 

@@ -50,20 +50,20 @@ def search_emails(
     """Search the mailbox for e-mails."""
     words = (query or "").lower().split()
     return [
-        {"email_id": key, "from": one.name, "subject": one.subject, "read": one.read}
-        for key, one in MAILS.items()
-        if one.folder == folder
-        and not (unread_only and one.read)
-        and all(word in f"{one.name} {one.sender} {one.subject} {one.body}".lower() for word in words)
+        {"email_id": key, "from": mail.name, "subject": mail.subject, "read": mail.read}
+        for key, mail in MAILS.items()
+        if mail.folder == folder
+        and not (unread_only and mail.read)
+        and all(word in f"{mail.name} {mail.sender} {mail.subject} {mail.body}".lower() for word in words)
     ]
 
 
 @tool(read_only=True, sources={"email_id": "search_emails"})
 def read_email(email_id: str) -> dict[str, object]:
     """Open an e-mail and show its full text."""
-    one = _mail(email_id)
-    MAILS[email_id] = one._replace(read=True)
-    return {"from": one.name, "subject": one.subject, "body": one.body}
+    mail = _mail(email_id)
+    MAILS[email_id] = mail._replace(read=True)
+    return {"from": mail.name, "subject": mail.subject, "body": mail.body}
 
 
 @tool(examples=["send an email to bob@example.com with the subject Hello saying see you soon"])
@@ -80,8 +80,8 @@ def reply_to_email(
     email_id: str, body: Annotated[str, Field(description="The text of the answer")]
 ) -> dict[str, object]:
     """Reply to an e-mail."""
-    one = _mail(email_id)
-    return {"sent": True, "to": one.sender, "subject": f"Re: {one.subject}"}
+    mail = _mail(email_id)
+    return {"sent": True, "to": mail.sender, "subject": f"Re: {mail.subject}"}
 
 
 @tool(sources={"email_id": "search_emails"})
@@ -94,7 +94,7 @@ def move_email(email_id: str, folder: Folder) -> dict[str, object]:
 @tool(read_only=True)
 def count_unread(folder: Folder = "inbox") -> int:
     """How many unread e-mails there are."""
-    return sum(1 for one in MAILS.values() if one.folder == folder and not one.read)
+    return sum(1 for mail in MAILS.values() if mail.folder == folder and not mail.read)
 
 
 TOOLS = (search_emails, read_email, send_email, reply_to_email, move_email, count_unread)

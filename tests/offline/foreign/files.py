@@ -58,8 +58,8 @@ def list_directory(path: Annotated[str, Field(description="The directory, '.' fo
     here = "" if here in ("", ".") else here + "/"
     if here and here.rstrip("/") not in FOLDERS:
         raise ToolError(f"ENOENT: no such directory {path}", "not_found")
-    inside = {one[len(here) :].split("/")[0] for one in [*FILES, *FOLDERS] if one.startswith(here)}
-    return sorted(f"[DIR] {one}" if here + one in FOLDERS else f"[FILE] {one}" for one in inside)
+    inside = {path[len(here) :].split("/")[0] for path in [*FILES, *FOLDERS] if path.startswith(here)}
+    return sorted(f"[DIR] {name}" if here + name in FOLDERS else f"[FILE] {name}" for name in inside)
 
 
 @tool(idempotent=True)
@@ -85,9 +85,9 @@ def search_files(
 ) -> list[str]:
     """Recursively search for files and directories matching a pattern. Returns full paths to all matching items."""
     here = _path(path)
-    inside = [one for one in FILES if here in ("", ".") or one.startswith(here + "/")]
+    inside = [file for file in FILES if here in ("", ".") or file.startswith(here + "/")]
     return [
-        one for one in inside if any(fnmatch(name, pattern) for name in (one, one.split("/")[-1])) or pattern in one
+        name for name in inside if any(fnmatch(name, pattern) for name in (name, name.split("/")[-1])) or pattern in name
     ]
 
 

@@ -90,9 +90,9 @@ def get_habit_streak(habit: Habit) -> dict[str, object]:
 def list_workouts(activity: Activity | None = None, since: date | None = None) -> list[dict[str, object]]:
     """List past workouts, newest first."""
     return [
-        {**one, "day": one["day"].isoformat()}
-        for one in WORKOUTS
-        if (activity is None or one["activity"] == activity.value) and (since is None or one["day"] >= since)
+        {**workout, "day": workout["day"].isoformat()}
+        for workout in WORKOUTS
+        if (activity is None or workout["activity"] == activity.value) and (since is None or workout["day"] >= since)
     ]
 
 

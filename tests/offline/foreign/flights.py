@@ -63,11 +63,11 @@ def search_flights(
     """Search flights between two cities on a day."""
     factor = {"economy": 1, "business": 3, "first": 6}[cabin]
     return [
-        {**one.row(), "day": day.isoformat(), "cabin": cabin, "price": one.price * factor}
-        for one in FLIGHTS
-        if one.origin.lower() == origin.lower()
-        and one.destination.lower() == destination.lower()
-        and (max_price is None or one.price * factor <= max_price)
+        {**flight.row(), "day": day.isoformat(), "cabin": cabin, "price": flight.price * factor}
+        for flight in FLIGHTS
+        if flight.origin.lower() == origin.lower()
+        and flight.destination.lower() == destination.lower()
+        and (max_price is None or flight.price * factor <= max_price)
     ]
 
 
@@ -77,12 +77,12 @@ def book_flight(
     passenger: Annotated[str, Field(description="Full name of the passenger")],
 ) -> dict[str, object]:
     """Book a seat on a flight for a passenger."""
-    for one in FLIGHTS:
-        if one.flight_number == flight_number:
+    for flight in FLIGHTS:
+        if flight.flight_number == flight_number:
             day = in_days(1).isoformat()
-            TRIPS["EF9012"] = {**one.row(), "day": day, "passenger": passenger, "seat": None, "checked_in": False}
+            TRIPS["EF9012"] = {**flight.row(), "day": day, "passenger": passenger, "seat": None, "checked_in": False}
             booked = {"booking_code": "EF9012", "flight_number": flight_number, "passenger": passenger}
-            return {**booked, "price": one.price}
+            return {**booked, "price": flight.price}
     raise ToolError(f"there is no flight {flight_number}", "not_found")
 
 

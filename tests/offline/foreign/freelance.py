@@ -77,9 +77,9 @@ def get_hours(
     """Tell how many hours were worked in a month."""
     month = month or TODAY.strftime("%Y-%m")
     hours = [
-        one.hours
-        for one in HOURS
-        if (client is None or one.client.lower() == client.lower()) and one.day.strftime("%Y-%m") == month
+        hour.hours
+        for hour in HOURS
+        if (client is None or hour.client.lower() == client.lower()) and hour.day.strftime("%Y-%m") == month
     ]
     return {"client": client, "month": month, "hours": sum(hours)}
 
@@ -102,9 +102,9 @@ def list_invoices(
 ) -> list[dict[str, object]]:
     """List invoices, by status or by client."""
     return [
-        {"invoice_number": key, **one, "due": one["due"].isoformat() if one["due"] else None}
-        for key, one in INVOICES.items()
-        if (status is None or one["status"] == status) and (client is None or one["client"].lower() == client.lower())
+        {"invoice_number": key, **invoice, "due": invoice["due"].isoformat() if invoice["due"] else None}
+        for key, invoice in INVOICES.items()
+        if (status is None or invoice["status"] == status) and (client is None or invoice["client"].lower() == client.lower())
     ]
 
 

@@ -50,15 +50,15 @@ def search_hotels(
     stars: Annotated[int | None, Field(ge=1, le=5, description="星级")] = None,
 ) -> list[dict[str, object]]:
     return [
-        {"hotel_id": key, "name": one.name, "price": one.price, "stars": one.stars}
-        for key, one in HOTELS.items()
-        if one.city == city and (max_price is None or one.price <= max_price) and stars in (None, one.stars)
+        {"hotel_id": key, "name": hotel.name, "price": hotel.price, "stars": hotel.stars}
+        for key, hotel in HOTELS.items()
+        if hotel.city == city and (max_price is None or hotel.price <= max_price) and stars in (None, hotel.stars)
     ]
 
 
 @tool(description="按名称查找酒店", read_only=True)
 def find_hotel(name: Annotated[str, Field(description="酒店名称或其中一部分")]) -> list[dict[str, object]]:
-    return [{"hotel_id": key, "name": one.name, "price": one.price} for key, one in HOTELS.items() if name in one.name]
+    return [{"hotel_id": key, "name": hotel.name, "price": hotel.price} for key, hotel in HOTELS.items() if name in hotel.name]
 
 
 @tool(
@@ -81,7 +81,7 @@ def book_room(
 
 @tool(description="查看我的所有预订", read_only=True)
 def list_bookings() -> list[dict[str, object]]:
-    return [{"booking_no": key, **one, "check_in": one["check_in"].isoformat()} for key, one in BOOKINGS.items()]
+    return [{"booking_no": key, **booking, "check_in": booking["check_in"].isoformat()} for key, booking in BOOKINGS.items()]
 
 
 @tool(description="取消预订")

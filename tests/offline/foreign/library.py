@@ -48,9 +48,9 @@ def search_books(
 ) -> list[dict[str, object]]:
     return [
         _book(key)
-        for key, one in BOOKS.items()
-        if (not keyword or keyword.strip("《》") in one.title + one.author + one.category)
-        and (category is None or one.category == category)
+        for key, book in BOOKS.items()
+        if (not keyword or keyword.strip("《》") in book.title + book.author + book.category)
+        and (category is None or book.category == category)
     ]
 
 
@@ -59,11 +59,11 @@ def borrow_book(
     book_id: Annotated[str, Field(description="图书编号")],
     days: Annotated[int, Field(ge=1, le=60, description="借多少天")] = 30,
 ) -> dict[str, object]:
-    one = _book(book_id)
-    if not one["available"]:
-        raise ToolError(f"《{one['title']}》已全部借出", "conflict")
+    book = _book(book_id)
+    if not book["available"]:
+        raise ToolError(f"《{book['title']}》已全部借出", "conflict")
     LOANS[book_id] = in_days(days)
-    return {"title": one["title"], "应还日期": in_days(days).isoformat()}
+    return {"title": book["title"], "应还日期": in_days(days).isoformat()}
 
 
 @tool(description="查看我借的书和归还日期", read_only=True, examples=["我借了什么书", "which books do I have?"])

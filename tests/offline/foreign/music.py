@@ -25,11 +25,11 @@ def reset() -> None:
 @tool(read_only=True)
 def search_music(query: Annotated[str, Field(description="Song title, artist or genre")]) -> list[dict[str, str]]:
     """Search the music library for songs."""
-    wanted = query.lower()
+    term = query.lower()
     return [
-        {"track_id": key, **one}
-        for key, one in TRACKS.items()
-        if any(wanted in value.lower() or value.lower() in wanted for value in one.values())
+        {"track_id": key, **track}
+        for key, track in TRACKS.items()
+        if any(term in value.lower() or value.lower() in term for value in track.values())
     ]
 
 

@@ -45,10 +45,10 @@ def search_recipes(
     max_minutes: Annotated[int | None, Field(description="最长用时（分钟）")] = None,
 ) -> list[dict[str, object]]:
     return [
-        {"recipe_id": key, "name": one["name"], "minutes": one["minutes"]}
-        for key, one in RECIPES.items()
-        if (keyword in one["name"] or any(keyword in part for part in one["ingredients"]))
-        and (max_minutes is None or one["minutes"] <= max_minutes)
+        {"recipe_id": key, "name": recipe["name"], "minutes": recipe["minutes"]}
+        for key, recipe in RECIPES.items()
+        if (keyword in recipe["name"] or any(keyword in part for part in recipe["ingredients"]))
+        and (max_minutes is None or recipe["minutes"] <= max_minutes)
     ]
 
 

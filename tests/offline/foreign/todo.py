@@ -41,8 +41,8 @@ def reset() -> None:
 def _task(key: int) -> dict[str, object]:
     if key not in TASKS:
         raise ToolError(f"there is no task {key}", "not_found")
-    one = TASKS[key]
-    return {"task_id": key, **one, "due": one["due"].isoformat() if one["due"] else None}
+    task = TASKS[key]
+    return {"task_id": key, **task, "due": task["due"].isoformat() if task["due"] else None}
 
 
 @tool(examples=["add buy milk to my list", "remind me to pay the rent by Friday"])
@@ -66,18 +66,18 @@ def list_tasks(
     """List the open tasks, all of them or those of one project or one day."""
     return [
         _task(key)
-        for key, one in TASKS.items()
-        if not one["done"]
-        and (project is None or (one["project"] or "").lower() == project.lower())
-        and (due is None or one["due"] == due)
+        for key, task in TASKS.items()
+        if not task["done"]
+        and (project is None or (task["project"] or "").lower() == project.lower())
+        and (due is None or task["due"] == due)
     ]
 
 
 @tool(read_only=True)
 def find_task(words: Annotated[str, Field(description="Words from the task's title")]) -> list[dict[str, object]]:
     """Find tasks by words of their title."""
-    wanted = [word for word in words.lower().split() if word not in ("the", "a", "my")]
-    return [_task(key) for key, one in TASKS.items() if all(word in one["title"].lower() for word in wanted)]
+    terms = [word for word in words.lower().split() if word not in ("the", "a", "my")]
+    return [_task(key) for key, task in TASKS.items() if all(word in task["title"].lower() for word in terms)]
 
 
 @tool(sources={"task_id": "find_task"}, examples=["mark the laundry as done", "I've called the bank"])

@@ -22,8 +22,8 @@ from toolyard.stores.sqlite.store import SEARCH_BATCH_SIZE, SqliteStore
 OWNER = Caller(user="ana", tenant="acme")
 
 
-async def talk(store: Store, conversation: str, said: str, title: str = "", at: float = 1.0) -> None:
-    message = UserMessage(id="m", at=at, parts=(TextPart(text=said),))
+async def write_conversation(store: Store, conversation: str, text: str, title: str = "", at: float = 1.0) -> None:
+    message = UserMessage(id="m", at=at, parts=(TextPart(text=text),))
     events = [
         ConversationOpened(owner=OWNER, settings=Settings(title=title)),
         MessageAdded(item=message),
@@ -36,20 +36,20 @@ async def talk(store: Store, conversation: str, said: str, title: str = "", at: 
     await store.append(conversation, await store.claim(conversation), batch, None)
 
 
-async def found(store: Store, text: str, most: int = 50) -> list[str]:
-    return [card.id for card in await store.cards(CatalogQuery(tenant="acme", text=text, limit=most))]
+async def search_ids(store: Store, text: str, limit: int = 50) -> list[str]:
+    return [card.id for card in await store.cards(CatalogQuery(tenant="acme", text=text, limit=limit))]
 
 
 async def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_forgotten(tmp_path: Path) -> None:
     key = Key(name="shop", hash="h", user="shop", roles=frozenset({"admin"}))
     async with open_store(tmp_path / "store.db") as store:
-        await talk(store, "a", "milk", title="one")
-        await talk(store, "b", "milk", title="two")
+        await write_conversation(store, "a", "milk", title="one")
+        await write_conversation(store, "b", "milk", title="two")
         await store.put("b", "blob_1", b"whole")
         await store.save_key(key)
         await store.forget("b")
     async with open_store(tmp_path / "store.db") as store:
-        assert await found(store, "milk") == await found(store, "") == ["a"]
+        assert await search_ids(store, "milk") == await search_ids(store, "") == ["a"]
         assert await store.find_runs("trace one") == [("a", "run_1")]
         assert await store.find_runs("trace two") == []
         assert await store.get("b", "blob_1") is None
@@ -61,7 +61,7 @@ async def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
         await store.claim("c")
         before = store.commits
-        await talk(store, "c", "milk")
+        await write_conversation(store, "c", "milk")
         assert store.commits == before + 2  # the claim and the batch
 
 
@@ -69,22 +69,22 @@ async def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: 
     async with open_store(tmp_path / "store.db") as store:
         names = [f"c{number:03d}" for number in range(5 * SEARCH_BATCH_SIZE)]
         for at, name in enumerate(names):
-            await talk(store, name, "milk" if at % 2 else "bread", at=float(at))
-        searching = asyncio.ensure_future(found(store, "MILK", most=len(names)))
+            await write_conversation(store, name, "milk" if at % 2 else "bread", at=float(at))
+        searching = asyncio.ensure_future(search_ids(store, "MILK", limit=len(names)))
         await asyncio.sleep(0)
         assert len(await store.read("c001")) == 3
         assert not searching.done()
         assert await searching == names[1::2][::-1]
-        assert await found(store, "milk", most=3) == names[-1:-6:-2]
+        assert await search_ids(store, "milk", limit=3) == names[-1:-6:-2]
 
 
 async def test_a_search_that_stopped_early_does_not_hide_what_comes_later(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
-        await talk(store, "a", "milk")
-        assert await found(store, "milk") == ["a"]
-        await talk(store, "b", "milk", at=2.0)
+        await write_conversation(store, "a", "milk")
+        assert await search_ids(store, "milk") == ["a"]
+        await write_conversation(store, "b", "milk", at=2.0)
         assert len(await store.read("b")) == 3
-        assert await found(store, "milk") == ["b", "a"]
+        assert await search_ids(store, "milk") == ["b", "a"]
 
 
 def test_folding_is_one_to_one_and_keeps_ascii_and_letters_without_case_to_themselves() -> None:
@@ -109,12 +109,12 @@ def test_every_letter_is_found_as_in_memory(said: list[str], titles: str, sought
         try:
             for store in (memory, sqlite):
                 for number, text in enumerate(said):
-                    await talk(store, f"c{number}", text, title=titles[number:])
+                    await write_conversation(store, f"c{number}", text, title=titles[number:])
             parts = [text[start:].swapcase() for text in said for start in range(len(text))]
             for text in (*sought, *parts, *said):
-                assert await found(sqlite, text) == await found(memory, text), text
+                assert await search_ids(sqlite, text) == await search_ids(memory, text), text
             for number, text in enumerate(said):
-                assert f"c{number}" in await found(sqlite, text)
+                assert f"c{number}" in await search_ids(sqlite, text)
         finally:
             await sqlite.close()
 

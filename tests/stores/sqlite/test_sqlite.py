@@ -27,7 +27,7 @@ APPENDER = Path(__file__).parents[1] / "appender.py"
 NOBODY = 65534
 
 
-def entries(first: int, count: int = 1, by: str = "ana") -> list[Entry]:
+def make_entries(first: int, count: int = 1, by: str = "ana") -> list[Entry]:
     return [
         Entry(conversation="c", seq=seq, at=float(seq), event=StopRequested(by=by))
         for seq in range(first, first + count)
@@ -45,12 +45,12 @@ async def complaints() -> AsyncGenerator[list[dict[str, object]], None]:
     assert complaints == []
 
 
-async def start(store: SqliteStore) -> None:
-    await store.append("c", await store.claim("c"), entries(1, 3), 5.0)
+async def write_three_entries(store: SqliteStore) -> None:
+    await store.append("c", await store.claim("c"), make_entries(1, 3), 5.0)
     await store.put("c", "blob_1", b"whole")
 
 
-async def refusal(error: type[Exception], path: Path) -> str:
+async def get_refusal(error: type[Exception], path: Path) -> str:
     """Why the path cannot be opened; the message names the file."""
     with pytest.raises(error, match=str(path)) as caught:
         async with open_store(path):
@@ -62,12 +62,12 @@ async def refusal(error: type[Exception], path: Path) -> str:
 async def store_path(tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
     async with open_store(path) as store:
-        await start(store)
+        await write_three_entries(store)
     return path
 
 
-async def is_all_there(store: SqliteStore) -> None:
-    assert list(await store.read("c")) == entries(1, 3)
+async def assert_all_there(store: SqliteStore) -> None:
+    assert list(await store.read("c")) == make_entries(1, 3)
     assert await store.due(5.0) == (["c"], None)
     assert await store.get("c", "blob_1") == b"whole"
     assert await store.claim("c") == 2
@@ -75,14 +75,14 @@ async def is_all_there(store: SqliteStore) -> None:
 
 async def test_everything_outlives_a_close(store_path: Path) -> None:
     async with open_store(store_path) as store:
-        await is_all_there(store)
+        await assert_all_there(store)
 
 
 async def test_a_new_file_is_made_with_its_directories_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "deep" / "store.db"
 
     async with open_store(path) as store:
-        await start(store)
+        await write_three_entries(store)
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm", "store.db.lock"), 0o600)
 
@@ -106,7 +106,7 @@ async def test_a_second_store_of_this_process_is_refused_under_any_name(store_pa
         for path in (store_path, link):
             with pytest.raises(Misconfigured, match="is in use by this process"):
                 await SqliteStore.open(path)
-        await is_all_there(store)
+        await assert_all_there(store)
 
 
 async def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path: Path) -> None:
@@ -117,32 +117,32 @@ async def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path
         assert process.returncode == 1
         assert out == b""
         assert f"Misconfigured: {store_path} is in use by process {os.getpid()}" in err.decode()
-        await is_all_there(store)
+        await assert_all_there(store)
 
 
 async def test_a_lock_file_without_an_owner_does_not_matter(store_path: Path) -> None:
     Path(f"{store_path}.lock").write_text("1\n")
     async with open_store(store_path) as store:
-        await is_all_there(store)
+        await assert_all_there(store)
 
 
-def what_is_wrong(told: list[int], kept: list[int]) -> list[str]:
+def find_crash_faults(reported_seqs: list[int], stored_seqs: list[int]) -> list[str]:
     """What a crash has broken: `told` was reported as committed, `kept` was found afterwards."""
     wrong: list[str] = []
-    if kept != list(range(1, len(kept) + 1)):
+    if stored_seqs != list(range(1, len(stored_seqs) + 1)):
         wrong.append("gap")
-    if told and told[-1] > len(kept):
+    if reported_seqs and reported_seqs[-1] > len(stored_seqs):
         wrong.append("lost")
-    if len(kept) % BATCH:
+    if len(stored_seqs) % BATCH:
         wrong.append("torn")
     return wrong
 
 
 def test_the_crash_check_finds_what_is_lost_torn_or_missing() -> None:
-    assert what_is_wrong([3, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9]) == []
-    assert what_is_wrong([3, 6], [1, 2, 3]) == ["lost"]
-    assert what_is_wrong([3], [1, 2, 3, 4]) == ["torn"]
-    assert what_is_wrong([3], [1, 3, 4]) == ["gap"]
+    assert find_crash_faults([3, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9]) == []
+    assert find_crash_faults([3, 6], [1, 2, 3]) == ["lost"]
+    assert find_crash_faults([3], [1, 2, 3, 4]) == ["torn"]
+    assert find_crash_faults([3], [1, 3, 4]) == ["gap"]
 
 
 async def test_what_was_told_committed_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
@@ -151,26 +151,26 @@ async def test_what_was_told_committed_outlives_a_kill_at_any_moment(tmp_path: P
         command = [sys.executable, str(APPENDER), str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            told = [process.stdout.readline() for _ in range(lines)]
+            output_lines = [process.stdout.readline() for _ in range(lines)]
             process.kill()
-            told += process.stdout.readlines()
-        whole = [int(line) for line in told if line.endswith("\n")]
-        assert len(whole) >= lines
+            output_lines += process.stdout.readlines()
+        reported_seqs = [int(line) for line in output_lines if line.endswith("\n")]
+        assert len(reported_seqs) >= lines
         async with open_store(path) as store:
-            kept = [entry.seq for entry in await store.read(CONVERSATION)]
-        assert what_is_wrong(whole, kept) == []
+            stored_seqs = [entry.seq for entry in await store.read(CONVERSATION)]
+        assert find_crash_faults(reported_seqs, stored_seqs) == []
 
 
 async def test_an_append_whose_waiter_is_cancelled_is_still_committed(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
         epoch = await store.claim("c")
-        task = asyncio.ensure_future(store.append("c", epoch, entries(1, 3), None))
+        task = asyncio.ensure_future(store.append("c", epoch, make_entries(1, 3), None))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await store.append("c", epoch, entries(4), None)
-        assert list(await store.read("c")) == entries(1, 4)
+        await store.append("c", epoch, make_entries(4), None)
+        assert list(await store.read("c")) == make_entries(1, 4)
 
 
 async def test_a_close_commits_what_was_asked_for(tmp_path: Path) -> None:
@@ -179,11 +179,11 @@ async def test_a_close_commits_what_was_asked_for(tmp_path: Path) -> None:
         epoch = await store.claim("c")
         async with asyncio.TaskGroup() as tasks:
             for first in range(1, 40):
-                tasks.create_task(store.append("c", epoch, entries(first), None))
+                tasks.create_task(store.append("c", epoch, make_entries(first), None))
             await asyncio.sleep(0)
             await store.close()
     async with open_store(path) as store:
-        assert list(await store.read("c")) == entries(1, 39)
+        assert list(await store.read("c")) == make_entries(1, 39)
 
 
 async def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_no_other(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_n
         before = store.commits
         outcomes = await asyncio.gather(
             *(
-                store.append(name, epoch - number % 2, entries(1), None)
+                store.append(name, epoch - number % 2, make_entries(1), None)
                 for number, (name, epoch) in enumerate(zip(names, epochs, strict=True))
             ),
             return_exceptions=True,
@@ -206,7 +206,7 @@ async def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_n
 async def test_a_file_of_a_newer_version_is_refused(store_path: Path) -> None:
     with closing(sqlite3.connect(store_path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    assert "use a newer one" in await refusal(Misconfigured, store_path)
+    assert "use a newer one" in await get_refusal(Misconfigured, store_path)
 
 
 async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE photos (id)")
     before = path.read_bytes()
-    assert "give another path" in await refusal(Misconfigured, path)
+    assert "give another path" in await get_refusal(Misconfigured, path)
     assert path.read_bytes() == before
 
 
@@ -227,7 +227,7 @@ async def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
 async def test_a_file_that_is_no_database_is_refused_and_left_alone(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    assert "left as it is" in await refusal(StoreDown, path)
+    assert "left as it is" in await get_refusal(StoreDown, path)
     assert path.read_bytes() == content
 
 
@@ -243,8 +243,8 @@ async def test_a_corrupt_file_is_down_with_advice_and_its_good_parts_stay_readab
             await store.put("c", "blob_2", b"more")
         with pytest.raises(StoreDown, match="restore a copy"):
             await store.get("c", "blob_1")
-        assert list(await store.read("c")) == entries(1, 3)
-        await store.append("c", await store.claim("c"), entries(4), None)
+        assert list(await store.read("c")) == make_entries(1, 3)
+        await store.append("c", await store.claim("c"), make_entries(4), None)
 
 
 async def test_an_entry_that_cannot_be_decoded_is_down_not_skipped(store_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_a_path_that_cannot_be_a_file_is_down_with_advice(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     (tmp_path / "directory").mkdir()
     for path in (tmp_path / "directory", tmp_path / "file" / "store.db", Path("/proc/store.db")):
-        assert "Give a path to a file that this user may read and write" in await refusal(StoreDown, path)
+        assert "Give a path to a file that this user may read and write" in await get_refusal(StoreDown, path)
 
 
 @contextmanager
@@ -288,23 +288,23 @@ def open_directory() -> Generator[Path]:
 async def test_a_read_only_file_or_directory_is_down_with_advice(open_directory: Path) -> None:
     path = open_directory / "store.db"
     async with open_store(path) as store:
-        await start(store)
+        await write_three_entries(store)
     path.chmod(0o444)
     Path(f"{path}.lock").chmod(0o666)
     with without_privileges():
-        assert "Permission denied. Give a path to a file that this user may" in await refusal(StoreDown, path)
+        assert "Permission denied. Give a path to a file that this user may" in await get_refusal(StoreDown, path)
     path.chmod(0o666)
     open_directory.chmod(0o555)
     with without_privileges():
-        assert "writable" in await refusal(StoreDown, path)
-        assert "Permission denied" in await refusal(StoreDown, open_directory / "new.db")
-        assert "Permission denied" in await refusal(StoreDown, open_directory / "new" / "store.db")
+        assert "writable" in await get_refusal(StoreDown, path)
+        assert "Permission denied" in await get_refusal(StoreDown, open_directory / "new.db")
+        assert "Permission denied" in await get_refusal(StoreDown, open_directory / "new" / "store.db")
     async with open_store(path) as store:
-        await is_all_there(store)
+        await assert_all_there(store)
 
 
 @contextmanager
-def files_no_larger_than(size: int) -> Generator[None]:
+def limit_file_size(size: int) -> Generator[None]:
     """A disk that takes no more: the system refuses to write past this size."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -317,21 +317,21 @@ def files_no_larger_than(size: int) -> Generator[None]:
 async def test_a_disk_that_takes_no_more_loses_nothing_and_work_goes_on_when_it_does(store_path: Path) -> None:
     async with open_store(store_path) as store:
         epoch = await store.claim("c")
-        with files_no_larger_than(64 * 1024):
-            await store.append("c", epoch, entries(4), None)
+        with limit_file_size(64 * 1024):
+            await store.append("c", epoch, make_entries(4), None)
             with pytest.raises(StoreDown, match=f"{store_path}: .*Check that the disk works, has space"):
-                await store.append("c", epoch, entries(5, by="x" * 200_000), 9.0)
-            assert list(await store.read("c")) == entries(1, 4)
+                await store.append("c", epoch, make_entries(5, by="x" * 200_000), 9.0)
+            assert list(await store.read("c")) == make_entries(1, 4)
             assert await store.due(9.0) == ([], None)
-        await store.append("c", epoch, entries(5, by="x" * 200_000), None)
+        await store.append("c", epoch, make_entries(5, by="x" * 200_000), None)
     async with open_store(store_path) as store:
-        assert list(await store.read("c")) == [*entries(1, 4), *entries(5, by="x" * 200_000)]
+        assert list(await store.read("c")) == [*make_entries(1, 4), *make_entries(5, by="x" * 200_000)]
 
 
 async def test_a_store_can_be_closed_while_the_disk_takes_no_more(store_path: Path) -> None:
     async with open_store(store_path) as store:
-        await store.append("c", await store.claim("c"), entries(4, by="x" * 200_000), None)
-        with files_no_larger_than(32 * 1024):
+        await store.append("c", await store.claim("c"), make_entries(4, by="x" * 200_000), None)
+        with limit_file_size(32 * 1024):
             await store.close()
     async with open_store(store_path) as store:
         assert len(await store.read("c")) == 4

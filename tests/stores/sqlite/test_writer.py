@@ -37,35 +37,35 @@ def run_sql(statement: str) -> Work:
     return work
 
 
-class Held:
+class HeldWriter:
     """Keeps the writer busy with one job, so that the next ones come together."""
 
     def __init__(self, writer: SqliteWriter) -> None:
         self.writer = writer
-        self.begun = Event()
+        self.started = Event()
         self.let_go = Event()
 
     async def __aenter__(self) -> None:
         self.task = asyncio.ensure_future(self.writer.run(self.wait))
-        await asyncio.to_thread(self.begun.wait)
+        await asyncio.to_thread(self.started.wait)
 
     async def __aexit__(self, *_: object) -> None:
         self.let_go.set()
         await self.task
 
     def wait(self, connection: sqlite3.Connection) -> int:
-        self.begun.set()
+        self.started.set()
         self.let_go.wait()
         return 0
 
 
-async def asked(*works: Work, of: SqliteWriter) -> list[asyncio.Task[int]]:
-    tasks = [asyncio.ensure_future(of.run(work)) for work in works]
+async def submit_works(*works: Work, writer: SqliteWriter) -> list[asyncio.Task[int]]:
+    tasks = [asyncio.ensure_future(writer.run(work)) for work in works]
     await asyncio.sleep(0)
     return tasks
 
 
-def numbers_after(path: Path, use: Callable[[SqliteWriter], Awaitable[None]]) -> list[int]:
+def read_numbers_after(path: Path, use: Callable[[SqliteWriter], Awaitable[None]]) -> list[int]:
     """What is in the file after the writer was used and closed."""
     complaints: list[dict[str, object]] = []
 
@@ -91,27 +91,27 @@ def numbers_after(path: Path, use: Callable[[SqliteWriter], Awaitable[None]]) ->
 
 def test_jobs_that_come_while_one_runs_share_the_next_commit_up_to_a_bound(tmp_path: Path) -> None:
     async def use(writer: SqliteWriter) -> None:
-        async with Held(writer):
-            tasks = await asked(*map(insert, range(2 * MAX_GROUP_JOBS + 1)), of=writer)
+        async with HeldWriter(writer):
+            tasks = await submit_works(*map(insert, range(2 * MAX_GROUP_JOBS + 1)), writer=writer)
         assert await asyncio.gather(*tasks) == list(range(2 * MAX_GROUP_JOBS + 1))
         assert writer.commits == 1 + 3
 
-    assert numbers_after(tmp_path / "file", use) == list(range(2 * MAX_GROUP_JOBS + 1))
+    assert read_numbers_after(tmp_path / "file", use) == list(range(2 * MAX_GROUP_JOBS + 1))
 
 
 def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
     async def use(writer: SqliteWriter) -> None:
         fenced = fail_after(insert(2), Fenced("another owner"))
         broken = fail_after(insert(3), ZeroDivisionError())
-        async with Held(writer):
-            tasks = await asked(insert(1), fenced, broken, run_sql("SELECT nonsense"), insert(4), of=writer)
+        async with HeldWriter(writer):
+            tasks = await submit_works(insert(1), fenced, broken, run_sql("SELECT nonsense"), insert(4), writer=writer)
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [int, Fenced, ZeroDivisionError, StoreDown, int]
         assert writer.commits == 2
         with pytest.raises(Fenced, match="another owner"):
             await writer.run(fenced)
 
-    assert numbers_after(tmp_path / "file", use) == [1, 4]
+    assert read_numbers_after(tmp_path / "file", use) == [1, 4]
 
 
 def test_a_full_disk_is_down_for_all_that_did_not_fit_and_work_goes_on_when_there_is_space(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_full_disk_is_down_for_all_that_did_not_fit_and_work_goes_on_when_ther
     async def use(writer: SqliteWriter) -> None:
         await writer.run(insert(1))
         await writer.run(run_sql("PRAGMA max_page_count = 20"))
-        async with Held(writer):
-            tasks = await asked(insert(2), insert(3, filling=1_000_000), of=writer)
+        async with HeldWriter(writer):
+            tasks = await submit_works(insert(2), insert(3, filling=1_000_000), writer=writer)
         small, large = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(large, StoreDown)
         assert str(large).startswith(f"{path}: database or disk is full. Free some space")
@@ -131,13 +131,15 @@ def test_a_full_disk_is_down_for_all_that_did_not_fit_and_work_goes_on_when_ther
         await writer.run(run_sql("PRAGMA max_page_count = 1000000"))
         await writer.run(insert(5, filling=1_000_000))
 
-    assert [number for number in numbers_after(path, use) if number != 2] == [1, 5]
+    assert [number for number in read_numbers_after(path, use) if number != 2] == [1, 5]
 
 
 def test_a_transaction_that_sqlite_gives_up_is_down_for_its_whole_group(tmp_path: Path) -> None:
     async def use(writer: SqliteWriter) -> None:
-        async with Held(writer):
-            tasks = await asked(insert(1), run_sql("INSERT OR ROLLBACK INTO once VALUES (1)"), insert(2), of=writer)
+        async with HeldWriter(writer):
+            tasks = await submit_works(
+                insert(1), run_sql("INSERT OR ROLLBACK INTO once VALUES (1)"), insert(2), writer=writer
+            )
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [StoreDown] * 3
         assert await writer.run(insert(3)) == 3
@@ -146,13 +148,13 @@ def test_a_transaction_that_sqlite_gives_up_is_down_for_its_whole_group(tmp_path
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE once (number UNIQUE)")
         connection.execute("INSERT INTO once VALUES (1)")
-    assert numbers_after(path, use) == [3]
+    assert read_numbers_after(path, use) == [3]
 
 
 @pytest.mark.parametrize(("jobs", "size_bytes"), [(MAX_QUEUED_JOBS - 1, 0), (1, MAX_QUEUED_BYTES)])
 def test_who_comes_when_too_much_waits_must_wait_outside(jobs: int, size_bytes: int, tmp_path: Path) -> None:
     async def use(writer: SqliteWriter) -> None:
-        async with Held(writer):
+        async with HeldWriter(writer):
             tasks = [asyncio.ensure_future(writer.run(insert(n), size_bytes)) for n in range(jobs)]
             late = [asyncio.ensure_future(writer.run(insert(jobs + n))) for n in range(3)]
             await asyncio.sleep(0)
@@ -160,7 +162,7 @@ def test_who_comes_when_too_much_waits_must_wait_outside(jobs: int, size_bytes: 
         await asyncio.gather(*tasks, *late)
         assert writer.queued_jobs == 0
 
-    assert numbers_after(tmp_path / "file", use) == list(range(jobs + 3))
+    assert read_numbers_after(tmp_path / "file", use) == list(range(jobs + 3))
 
 
 def test_who_waits_outside_is_not_overtaken(tmp_path: Path) -> None:
@@ -169,17 +171,17 @@ def test_who_waits_outside_is_not_overtaken(tmp_path: Path) -> None:
             await writer.run(insert(1), MAX_QUEUED_BYTES)
             return await writer.run(insert(3))
 
-        async with Held(writer):
+        async with HeldWriter(writer):
             tasks = [asyncio.ensure_future(twice()), asyncio.ensure_future(writer.run(insert(2)))]
             await asyncio.sleep(0)
         await asyncio.gather(*tasks)
 
-    assert numbers_after(tmp_path / "file", use) == [1, 2, 3]
+    assert read_numbers_after(tmp_path / "file", use) == [1, 2, 3]
 
 
 def test_who_is_cancelled_in_the_queue_or_outside_it_has_still_asked(tmp_path: Path) -> None:
     async def use(writer: SqliteWriter) -> None:
-        async with Held(writer):
+        async with HeldWriter(writer):
             inside = asyncio.ensure_future(writer.run(insert(1), MAX_QUEUED_BYTES))
             outside = asyncio.ensure_future(writer.run(insert(2)))
             failing = asyncio.ensure_future(writer.run(fail_after(insert(3), Fenced("no"))))
@@ -190,12 +192,12 @@ def test_who_is_cancelled_in_the_queue_or_outside_it_has_still_asked(tmp_path: P
             assert inside.cancelled() and outside.cancelled() and failing.cancelled()
         await writer.run(insert(4))
 
-    assert numbers_after(tmp_path / "file", use) == [1, 2, 4]
+    assert read_numbers_after(tmp_path / "file", use) == [1, 2, 4]
 
 
 def test_a_close_commits_what_is_queued_and_turns_away_who_is_outside(tmp_path: Path) -> None:
     async def use(writer: SqliteWriter) -> None:
-        async with Held(writer):
+        async with HeldWriter(writer):
             inside = asyncio.ensure_future(writer.run(insert(1), MAX_QUEUED_BYTES))
             outside = asyncio.ensure_future(writer.run(insert(2)))
             leaving = asyncio.ensure_future(writer.run(insert(3)))
@@ -210,4 +212,4 @@ def test_a_close_commits_what_is_queued_and_turns_away_who_is_outside(tmp_path: 
         await closings[1]
         assert closings[0].cancelled() and leaving.cancelled()
 
-    assert numbers_after(tmp_path / "file", use) == [1]
+    assert read_numbers_after(tmp_path / "file", use) == [1]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from surfaces.app_talk import TOOLS, App, build_tool_results, user_message
-from surfaces.talk import both_ways, open_talk
+from surfaces.app_talk import TOOLS, AppClient, build_tool_results, user_message
+from surfaces.talk import both_ways, open_api_client
 from toolyard import Scripted, call, say, tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.models.scripted import together
@@ -30,33 +30,33 @@ CART_SCRIPT = [
 async def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
     model = Scripted(CART_SCRIPT)
 
-    async with open_talk(model, way, system_prompt="You keep a shop.") as http:
-        app = App(http)
+    async with open_api_client(model, way, system_prompt="You keep a shop.") as http:
+        app = AppClient(http)
         first = await app.ask("Add milk to my cart", systemPrompt="Speak as a grocer.", context={"cart": {"items": 0}})
         (search,) = first["toolCalls"]
         assert first["type"] == "tool_calls"
         assert (search["name"], search["arguments"]) == ("search_products", {"query": "milk"})
         second = await app.post(build_tool_results(first, MILK))
-        assert [one["name"] for one in second["toolCalls"]] == ["add_to_cart"]
+        assert [call["name"] for call in second["toolCalls"]] == ["add_to_cart"]
         last = await app.post(build_tool_results(second, {"ok": True}))
         assert last["type"] == "message" and last["stopReason"] == "done"
         assert last["message"] == {"role": "assistant", "content": "I've added Full Cream Milk to your cart!"}
         assert first["conversationId"] == second["conversationId"] == last["conversationId"]
         assert first["correlationId"] == last["correlationId"] and first["runId"] == last["runId"]
-    assert [one.system for one in model.requests] == ['You keep a shop.\n\nSpeak as a grocer.\n\ncart: {"items":0}'] * 3
+    assert [request.system for request in model.requests] == ['You keep a shop.\n\nSpeak as a grocer.\n\ncart: {"items":0}'] * 3
     assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "add_to_cart", "go_to_checkout"]
-    told = [item.content for item in model.requests[2].history if isinstance(item, Result)]
-    assert told == ['{"products":[{"code":"M1","name":"Full Cream Milk"}]}', '{"ok":true}']
+    result_texts = [item.content for item in model.requests[2].history if isinstance(item, Result)]
+    assert result_texts == ['{"products":[{"code":"M1","name":"Full Cream Milk"}]}', '{"ok":true}']
 
 
 async def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() -> None:
     model = Scripted(CART_SCRIPT)
-    async with open_talk(model) as http:
-        app, messages = App(http), [user_message("Add milk to my cart")]
+    async with open_api_client(model) as http:
+        app, messages = AppClient(http), [user_message("Add milk to my cart")]
         answer = await app.post({"messages": messages, "tools": TOOLS})
         for result in (MILK, {"ok": True}):
             messages.append({"role": "assistant", "content": None, "toolCalls": answer["toolCalls"]})
-            messages += [{"role": "tool", "toolCallId": one["id"], "content": result} for one in answer["toolCalls"]]
+            messages += [{"role": "tool", "toolCallId": call["id"], "content": result} for call in answer["toolCalls"]]
             answer = await app.post({"messages": messages, "tools": TOOLS})
         assert answer["message"]["content"] == "I've added Full Cream Milk to your cart!"
         assert len(await app.list_conversations()) == 1
@@ -65,13 +65,18 @@ async def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() ->
 
 
 async def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> None:
-    async with open_talk([call("search_products", query="milk"), say("found")]) as http:
-        app = App(http)
+    async with open_api_client([call("search_products", query="milk"), say("found")]) as http:
+        app = AppClient(http)
         (handed,) = (await app.ask("milk"))["toolCalls"]
         function = {"name": "search_products", "arguments": '{"query": "milk"}'}
-        asked = {"role": "assistant", "tool_calls": [{"id": handed["id"], "type": "function", "function": function}]}
-        given = {"role": "tool", "tool_call_id": handed["id"], "content": "Full Cream Milk"}
-        assert (await app.post({"messages": [user_message("milk"), asked, given]}))["stopReason"] == "done"
+        calls_message = {
+            "role": "assistant",
+            "tool_calls": [{"id": handed["id"], "type": "function", "function": function}],
+        }
+        result_message = {"role": "tool", "tool_call_id": handed["id"], "content": "Full Cream Milk"}
+        assert (await app.post({"messages": [user_message("milk"), calls_message, result_message]}))[
+            "stopReason"
+        ] == "done"
 
 
 async def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
@@ -82,14 +87,14 @@ async def test_images_of_a_message_reach_the_model_however_they_are_written() ->
         {"type": "image_url", "image_url": {"url": "https://a.example/cat.png"}},
         {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
     ]
-    async with open_talk(model) as http:
-        app = App(http)
+    async with open_api_client(model) as http:
+        app = AppClient(http)
         first = await app.post({"messages": [{"role": "user", "content": content}]})
         later = [{"type": "image", "url": inline}]
         body = {"conversationId": first["conversationId"], "messages": [{"role": "user", "content": later}]}
         assert (await app.post(body))["message"]["content"] == "another"
-    told = [item.parts for item in model.requests[1].history if isinstance(item, UserMessage)]
-    assert told == [
+    message_parts = [item.parts for item in model.requests[1].history if isinstance(item, UserMessage)]
+    assert message_parts == [
         (TextPart(text="What is this?"), ImagePart(url="https://a.example/cat.png"), ImagePart(url=inline)),
         (ImagePart(url=inline),),
     ]
@@ -97,8 +102,8 @@ async def test_images_of_a_message_reach_the_model_however_they_are_written() ->
 
 async def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> None:
     history = [user_message("I am Ann"), {"role": "assistant", "content": "Hi Ann"}, user_message("Who am I?")]
-    async with open_talk([say("Ann"), say("Ann"), say("Hello"), say("Ann")]) as http:
-        app = App(http)
+    async with open_api_client([say("Ann"), say("Ann"), say("Hello"), say("Ann")]) as http:
+        app = AppClient(http)
         answer = await app.post({"messages": history})
         assert answer["message"]["content"] == "Ann" and answer["kept"] is False
         await app.wait_for_conversations()
@@ -115,12 +120,12 @@ async def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so(
 
 async def test_respond_with_a_history_is_not_kept_either() -> None:
     history = [{"role": "user", "content": "I am Ann"}, {"role": "assistant", "content": "Hi Ann"}]
-    async with open_talk([say("Ann"), say("Ann")]) as http:
-        app = App(http)
-        async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history}):
+    async with open_api_client([say("Ann"), say("Ann")]) as http:
+        app = AppClient(http)
+        async for _ in http.stream_post("/ai/respond", {"prompt": "Who am I?", "history": history}):
             pass
         await app.wait_for_conversations()
-        async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history, "keep": True}):
+        async for _ in http.stream_post("/ai/respond", {"prompt": "Who am I?", "history": history, "keep": True}):
             pass
         assert len(await app.list_conversations()) == 1
 
@@ -134,11 +139,11 @@ async def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
         await go_on.wait()
         return "done"
 
-    async with open_talk([call("slow"), say("ok")], tools=[slow]) as http:
-        app = App(http)
+    async with open_api_client([call("slow"), say("ok")], tools=[slow]) as http:
+        app = AppClient(http)
         body = {"messages": [user_message("a"), {"role": "assistant", "content": "b"}, user_message("c")]}
-        async for _, one in app.stream(body):
-            if one["type"] == "tool.status":
+        async for _, event in app.stream(body):
+            if event["type"] == "tool.status":
                 break
         assert len(await app.list_conversations()) == 1
         go_on.set()
@@ -147,22 +152,22 @@ async def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
 
 async def test_a_conversation_goes_on_by_its_id_and_only_what_is_new_is_added() -> None:
     model = Scripted([say("Hi Ann"), say("Ann"), say("Ann again")])
-    async with open_talk(model) as http:
-        app = App(http)
+    async with open_api_client(model) as http:
+        app = AppClient(http)
         first = await app.post({"messages": [user_message("I am Ann")], "context": {"page": "home"}})
         more = {"conversationId": first["conversationId"]}
         await app.post({**more, "messages": [user_message("Who am I?")], "context": {"page": "cart"}})
-        said = {"role": "assistant", "content": "Ann"}
+        assistant_message = {"role": "assistant", "content": "Ann"}
         await app.post(
             {
                 **more,
-                "messages": [user_message("I am Ann"), said, user_message("And now?")],
+                "messages": [user_message("I am Ann"), assistant_message, user_message("And now?")],
                 "systemPrompt": "Be short.",
             }
         )
     texts = [item.text for item in model.requests[2].history if isinstance(item, UserMessage)]
     assert texts == ["I am Ann", "Who am I?", "And now?"]
-    assert [one.system for one in model.requests] == ["page: home", "page: cart", "Be short.\n\npage: cart"]
+    assert [request.system for request in model.requests] == ["page: home", "page: cart", "Be short.\n\npage: cart"]
 
 
 async def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_server() -> None:
@@ -177,27 +182,27 @@ async def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_serve
     model = Scripted(
         [together(call("search_products", query="a"), call("stock"), call("add_to_cart", code="M1")), say("ok")]
     )
-    async with open_talk(model, tools=[stock]) as http:
-        app = App(http)
+    async with open_api_client(model, tools=[stock]) as http:
+        app = AppClient(http)
         first = await app.ask("go")
-        assert [one["name"] for one in first["toolCalls"]] == ["search_products", "add_to_cart"]
-        rest = await app.post({**build_tool_results({**first, "toolCalls": first["toolCalls"][:1]}, MILK)})
-        assert rest["toolCalls"] == first["toolCalls"][1:]
-        waiting = asyncio.ensure_future(app.post(build_tool_results(rest, {"ok": True})))
+        assert [call["name"] for call in first["toolCalls"]] == ["search_products", "add_to_cart"]
+        remaining = await app.post({**build_tool_results({**first, "toolCalls": first["toolCalls"][:1]}, MILK)})
+        assert remaining["toolCalls"] == first["toolCalls"][1:]
+        waiting = asyncio.ensure_future(app.post(build_tool_results(remaining, {"ok": True})))
         go_on.set()
         assert (await waiting)["message"]["content"] == "ok"
-    told = [item.content for item in model.requests[1].history if isinstance(item, Result)]
-    assert told[1:] == ["7", '{"ok":true}']
+    result_texts = [item.content for item in model.requests[1].history if isinstance(item, Result)]
+    assert result_texts[1:] == ["7", '{"ok":true}']
 
 
 async def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
-    async with open_talk([call("search_products", query="milk"), say("I am ", "done")]) as http:
-        app = App(http)
+    async with open_api_client([call("search_products", query="milk"), say("I am ", "done")]) as http:
+        app = AppClient(http)
         first = await app.collect_objects({"messages": [user_message("go")], "tools": TOOLS})
-        assert [one["type"] for one in first] == ["started", "tool.status", "client.call", "tool_calls", "done"]
+        assert [event["type"] for event in first] == ["started", "tool.status", "client.call", "tool_calls", "done"]
         assert first[-1]["ending"] == "waiting" and first[0]["conversationId"] == first[3]["conversationId"]
-        rest = await app.collect_objects(build_tool_results(first[3], MILK))
-        assert [one["type"] for one in rest] == [
+        remaining = await app.collect_objects(build_tool_results(first[3], MILK))
+        assert [event["type"] for event in remaining] == [
             "started",
             "tool.status",
             "text.delta",
@@ -205,29 +210,29 @@ async def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
             "message",
             "done",
         ]
-        assert rest[1]["state"] == "finished" and rest[-2]["message"]["content"] == "I am done"
+        assert remaining[1]["state"] == "finished" and remaining[-2]["message"]["content"] == "I am done"
 
 
 async def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id() -> None:
-    async with open_talk([call("search_products", query="milk"), say("found it")]) as http:
-        app = App(http)
-        seen = [pair async for pair in app.stream({"messages": [user_message("go")], "tools": TOOLS})]
-        places = [place for place, _ in seen]
-        conversation = {"conversationId": seen[0][1]["conversationId"]}
+    async with open_api_client([call("search_products", query="milk"), say("found it")]) as http:
+        app = AppClient(http)
+        received = [pair async for pair in app.stream({"messages": [user_message("go")], "tools": TOOLS})]
+        places = [event_id for event_id, _ in received]
+        conversation = {"conversationId": received[0][1]["conversationId"]}
         assert (await app.post(conversation))["toolCalls"][0]["name"] == "search_products"
         again = await app.collect_objects(conversation, last_event_id=places[1])
-        assert [one["type"] for one in again] == ["started", "client.call", "tool_calls", "done"]
+        assert [event["type"] for event in again] == ["started", "client.call", "tool_calls", "done"]
         await app.post(build_tool_results(again[2], MILK))
         assert (await app.post(conversation))["message"]["content"] == "found it"
         replayed = await app.collect_objects(conversation, last_event_id=places[-1])
-        assert [one["type"] for one in replayed] == ["started", "tool.status", "text.delta", "message", "done"]
+        assert [event["type"] for event in replayed] == ["started", "tool.status", "text.delta", "message", "done"]
         over = await app.collect_objects(conversation)
-        assert [one["type"] for one in over] == ["started", "message", "done"]
+        assert [event["type"] for event in over] == ["started", "message", "done"]
 
 
 async def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and_may_interrupt_it() -> None:
-    async with open_talk([call("search_products", query="milk"), say("2"), say("3")]) as http:
-        app = App(http)
+    async with open_api_client([call("search_products", query="milk"), say("2"), say("3")]) as http:
+        app = AppClient(http)
         first = await app.ask("one")
         named = {"conversationId": first["conversationId"]}
         behind = await app.ask("two", **named)

@@ -3,23 +3,23 @@
 import pytest
 from msgspec.json import encode
 
-from surfaces.app_talk import PATH, SEARCH, TOOLS, App, build_tool_results, user_message
-from surfaces.talk import open_talk
+from surfaces.app_talk import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
+from surfaces.talk import open_api_client
 from toolyard import Scripted, Settings, call, say, tool
 from toolyard.core.items import Result
 
-CALLED = {"id": "c1", "name": "search_products", "arguments": {"query": "x"}}
-ASKED = {"role": "assistant", "toolCalls": [CALLED]}
-GIVEN = {"role": "tool", "toolCallId": "c1", "content": "ok"}
+TOOL_CALL = {"id": "c1", "name": "search_products", "arguments": {"query": "x"}}
+CALLS_MESSAGE = {"role": "assistant", "toolCalls": [TOOL_CALL]}
+RESULT_MESSAGE = {"role": "tool", "toolCallId": "c1", "content": "ok"}
 
 
 @pytest.mark.parametrize(
     ("messages", "where"),
     [
-        ([user_message("a"), ASKED, user_message("b")], "messages.2"),
-        ([user_message("a"), GIVEN, user_message("b")], "messages.1"),
-        ([user_message("a"), ASKED, GIVEN, GIVEN, user_message("b")], "messages.3"),
-        ([user_message("a"), {"role": "assistant", "toolCalls": [CALLED, CALLED]}, GIVEN, GIVEN, user_message("b")],
+        ([user_message("a"), CALLS_MESSAGE, user_message("b")], "messages.2"),
+        ([user_message("a"), RESULT_MESSAGE, user_message("b")], "messages.1"),
+        ([user_message("a"), CALLS_MESSAGE, RESULT_MESSAGE, RESULT_MESSAGE, user_message("b")], "messages.3"),
+        ([user_message("a"), {"role": "assistant", "toolCalls": [TOOL_CALL, TOOL_CALL]}, RESULT_MESSAGE, RESULT_MESSAGE, user_message("b")],
          "messages.1"),
         ([user_message("a"), {"role": "assistant", "content": "b"}], "messages.1"),
         ([{"role": "wizard", "content": "a"}], "messages.0"),
@@ -36,9 +36,9 @@ GIVEN = {"role": "tool", "toolCallId": "c1", "content": "ok"}
     ],
 )  # fmt: skip
 async def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: list[object], where: str) -> None:
-    async with open_talk() as http:
-        told = await App(http).post({"messages": messages, "tools": TOOLS}, expect=422)
-        assert [field["key"] for field in told["details"]["fields"]] == [where]
+    async with open_api_client() as http:
+        reply = await AppClient(http).post({"messages": messages, "tools": TOOLS}, expect=422)
+        assert [field["key"] for field in reply["details"]["fields"]] == [where]
 
 
 @pytest.mark.parametrize(
@@ -64,45 +64,45 @@ async def test_a_history_that_no_provider_would_take_is_422_with_the_index(messa
         ({"messages": [user_message("a")], "context": {f"n{n}": 1 for n in range(101)}}, "at most 100"),
         ({"messages": [user_message("a")], "toolChoice": "nothing_like_it"}, "there is no tool named"),
         (
-            {"conversationId": "c", "messages": [user_message("a"), GIVEN, user_message("b")]},
+            {"conversationId": "c", "messages": [user_message("a"), RESULT_MESSAGE, user_message("b")]},
             "hand in the results first",
         ),
     ],
 )
 async def test_what_is_wrong_is_said(body: dict[str, object], why: str) -> None:
-    async with open_talk() as http:
-        assert why in (await App(http).post(body, expect=422))["error"]
+    async with open_api_client() as http:
+        assert why in (await AppClient(http).post(body, expect=422))["error"]
 
 
 async def test_300_tools_are_too_many_and_the_number_is_told() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         body = {"messages": [user_message("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}
-        (field,) = (await App(http).post(body, expect=422))["details"]["fields"]
+        (field,) = (await AppClient(http).post(body, expect=422))["details"]["fields"]
         assert "128" in field["message"] and field["key"] == "tools"
 
 
 async def test_a_result_of_20_mb_is_413_and_the_call_goes_on_waiting() -> None:
 
     model = Scripted([call("search_products", query="milk"), say("ok")])
-    async with open_talk(model, way="socket") as http:
-        app = App(http)
+    async with open_api_client(model, way="socket") as http:
+        app = AppClient(http)
         first = await app.ask("go")
         answers = [
             await http.send_request("POST", PATH, encode(build_tool_results(first, "x" * size)))
             for size in (20_000_000, 2_000_000)
         ]
-        assert [(status, told.get("error_type")) for status, told, _ in answers] == [(413, "too_large"), (200, None)]
+        assert [(status, answer.get("error_type")) for status, answer, _ in answers] == [(413, "too_large"), (200, None)]
     (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert result.whole_bytes == 2_000_000 and len(result.content) <= 16_384
 
 
 async def test_a_result_that_is_not_json_is_a_text_and_a_body_that_is_none_is_400() -> None:
     model = Scripted([call("search_products", query="milk"), say("ok")])
-    async with open_talk(model) as http:
-        app = App(http)
+    async with open_api_client(model) as http:
+        app = AppClient(http)
         first = await app.ask("go")
-        status, told, _ = await http.send_request("POST", PATH, b'{"toolResults": [}')
-        assert (status, told["error_type"]) == (400, "invalid_json")
+        status, reply, _ = await http.send_request("POST", PATH, b'{"toolResults": [}')
+        assert (status, reply["error_type"]) == (400, "invalid_json")
         await app.post(build_tool_results(first, "{not json"))
     assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["{not json"]
 
@@ -114,12 +114,14 @@ async def test_the_servers_tool_wins_over_one_of_the_same_name_and_the_answer_sa
         return f"server {query}"
 
     model = Scripted([call("search_products", query="milk"), say("ok")])
-    async with open_talk(model, tools=[search_products]) as http:
-        answer = await App(http).ask("go")
+    async with open_api_client(model, tools=[search_products]) as http:
+        answer = await AppClient(http).ask("go")
         assert answer["overriddenTools"] == ["search_products"] and answer["stopReason"] == "done"
     assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["server milk"]
 
 
 async def test_where_no_tool_is_enabled_the_apps_own_still_are() -> None:
-    async with open_talk([call("search_products", query="milk")], default_settings=Settings(tools=frozenset())) as http:
-        assert (await App(http).ask("go"))["toolCalls"][0]["name"] == "search_products"
+    async with open_api_client(
+        [call("search_products", query="milk")], default_settings=Settings(tools=frozenset())
+    ) as http:
+        assert (await AppClient(http).ask("go"))["toolCalls"][0]["name"] == "search_products"

@@ -5,22 +5,22 @@ import time
 
 import pytest
 
-from surfaces.app_talk import PATH, TOOLS, App, build_tool_results, user_message
-from surfaces.talk import Json, open_talk
+from surfaces.app_talk import PATH, TOOLS, AppClient, build_tool_results, user_message
+from surfaces.talk import Json, open_api_client
 from toolyard import Limits, Scripted, call, say
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn, fail
 
-FOR_EVER = call("search_products", query="more")
+ENDLESS_CALL = call("search_products", query="more")
 
 
-def for_ever(request: ModelRequest) -> Turn:
+def call_forever(request: ModelRequest) -> Turn:
     """A model that never comes to an end."""
-    return FOR_EVER
+    return ENDLESS_CALL
 
 
-async def driven(app: App, answer: Json) -> Json:
+async def answer_all_calls(app: AppClient, answer: Json) -> Json:
     """Answer every call until there is a message."""
     while answer["type"] == "tool_calls":
         answer = await app.post(build_tool_results(answer, *("ok" for _ in answer["toolCalls"])))
@@ -29,42 +29,42 @@ async def driven(app: App, answer: Json) -> Json:
 
 @pytest.mark.proves("000.limit-ends-loop", "000.limit-turns-per-request", "000.limit-turns-per-session")
 async def test_a_request_gets_50_tool_turns_and_a_session_200() -> None:
-    model = Scripted(for_ever)
-    async with open_talk(model) as http:
-        app, asked, named = App(http), list[int](), dict[str, Json]()
+    model = Scripted(call_forever)
+    async with open_api_client(model) as http:
+        app, request_counts, named = AppClient(http), list[int](), dict[str, Json]()
         for _ in range(4):
-            last = await driven(app, await app.ask("go", **named))
+            last = await answer_all_calls(app, await app.ask("go", **named))
             named = {"conversationId": last["conversationId"]}
             assert (last["stopReason"], last["detail"]) == ("max_tool_turns", "turns_per_request")
             assert "too many steps" in last["message"]["content"]
-            asked.append(len(model.requests))
-        assert asked == [50, 100, 150, 200]
+            request_counts.append(len(model.requests))
+        assert request_counts == [50, 100, 150, 200]
         over = await app.ask("go", **named)
         assert over["stopReason"] == "max_session_turns" and len(model.requests) == 200
 
 
 async def test_a_session_ends_in_the_middle_of_a_request() -> None:
-    model = Scripted(for_ever)
-    async with open_talk(model, limits=Limits(turns_per_conversation=7)) as http:
-        app = App(http)
-        last = await driven(app, await app.ask("go"))
+    model = Scripted(call_forever)
+    async with open_api_client(model, limits=Limits(turns_per_conversation=7)) as http:
+        app = AppClient(http)
+        last = await answer_all_calls(app, await app.ask("go"))
         assert last["stopReason"] == "max_session_turns" and len(model.requests) == 7
 
 
 @pytest.mark.parametrize(("before", "asked"), [(199, 1), (200, 0)])
 async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked: int) -> None:
-    model = Scripted(for_ever)
-    async with open_talk(model) as http:
+    model = Scripted(call_forever)
+    async with open_api_client(model) as http:
         history: list[object] = [user_message("go")]
         for number in range(before):
-            made = {"id": f"c{number}", "name": "search_products", "arguments": {"query": "x"}}
+            tool_call = {"id": f"c{number}", "name": "search_products", "arguments": {"query": "x"}}
             history += [
-                {"role": "assistant", "toolCalls": [made]},
-                {"role": "tool", "toolCallId": made["id"], "content": "ok"},
+                {"role": "assistant", "toolCalls": [tool_call]},
+                {"role": "tool", "toolCallId": tool_call["id"], "content": "ok"},
                 user_message("more"),
             ]
-        app = App(http)
-        last = await driven(app, await app.post({"messages": history, "tools": TOOLS}))
+        app = AppClient(http)
+        last = await answer_all_calls(app, await app.post({"messages": history, "tools": TOOLS}))
         assert last["stopReason"] == "max_session_turns" and len(model.requests) == asked
 
 
@@ -72,28 +72,28 @@ async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, as
 async def test_the_31st_request_of_a_minute_is_429_and_results_do_not_count() -> None:
 
     def once(request: ModelRequest) -> Turn:
-        return say("done") if isinstance(request.history[-1], Result) else FOR_EVER
+        return say("done") if isinstance(request.history[-1], Result) else ENDLESS_CALL
 
-    async with open_talk(Scripted(once), requests_per_minute=30) as http:
+    async with open_api_client(Scripted(once), requests_per_minute=30) as http:
         body, began = {"messages": [user_message("go")], "tools": TOOLS}, time.monotonic()
-        asked = await asyncio.gather(*(http.send_request("POST", PATH, body) for _ in range(40)))
+        replies = await asyncio.gather(*(http.send_request("POST", PATH, body) for _ in range(40)))
         freed = int((time.monotonic() - began) / 2)  # one in two seconds, should this machine be so slow
-        taken = [told for status, told, _ in asked if status == 200]
-        refused = [(told["error_type"], headers) for status, told, headers in asked if status == 429]
-        assert 30 <= len(taken) <= 30 + freed and len(taken) + len(refused) == 40
+        accepted = [reply for status, reply, _ in replies if status == 200]
+        refused = [(reply["error_type"], headers) for status, reply, headers in replies if status == 429]
+        assert 30 <= len(accepted) <= 30 + freed and len(accepted) + len(refused) == 40
         for error_type, headers in refused:
             assert error_type == "rate_limited" and headers["x-ratelimit-remaining"] == "0"
             assert 1 <= int(headers["retry-after"]) <= 2
-        app = App(http)
-        answers = [await driven(app, first) for first in taken]
-        assert [last["stopReason"] for last in answers] == ["done"] * len(taken), "results do not count"
+        app = AppClient(http)
+        answers = [await answer_all_calls(app, first) for first in accepted]
+        assert [last["stopReason"] for last in answers] == ["done"] * len(accepted), "results do not count"
         waiting = {"conversationId": answers[-1]["conversationId"]}
         assert (await app.post(waiting))["type"] == "message"  # to ask how it went is no new request
 
 
 async def test_what_ended_a_run_is_told() -> None:
-    async with open_talk([fail("overloaded", "unavailable"), FOR_EVER]) as http:
-        app = App(http)
+    async with open_api_client([fail("overloaded", "unavailable"), ENDLESS_CALL]) as http:
+        app = AppClient(http)
         failed = await app.ask("go")
         assert (failed["stopReason"], failed["detail"]) == ("failed", "unavailable: overloaded")
         waiting = await app.ask("go")
@@ -105,8 +105,8 @@ async def test_what_ended_a_run_is_told() -> None:
 async def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_error(
     language: str, sentence: str
 ) -> None:
-    async with open_talk([fail("overloaded", "unavailable"), fail("overloaded", "unavailable")]) as http:
-        app, body = App(http), {"messages": [user_message("go")], "tools": TOOLS}
+    async with open_api_client([fail("overloaded", "unavailable"), fail("overloaded", "unavailable")]) as http:
+        app, body = AppClient(http), {"messages": [user_message("go")], "tools": TOOLS}
         answer = await app.post(body, accept_language=language)
         events = {event["type"]: event for event in await app.collect_objects(body, accept_language=language)}
         streamed, done = events["message"], events["done"]
@@ -120,12 +120,12 @@ async def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_
 
 
 async def test_an_answer_that_did_not_fail_has_no_error() -> None:
-    async with open_talk([say("hello")]) as http:
-        assert (await App(http).ask("go"))["error"] is None
+    async with open_api_client([say("hello")]) as http:
+        assert (await AppClient(http).ask("go"))["error"] is None
 
 
 async def test_a_limit_of_another_kind_is_called_so() -> None:
-    async with open_talk([FOR_EVER], limits=Limits(run_tokens=1)) as http:
-        app = App(http)
-        last = await driven(app, await app.ask("go"))
+    async with open_api_client([ENDLESS_CALL], limits=Limits(run_tokens=1)) as http:
+        app = AppClient(http)
+        last = await answer_all_calls(app, await app.ask("go"))
         assert (last["stopReason"], last["detail"]) == ("limit", "run_tokens")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, connect_talk
+from surfaces.talk import ApiClient, Json, connect_talk
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
 
-LISTED = """
+MODELS_TOML = """
 model = ["openai:gpt-4o-mini", "ollama:qwen3"]
 models = ["anthropic:claude-sonnet-4", "openai:gpt-4o*", "groq:*"]
 [model_options."ollama:qwen3"]
@@ -29,7 +29,7 @@ def only_an_openai_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def open_configured(folder: Path, toml: str) -> AsyncGenerator[Talk, None]:
+async def open_configured(folder: Path, toml: str) -> AsyncGenerator[ApiClient, None]:
     """Open a client of a yard that is configured by a file."""
     file = folder / "toolyard.toml"
     file.write_text(f"store = 'memory:'\n{toml}")
@@ -38,14 +38,14 @@ async def open_configured(folder: Path, toml: str) -> AsyncGenerator[Talk, None]
         yield http
 
 
-async def listed(http: Talk) -> dict[str, Json]:
+async def list_models(http: ApiClient) -> dict[str, Json]:
     answer = await http.get("/models")
     return {model["id"]: model for model in answer["models"]}
 
 
 async def test_the_configured_models_are_listed_with_what_they_can_do_and_what_is_missing(tmp_path: Path) -> None:
-    async with open_configured(tmp_path, LISTED) as http:
-        models = await listed(http)
+    async with open_configured(tmp_path, MODELS_TOML) as http:
+        models = await list_models(http)
         assert list(models) == ["openai:gpt-4o-mini", "ollama:qwen3", "anthropic:claude-sonnet-4"]
         assert models["openai:gpt-4o-mini"] == {
             "id": "openai:gpt-4o-mini",
@@ -64,7 +64,7 @@ async def test_the_configured_models_are_listed_with_what_they_can_do_and_what_i
 
 @pytest.mark.parametrize("body", [{"model": "openai:gpt-5"}, {"model": "openai:gpt-4o/../x"}, {"model": "mistral"}])
 async def test_a_model_that_is_not_listed_is_422_that_names_what_is_allowed(tmp_path: Path, body: Json) -> None:
-    async with open_configured(tmp_path, LISTED) as http:
+    async with open_configured(tmp_path, MODELS_TOML) as http:
         conversation = await http.create_conversation()
         refused = await http.post(f"{conversation}/chat", {"content": "hi", **body}, expect=422)
         for name in ("openai:gpt-4o-mini", "ollama:qwen3", "anthropic:claude-sonnet-4", "openai:gpt-4o*", "groq:*"):
@@ -73,17 +73,17 @@ async def test_a_model_that_is_not_listed_is_422_that_names_what_is_allowed(tmp_
 
 
 async def test_a_name_that_fits_a_pattern_may_be_used(tmp_path: Path) -> None:
-    async with open_configured(tmp_path, LISTED) as http:
+    async with open_configured(tmp_path, MODELS_TOML) as http:
         changed = await http.put(await http.create_conversation(), {"model": "openai:gpt-4o-2024-08-06"})
         assert changed["success"]
-        assert "openai:gpt-4o-2024-08-06" not in await listed(http), "the list is what is configured"
+        assert "openai:gpt-4o-2024-08-06" not in await list_models(http), "the list is what is configured"
 
 
 @pytest.mark.parametrize(
     ("model", "variable"), [("anthropic:claude-sonnet-4", "ANTHROPIC_API_KEY"), ("groq:llama", "GROQ_API_KEY")]
 )
 async def test_a_model_whose_key_is_missing_is_422_that_says_so(tmp_path: Path, model: str, variable: str) -> None:
-    async with open_configured(tmp_path, LISTED) as http:
+    async with open_configured(tmp_path, MODELS_TOML) as http:
         refused = await http.post(
             f"{await http.create_conversation()}/chat", {"content": "hi", "model": model}, expect=422
         )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from surfaces.inside import InProcessClient
-from surfaces.talk import Json, Talk, both_ways, build_key, build_yard, connect_talk, open_talk
+from surfaces.talk import ApiClient, Json, both_ways, build_key, build_yard, connect_talk, open_api_client
 from toolyard import Caller, Scripted, Tool, call, say, tool
 from toolyard.app import App, Models, Wiring
 from toolyard.core.events import RunSuspended
@@ -22,32 +22,32 @@ VERBS: list[tuple[str, dict[str, object]]] = [
 ]
 
 
-def deleting(ran: list[str], **rules: object) -> object:
+def make_delete_tool(deleted_paths: list[str], **rules: object) -> object:
     @tool(approval="ask", **rules)  # pyright: ignore[reportArgumentType, reportCallIssue]
     def delete_file(path: str) -> str:
         """Delete a file."""
-        ran.append(path)
+        deleted_paths.append(path)
         return f"{path} is gone"
 
     return delete_file
 
 
-async def waiting(http: Talk) -> tuple[str, list[str]]:
+async def start_waiting_run(http: ApiClient) -> tuple[str, list[str]]:
     """A conversation whose run waits, and the paths of its calls."""
     path = await http.create_conversation()
-    told = await http.post(f"{path}/chat", {"content": "delete"}, expect=202)
-    return path, [f"{path}/calls/{one['call_id']}" for one in told["waiting"]]
+    reply = await http.post(f"{path}/chat", {"content": "delete"}, expect=202)
+    return path, [f"{path}/calls/{call['call_id']}" for call in reply["waiting"]]
 
 
-async def results(http: Talk, path: str) -> list[Json]:
-    return [one["content"] for one in await http.list_messages(path) if one["role"] == "tool"]
+async def list_results(http: ApiClient, path: str) -> list[Json]:
+    return [message["content"] for message in await http.list_messages(path) if message["role"] == "tool"]
 
 
 @both_ways
 async def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way: str) -> None:
     ran: list[str] = []
-    async with open_talk([THREE, say("done")], way=way, tools=[deleting(ran)]) as http:
-        path, (first, second, third) = await waiting(http)
+    async with open_api_client([THREE, say("done")], way=way, tools=[make_delete_tool(ran)]) as http:
+        path, (first, second, third) = await start_waiting_run(http)
         approved = await http.post(f"{third}/approve")
         assert set(approved) == {"success", "call_id", "message"} and third.endswith(approved["call_id"])
         await http.post(f"{first}/deny", {"reason": "keep it"})
@@ -56,7 +56,7 @@ async def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way:
                 assert (await http.post(f"{late}/{verb}", {}, expect=409))["error_type"] == "conflict"
         await http.post(f"{second}/approve", {"arguments": {"path": "/b2"}})
         assert (await http.read_until_done(path))[-1][1]["ending"] == "done"
-        denied, edited, approved = await results(http, path)
+        denied, edited, approved = await list_results(http, path)
         assert json.loads(denied)["error_type"] == "denied_by_user" and "keep it" in denied
         assert edited.endswith("/b2 is gone") and '"/b2"' in edited and approved == "/c is gone"
         assert ran == ["/c", "/b2"]
@@ -67,8 +67,8 @@ async def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way:
 
 async def test_of_many_who_decide_at_once_one_is_heard() -> None:
     ran: list[str] = []
-    async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran)]) as http:
-        path, (only,) = await waiting(http)
+    async with open_api_client([call("delete_file", path="/"), say("ok")], tools=[make_delete_tool(ran)]) as http:
+        path, (only,) = await start_waiting_run(http)
         answers = await asyncio.gather(*(http.send_request("POST", f"{only}/approve") for _ in range(50)))
         assert sorted(status for status, _, _ in answers) == [200] + [409] * 49
         await http.read_until_done(path)
@@ -77,11 +77,11 @@ async def test_of_many_who_decide_at_once_one_is_heard() -> None:
 
 async def test_edited_arguments_are_checked_and_a_wrong_edit_leaves_the_call_waiting() -> None:
     ran: list[str] = []
-    async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran)]) as http:
-        path, (only,) = await waiting(http)
+    async with open_api_client([call("delete_file", path="/"), say("ok")], tools=[make_delete_tool(ran)]) as http:
+        path, (only,) = await start_waiting_run(http)
         for wrong in ({"path": 1}, {}, {"path": "/x", "force": True}):
-            told = await http.post(f"{only}/approve", {"arguments": wrong}, expect=422)
-            assert told["error_type"] == "validation_error"
+            reply = await http.post(f"{only}/approve", {"arguments": wrong}, expect=422)
+            assert reply["error_type"] == "validation_error"
         await http.post(f"{only}/approve", {"arguments": {"path": "/x"}})
         await http.read_until_done(path)
         assert ran == ["/x"]
@@ -93,8 +93,8 @@ async def test_an_approval_is_remembered_where_the_caller_says_so(remember: str,
 
     again = call("delete_file", path="/2")
     script = [call("delete_file", path="/1"), say("ok"), again, *(() if asked_again else (say("ok"),))]
-    async with open_talk(script, tools=[deleting(ran)]) as http:
-        path, (only,) = await waiting(http)
+    async with open_api_client(script, tools=[make_delete_tool(ran)]) as http:
+        path, (only,) = await start_waiting_run(http)
         await http.post(f"{only}/approve", {"remember": remember})
         await http.read_until_done(path)
         status, _, _ = await http.send_request("POST", f"{path}/chat", {"content": "again"})
@@ -103,11 +103,13 @@ async def test_an_approval_is_remembered_where_the_caller_says_so(remember: str,
 
 async def test_a_decision_after_the_time_to_decide_is_refused_and_nothing_runs() -> None:
     ran: list[str] = []
-    async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran, approval_s=0.05)]) as http:
-        path, (only,) = await waiting(http)
+    async with open_api_client(
+        [call("delete_file", path="/"), say("ok")], tools=[make_delete_tool(ran, approval_s=0.05)]
+    ) as http:
+        path, (only,) = await start_waiting_run(http)
         await http.read_until_done(path)  # nobody decided
         await http.post(f"{only}/approve", expect=409)
-        assert json.loads((await results(http, path))[0])["error_type"] == "approval_expired"
+        assert json.loads((await list_results(http, path))[0])["error_type"] == "approval_expired"
         assert ran == []
 
 
@@ -121,8 +123,8 @@ async def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else(
         build_key("boss", "approver"),
         build_key("eve", "approver", tenant="e"),
     ]
-    async with open_talk([THREE, say("ok")], tools=[deleting(ran)], keys=keys) as http:
-        path, (first, second, third) = await waiting(http.with_key("ann"))
+    async with open_api_client([THREE, say("ok")], tools=[make_delete_tool(ran)], keys=keys) as http:
+        path, (first, second, third) = await start_waiting_run(http.with_key("ann"))
         for who in ("bob", "op", "eve"):
             for verb, body in VERBS:
                 await http.with_key(who).post(f"{first}/{verb}", body, expect=404)
@@ -136,8 +138,8 @@ async def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else(
 
 async def test_what_a_call_does_not_wait_for_is_a_conflict_and_a_call_that_never_was_is_not_found() -> None:
     ran: list[str] = []
-    async with open_talk([call("delete_file", path="/")], tools=[deleting(ran)]) as http:
-        path, (only,) = await waiting(http)
+    async with open_api_client([call("delete_file", path="/")], tools=[make_delete_tool(ran)]) as http:
+        path, (only,) = await start_waiting_run(http)
         await http.post(f"{only}/result", {"result": "forged"}, expect=409)
         await http.post(f"{only}/answer", {"content": {}}, expect=409)
         for verb, body in VERBS:
@@ -150,15 +152,17 @@ async def test_what_a_call_does_not_wait_for_is_a_conflict_and_a_call_that_never
 SEARCH = Tool(name="search", venue="client")
 
 
-def handed_out(test: Callable[[Talk, str, str], Awaitable[None]], script: Sequence[Turn], way: str = "inside") -> None:
+def run_with_client_call(
+    test: Callable[[ApiClient, str, str], Awaitable[None]], script: Sequence[Turn], way: str = "inside"
+) -> None:
     """A run whose call was handed to the application."""
 
     async def run() -> None:
         async with asyncio.timeout(30), build_yard(script) as yard, connect_talk(yard, way) as http:
-            begun = yard.run("go", app_tools=[SEARCH], caller=Caller(user="local"))
-            async for event in begun:
+            started_run = yard.run("go", app_tools=[SEARCH], caller=Caller(user="local"))
+            async for event in started_run:
                 if isinstance(event, RunSuspended):
-                    path = f"/conversations/{begun.conversation}"
+                    path = f"/conversations/{started_run.conversation}"
                     await test(http, path, f"{path}/calls/{event.waiting_for[0]}/result")
                     break
 
@@ -180,28 +184,28 @@ def handed_out(test: Callable[[Talk, str, str], Awaitable[None]], script: Sequen
     ],
 )
 def test_the_applications_result_or_error_is_taken_once(way: str, body: Json, content: Json) -> None:
-    async def test(http: Talk, path: str, result: str) -> None:
+    async def test(http: ApiClient, path: str, result: str) -> None:
         for wrong in ({}, {"result": 1, "error": "x"}, {"error": 5}, {"error": {"no": 1}}, {"value": 1}):
             await http.post(result, wrong, expect=422)
         await http.post(result.replace("/result", "/approve"), expect=409)
         await http.post(result, body)
         await http.post(result, body, expect=409)
         await http.read_until_done(path)
-        assert [json.loads(one) for one in await results(http, path)] == [content]
+        assert [json.loads(text) for text in await list_results(http, path)] == [content]
 
-    handed_out(test, [call("search"), say("ok")], way)
+    run_with_client_call(test, [call("search"), say("ok")], way)
 
 
 def test_a_text_that_the_application_gives_is_the_text_that_the_model_reads() -> None:
-    async def test(http: Talk, path: str, result: str) -> None:
+    async def test(http: ApiClient, path: str, result: str) -> None:
         await http.post(result, {"result": "two bottles"})
         await http.read_until_done(path)
-        assert await results(http, path) == ["two bottles"]
+        assert await list_results(http, path) == ["two bottles"]
 
-    handed_out(test, [call("search"), say("ok")])
+    run_with_client_call(test, [call("search"), say("ok")])
 
 
-class Asking:
+class AskingVenue:
     """A venue whose tool asks the user before it does something."""
 
     def tools(self) -> Sequence[Tool]:
@@ -230,19 +234,21 @@ async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json
     model, store = Scripted([call("book"), say("booked")]), MemoryStore()
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         app = App(Wiring(model=model), Models(model), store, tasks)
-        app.registry.add(Asking())
+        app.registry.add(AskingVenue())
         await app.service.start()
-        http = Talk(InProcessClient(await app.asgi(), {}))
+        http = ApiClient(InProcessClient(await app.asgi(), {}))
         path = await http.create_conversation()
-        (asked,) = (await http.post(f"{path}/chat", {"content": "book"}, expect=202))["waiting"]
-        assert (asked["name"], asked["for"]) == ("book", "answer")
-        shown = await http.get(f"{path}/tools/available")
-        assert shown["available_tools"][0]["server_id"] == "mcp"
-        answer = f"{path}/calls/{asked['call_id']}/answer"
+        (question,) = (await http.post(f"{path}/chat", {"content": "book"}, expect=202))["waiting"]
+        assert (question["name"], question["for"]) == ("book", "answer")
+        available = await http.get(f"{path}/tools/available")
+        assert available["available_tools"][0]["server_id"] == "mcp"
+        answer = f"{path}/calls/{question['call_id']}/answer"
         await http.post(answer, {"content": "Monday"}, expect=422)
         await http.post(answer, body)
         await http.post(answer, body, expect=409)
-        seen = await http.read_until_done(path)
-        assert [one["question"] for _, one in seen if one["type"] == "question.asked"] == [{"message": "Which day?"}]
-        assert [json.loads(one) for one in await results(http, path)] == [told]
+        received = await http.read_until_done(path)
+        assert [event["question"] for _, event in received if event["type"] == "question.asked"] == [
+            {"message": "Which day?"}
+        ]
+        assert [json.loads(result) for result in await list_results(http, path)] == [told]
         await app.close()

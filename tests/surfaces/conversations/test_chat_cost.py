@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import AsyncGenerator
 
-from surfaces.talk import Talk, build_yard, connect_talk
+from surfaces.talk import ApiClient, build_yard, connect_talk
 from toolyard import say
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
@@ -28,15 +28,15 @@ class ConstantModel:
         pass
 
 
-async def begin_with(http: Talk, messages: int) -> str:
+async def create_with_history(http: ApiClient, messages: int) -> str:
     """Return the path of a conversation that holds so many messages."""
     history = [{"role": ("user", "assistant")[index % 2], "content": f"message {index}"} for index in range(messages)]
     body = {"prompt": "go on", "history": history, "keep": True}
-    done = [event async for _, event in http.post_stream("/ai/respond", body)][-1]
+    done = [event async for _, event in http.stream_post("/ai/respond", body)][-1]
     return f"/conversations/{done['conversation_id']}"
 
 
-async def chat_cost_s(http: Talk, path: str) -> float:
+async def measure_chat_s(http: ApiClient, path: str) -> float:
     """Return the CPU time of one chat."""
     started_at = time.process_time()
     await http.post(f"{path}/chat", {"content": "and?"})
@@ -46,13 +46,13 @@ async def chat_cost_s(http: Talk, path: str) -> float:
 async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
     yard = build_yard(ConstantModel())
     async with asyncio.timeout(120), yard, connect_talk(yard) as http:
-        short, long = await begin_with(http, 10), await begin_with(http, 5000)
+        short, long = await create_with_history(http, 10), await create_with_history(http, 5000)
         for path in (short, long) * WARM_UP:
-            await chat_cost_s(http, path)
+            await measure_chat_s(http, path)
         gc.collect()
         gc.disable()  # a collection costs by what is alive, which is both histories: it is nobody's own
         try:
-            costs = [(await chat_cost_s(http, short), await chat_cost_s(http, long)) for _ in range(ROUNDS)]
+            costs = [(await measure_chat_s(http, short), await measure_chat_s(http, long)) for _ in range(ROUNDS)]
         finally:
             gc.enable()
         ratio = statistics.median(long for _, long in costs) / statistics.median(short for short, _ in costs)
@@ -62,7 +62,7 @@ async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
 async def test_the_answer_counts_the_messages_of_its_last_model_request() -> None:
     yard = build_yard(lambda _: say("yes"))
     async with asyncio.timeout(30), yard, connect_talk(yard) as http:
-        path = await begin_with(http, 10)
+        path = await create_with_history(http, 10)
         for count in (13, 15, 17):  # 10 before, the first prompt and its answer, then two for each chat
             answer = await http.post(f"{path}/chat", {"content": "and?"})
             assert answer["messages_in_context"] == count

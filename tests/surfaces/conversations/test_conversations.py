@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_talk, open_talk
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_talk, open_api_client
 from toolyard import Limits, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import ModelRequest
@@ -21,11 +21,11 @@ def add(a: int, b: int) -> int:
 
 @both_ways
 async def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_closing_slash(way: str) -> None:
-    async with open_talk(way=way) as http:
+    async with open_api_client(way=way) as http:
         body = {"title": "Kitchen", "description": "food", "system_prompt": "Be brief.", "max_messages": 7}
-        made = await http.post("/conversations/", body, expect=201)
-        assert set(made) == {"success", "conversation", "message"} and isinstance(made["message"], str)
-        conversation = made["conversation"]
+        reply = await http.post("/conversations/", body, expect=201)
+        assert set(reply) == {"success", "conversation", "message"} and isinstance(reply["message"], str)
+        conversation = reply["conversation"]
         assert conversation.items() >= body.items()
         fields = {"id", "created_at", "updated_at", "max_tokens", "enabled_tools", "context", "messages"}
         assert fields <= set(conversation)
@@ -36,7 +36,7 @@ async def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_
 
 
 async def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         path = await http.create_conversation("Before", description="d", system_prompt="p", max_turns=3)
         changed = await http.put(path, {"title": "After", "description": None, "max_turns": 4})
         shown = changed["conversation"]
@@ -48,20 +48,20 @@ async def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
 
 
 async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:
-    shown: list[int] = []
+    history_lengths: list[int] = []
 
     def echo(request: ModelRequest) -> Turn:
-        shown.append(request.history.messages)
+        history_lengths.append(request.history.messages)
         return say("fine")
 
-    async with open_talk(echo) as http:
+    async with open_api_client(echo) as http:
         path = await http.create_conversation(max_messages=4)
         for _ in range(6):
             await http.post(f"{path}/chat", {"content": "go on"})
-        async with aclosing(http.chat_stream(path, "once more")) as stream:
-            told = [one async for _, one in stream]
-        assert max(shown) <= 4 and len(shown) == 7
-        assert any(one["type"] == "history.compacted" and one["tokens_after"] < one["tokens_before"] for one in told)
+        async with aclosing(http.stream_chat(path, "once more")) as stream:
+            objects = [event async for _, event in stream]
+        assert max(history_lengths) <= 4 and len(history_lengths) == 7
+        assert any(object["type"] == "history.compacted" and object["tokens_after"] < object["tokens_before"] for object in objects)
         conversation = (await http.get(path))["conversation"]
         assert len(conversation["messages"]) == len(await http.list_messages(path)) == 14
         assert conversation["messages_in_context"] <= 5
@@ -73,7 +73,7 @@ async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> N
 
 @pytest.mark.parametrize("allowed", [5, 50])
 async def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_server_allows(allowed: int) -> None:
-    async with open_talk(limits=Limits(turns_per_request=allowed)) as http:
+    async with open_api_client(limits=Limits(turns_per_request=allowed)) as http:
         path = await http.create_conversation()
         assert (await http.get(path))["conversation"]["max_turns"] == min(10, allowed)
         refused = await http.put(path, {"max_turns": allowed + 1}, expect=422)
@@ -82,37 +82,41 @@ async def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_se
 
 
 async def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> None:
-    async with open_talk() as http:
-        made = [await http.create_conversation(f"number {number}") for number in range(7)]
-        await http.put(made[2], {"title": "changed"})
-        seen: list[str] = []
+    async with open_api_client() as http:
+        paths = [await http.create_conversation(f"number {number}") for number in range(7)]
+        await http.put(paths[2], {"title": "changed"})
+        listed_ids: list[str] = []
         after = ""
         for count in (3, 3, 1):
             page = await http.get(f"/conversations?limit=3&after={after}")
             assert page["count"] == len(page["conversations"]) == count
-            seen += [one["title"] for one in page["conversations"]]
+            listed_ids += [conversation["title"] for conversation in page["conversations"]]
             after = page["next"]
         assert after is None
-        assert seen == ["changed", "number 6", "number 5", "number 4", "number 3", "number 1", "number 0"]
+        assert listed_ids == ["changed", "number 6", "number 5", "number 4", "number 3", "number 1", "number 0"]
 
 
 async def test_search_finds_titles_descriptions_and_what_was_said() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         title = await http.create_conversation("Große Küche")
         described = await http.create_conversation("b", description="everything about the küche")
-        told = await http.create_conversation("c")
-        await http.post(f"{told}/messages", {"role": "user", "content": "Die KÜCHE ist kalt"}, expect=201)
+        with_message = await http.create_conversation("c")
+        await http.post(f"{with_message}/messages", {"role": "user", "content": "Die KÜCHE ist kalt"}, expect=201)
         await http.create_conversation("d")
-        found = await http.get("/conversations/search?q=k%C3%BCche")
-        assert [f"/conversations/{one['id']}" for one in found["conversations"]] == [told, described, title]
-        assert (found["count"], found["next"]) == (3, None)
+        search_reply = await http.get("/conversations/search?q=k%C3%BCche")
+        assert [f"/conversations/{conversation['id']}" for conversation in search_reply["conversations"]] == [
+            with_message,
+            described,
+            title,
+        ]
+        assert (search_reply["count"], search_reply["next"]) == (3, None)
         assert (await http.get("/conversations/search?q=cellar"))["conversations"] == []
         await http.get("/conversations/search", expect=422)
 
 
 @both_ways
 async def test_what_is_deleted_is_gone_and_its_readers_are_told(way: str) -> None:
-    async with open_talk([say("hi")], way=way) as http:
+    async with open_api_client([say("hi")], way=way) as http:
         path = await http.create_conversation()
         reading = asyncio.ensure_future(http.read_until_error(path))
         await http.post(f"{path}/chat", {"content": "hello"})
@@ -136,7 +140,7 @@ async def test_deleting_stops_what_runs() -> None:
         finally:
             stopped.set()
 
-    async with open_talk([call("forever")], tools=[forever]) as http:
+    async with open_api_client([call("forever")], tools=[forever]) as http:
         path = await http.create_conversation()
         chat = asyncio.ensure_future(http.send_request("POST", f"{path}/chat", {"content": "go"}))
         await started.wait()
@@ -154,7 +158,7 @@ KEYS = [
 ]
 
 
-def everything(path: str) -> list[tuple[str, str, object]]:
+def list_requests(path: str) -> list[tuple[str, str, object]]:
     """Every route of a conversation, with a body that is good."""
     tool_name = {"server_id": "function", "tool_name": "add"}
     return [
@@ -183,18 +187,18 @@ def everything(path: str) -> list[tuple[str, str, object]]:
 
 @pytest.mark.parametrize("who", ["bob", "eve"])
 async def test_what_is_anothers_is_not_found_whatever_is_asked_of_it(who: str) -> None:
-    async with open_talk(keys=KEYS, tools=[add]) as http:
+    async with open_api_client(keys=KEYS, tools=[add]) as http:
         path = await http.with_key("ann").create_conversation("secret plans")
-        for method, where, body in everything(path):
-            status, told, _ = await http.with_key(who).send_request(method, where, body)
-            assert (status, told["error_type"]) == (404, "not_found"), (method, where, told)
+        for method, where, body in list_requests(path):
+            status, reply, _ = await http.with_key(who).send_request(method, where, body)
+            assert (status, reply["error_type"]) == (404, "not_found"), (method, where, reply)
         assert (await http.with_key(who).get("/conversations"))["count"] == 0
         assert (await http.with_key(who).get("/conversations/search?q=secret"))["count"] == 0
         assert (await http.with_key("ann").get(path))["conversation"]["messages"] == []
 
 
 async def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> None:
-    async with open_talk(keys=KEYS) as http:
+    async with open_api_client(keys=KEYS) as http:
         path = await http.with_key("ann").create_conversation("hers")
         for who, count in (("op", 1), ("boss", 1), ("eve", 0)):
             assert (await http.with_key(who).get("/conversations"))["count"] == 0
@@ -210,7 +214,7 @@ async def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> 
 
 
 async def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
-    async with open_talk(allowed_models=frozenset({"given"})) as http:
+    async with open_api_client(allowed_models=frozenset({"given"})) as http:
         path = await http.create_conversation(model="given")
         assert (await http.get(path))["conversation"]["model"] == "given"
         for wrong in (
@@ -222,9 +226,9 @@ async def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
 
 
 async def test_what_a_new_conversation_may_use_is_the_servers_default() -> None:
-    async with open_talk(tools=[add], default_settings=NOTHING_ENABLED) as http:
+    async with open_api_client(tools=[add], default_settings=NOTHING_ENABLED) as http:
         assert (await http.get(await http.create_conversation()))["conversation"]["enabled_tools"] == []
-    async with open_talk(tools=[add], default_settings=Settings(system_prompt="p")) as http:
+    async with open_api_client(tools=[add], default_settings=Settings(system_prompt="p")) as http:
         enabled = (await http.get(await http.create_conversation()))["conversation"]["enabled_tools"]
         assert enabled == [{"server_id": "function", "tool_name": "add"}]
 

@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, both_ways, build_yard, connect_talk, drop_deltas, is_over, join_deltas, open_talk
+from surfaces.talk import (
+    ApiClient,
+    Json,
+    both_ways,
+    build_yard,
+    connect_talk,
+    drop_deltas,
+    is_over,
+    join_deltas,
+    open_api_client,
+)
 from toolyard import call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
@@ -24,21 +34,21 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-class Stepwise:
+class StepwiseModel:
     """A model that says a word each time it is let."""
 
     def __init__(self, words: list[str] = WORDS, let: int = 0) -> None:
         self.words = words
-        self.let = asyncio.Semaphore(let)
+        self.permits = asyncio.Semaphore(let)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         offset = 0
         for word in self.words:
-            await self.let.acquire()
+            await self.permits.acquire()
             await asyncio.sleep(0)  # others have their turn, as with a model that is far away
             yield TextAppended(turn=request.turn, offset=offset, text=word)
             offset += len(word.encode())
-        await self.let.acquire()
+        await self.permits.acquire()
         text = ModelText(id=request.clock.new_id("item"), at=request.clock.now(), text="".join(self.words))
         yield TurnEnded(items=(text,), finish="stop")
 
@@ -46,66 +56,68 @@ class Stepwise:
         pass
 
 
-async def some(http: Talk, path: str, count: int, last: str = "") -> list[tuple[str, Json]]:
+async def read_events(http: ApiClient, path: str, count: int, last_id: str = "") -> list[tuple[str, Json]]:
     """So many events, then the client is gone."""
-    seen: list[tuple[str, Json]] = []
-    async with aclosing(http.stream_events(f"{path}/events", last)) as events:
+    received: list[tuple[str, Json]] = []
+    async with aclosing(http.stream_events(f"{path}/events", last_id)) as events:
         async for event in events:
-            seen.append(event)
-            if len(seen) == count:
+            received.append(event)
+            if len(received) == count:
                 break
-    return seen
+    return received
 
 
 @both_ways
 async def test_a_client_that_drops_after_any_event_and_rejoins_has_no_gap_and_no_repeat(way: str) -> None:
-    async with open_talk([together(say("Eins. "), call("add", a=1, b=2)), say(*WORDS)], way=way, tools=[add]) as http:
+    async with open_api_client(
+        [together(say("Eins. "), call("add", a=1, b=2)), say(*WORDS)], way=way, tools=[add]
+    ) as http:
         path = await http.create_conversation()
         reading = asyncio.ensure_future(http.read_until_done(path))  # live, in the model's own pieces
         await http.post(f"{path}/chat", {"content": "go"})
-        whole = await reading
-        assert join_deltas(whole) == "Eins. " + "".join(WORDS)
-        for index, (last, _) in enumerate(whole[:-1]):
-            joined = [*whole[: index + 1], *await http.read_until_done(path, last)]
-            assert join_deltas(joined) == join_deltas(whole), f"left after {last}"
-            assert drop_deltas(joined) == drop_deltas(whole), f"left after {last}"
+        all_events = await reading
+        assert join_deltas(all_events) == "Eins. " + "".join(WORDS)
+        for index, (last, _) in enumerate(all_events[:-1]):
+            joined = [*all_events[: index + 1], *await http.read_until_done(path, last)]
+            assert join_deltas(joined) == join_deltas(all_events), f"left after {last}"
+            assert drop_deltas(joined) == drop_deltas(all_events), f"left after {last}"
         for count in range(1, len(await http.read_until_done(path))):  # from the log, in pieces as large as can be
-            first = await some(http, path, count)
+            first = await read_events(http, path, count)
             joined = [*first, *await http.read_until_done(path, first[-1][0])]
-            assert (join_deltas(joined), drop_deltas(joined)) == (join_deltas(whole), drop_deltas(whole))
+            assert (join_deltas(joined), drop_deltas(joined)) == (join_deltas(all_events), drop_deltas(all_events))
 
 
 @both_ways
 async def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_gets_it_whole(way: str) -> None:
-    model = Stepwise()
-    async with open_talk(model, way=way) as http:
+    model = StepwiseModel()
+    async with open_api_client(model, way=way) as http:
         path = await http.create_conversation()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
-        seen: list[tuple[str, Json]] = []
+        received: list[tuple[str, Json]] = []
         for _ in WORDS:
-            model.let.release()
-            seen += await some(http, path, 1, seen[-1][0] if seen else "")
-        assert [event["content"] for _, event in seen] == WORDS
-        model.let.release()
-        seen += await http.read_until_done(path, seen[-1][0])
-        assert join_deltas(seen) == "".join(WORDS) == (await chat)["assistant_message"]["content"]
-        assert len(drop_deltas(seen)) == 1
+            model.permits.release()
+            received += await read_events(http, path, 1, received[-1][0] if received else "")
+        assert [event["content"] for _, event in received] == WORDS
+        model.permits.release()
+        received += await http.read_until_done(path, received[-1][0])
+        assert join_deltas(received) == "".join(WORDS) == (await chat)["assistant_message"]["content"]
+        assert len(drop_deltas(received)) == 1
 
 
 @both_ways
 async def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: str) -> None:
-    model = Stepwise()
-    async with open_talk(model, way=way) as http:
+    model = StepwiseModel()
+    async with open_api_client(model, way=way) as http:
         path = await http.create_conversation()
         early = [asyncio.ensure_future(http.read_until_done(path)) for _ in range(3)]
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         for _ in WORDS[:3]:
-            model.let.release()
-        half = await some(http, path, 3)  # what three words came to, in pieces
+            model.permits.release()
+        half = await read_events(http, path, 3)  # what three words came to, in pieces
         late = asyncio.ensure_future(http.read_until_done(path))
         for _ in WORDS[3:]:
-            model.let.release()
-        model.let.release()
+            model.permits.release()
+        model.permits.release()
         await chat
         for seen in (*await asyncio.gather(*early), await late):
             assert join_deltas(seen) == "".join(WORDS) and is_over(seen[-1][1])
@@ -114,18 +126,18 @@ async def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: 
 
 async def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
     pieces = ["x" * 10_000] * (3 * RING_SIZE)  # more than any buffer on the way holds
-    async with open_talk(Stepwise(pieces, let=len(pieces) + 1), way="socket") as http:
+    async with open_api_client(StepwiseModel(pieces, let=len(pieces) + 1), way="socket") as http:
         path = await http.create_conversation()
         async with aclosing(http.stream_events(f"{path}/events")) as events:
             chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
-            seen = [await anext(events)]
+            received = [await anext(events)]
             assert (await chat)["status"] == "done"  # all is said while this reader looked elsewhere
             async for event in events:
-                seen.append(event)
+                received.append(event)
                 if is_over(event[1]):
                     break
-        assert join_deltas(seen) == "".join(pieces)
-        assert len(seen) < len(pieces)  # it was overrun, and got the rest from the log
+        assert join_deltas(received) == "".join(pieces)
+        assert len(received) < len(pieces)  # it was overrun, and got the rest from the log
 
 
 async def test_a_reader_that_has_left_is_not_kept() -> None:
@@ -140,43 +152,43 @@ async def test_a_reader_that_has_left_is_not_kept() -> None:
             assert [(await anext(waiting))[1]["type"] for _ in range(2)] == ["text.delta", "done"]
             assert (await yard.service.measure_load()).open_streams == 2
         assert (await yard.service.measure_load()).open_streams == 0
-        async with aclosing(http.chat_stream(path, "again")) as events:
+        async with aclosing(http.stream_chat(path, "again")) as events:
             await anext(events)
         assert (await yard.service.measure_load()).open_streams == 0
 
 
 @both_ways
 async def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: str) -> None:
-    async with open_talk([say("to one"), say("to two")], way=way) as http:
+    async with open_api_client([say("to one"), say("to two")], way=way) as http:
         path = await http.create_conversation()
         async with aclosing(http.stream_events(f"{path}/events")) as events:
             for content in ("one", "two"):
                 answer = await http.post(f"{path}/chat", {"content": content})
-                seen: list[tuple[str, Json]] = []
+                received: list[tuple[str, Json]] = []
                 async for event in events:
-                    seen.append(event)
+                    received.append(event)
                     if is_over(event[1]):
                         break
-                assert (join_deltas(seen), seen[-1][1]["run_id"]) == (f"to {content}", answer["run_id"])
+                assert (join_deltas(received), received[-1][1]["run_id"]) == (f"to {content}", answer["run_id"])
 
 
 @both_ways
 async def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str) -> None:
-    async with open_talk([say("ok")], way=way) as http:
+    async with open_api_client([say("ok")], way=way) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "go"})
-        seen: list[tuple[str, Json]] = []
+        received: list[tuple[str, Json]] = []
         async with aclosing(http.stream_events(f"{path}/events?format=entries")) as events:
             async for event in events:
-                seen.append(event)
+                received.append(event)
                 if event[1].get("event", {}).get("type") == "run.ended":
                     break
-        entries = [(last, event) for last, event in seen if "event" in event]
+        entries = [(last, event) for last, event in received if "event" in event]
         assert [entry["seq"] for _, entry in entries] == list(range(1, len(entries) + 1))
         assert [last for last, _ in entries] == [str(entry["seq"]) for _, entry in entries]
         assert entries[0][1]["event"]["type"] == "conversation.opened"
         async with aclosing(http.stream_events(f"{path}/events?format=entries&after={entries[-2][0]}")) as events:
-            assert await anext(events) == seen[-1]
+            assert await anext(events) == received[-1]
         async with aclosing(http.stream_events(f"{path}/events?after=1", last_id=entries[-2][0])) as events:
             assert (await anext(events))[1]["type"] == "done"  # the header wins over the address
 
@@ -184,13 +196,13 @@ async def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str
 @both_ways
 @pytest.mark.parametrize("last", ["x", "1.2", "-1", "1.2.3.4", "9" * 40, "1e3", "999", "999.1.2"])
 async def test_a_place_that_was_never_given_out_is_refused(way: str, last: str) -> None:
-    async with open_talk(way=way) as http:
+    async with open_api_client(way=way) as http:
         path = await http.create_conversation()
-        for status, told, _ in (
+        for status, expected, _ in (
             await http.send_request("GET", f"{path}/events", last_event_id=last),
             await http.send_request("GET", f"{path}/events?after={last}"),
         ):
-            assert (status, told["error_type"]) == (422, "validation_error"), told
+            assert (status, expected["error_type"]) == (422, "validation_error"), expected
         await http.get(f"{path}/events?format=xml", expect=422)
 
 
@@ -199,12 +211,12 @@ async def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way
     """The turn begins again, the stream says so, and what was said of it before is dropped."""
     store = f"sqlite:///{tmp_path}/yard.db"
     async with asyncio.timeout(30):
-        model = Stepwise()
+        model = StepwiseModel()
         async with build_yard(model, store=store, grace_s=0.0) as yard, connect_talk(yard, way) as http:
             path = await http.create_conversation()
-            async with aclosing(http.chat_stream(path, "go")) as events:
+            async with aclosing(http.stream_chat(path, "go")) as events:
                 for _ in WORDS[:3]:
-                    model.let.release()
+                    model.permits.release()
                 before = [await anext(events) for _ in WORDS[:3]]
                 await yard.service.close(0)
                 ending = [event async for event in events]
@@ -238,7 +250,7 @@ async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_eac
         first_yard = build_yard([call("look")], store=store, grace_s=0.0, tools=[hanging])
         async with first_yard as yard, connect_talk(yard, "socket") as http:
             path = await http.create_conversation()
-            async with aclosing(http.chat_stream(path, "go")) as events:
+            async with aclosing(http.stream_chat(path, "go")) as events:
                 first = [await anext(events)]
                 await stuck.wait()
                 await yard.service.close(0)
@@ -246,9 +258,9 @@ async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_eac
             build_yard([say("Seen.")], store=store, tools=[working]) as yard,
             connect_talk(yard, "socket") as http,
         ):
-            seen = [*first, *await http.read_until_done(path, first[-1][0])]
-            states = [event.get("state") or event["type"] for event in drop_deltas(seen)]
-            assert (states, join_deltas(seen)) == (["started", "finished", "done"], "Seen.")
-            assert seen[1][1]["name"] == "look"  # although this reader began after its start
+            received = [*first, *await http.read_until_done(path, first[-1][0])]
+            states = [event.get("state") or event["type"] for event in drop_deltas(received)]
+            assert (states, join_deltas(received)) == (["started", "finished", "done"], "Seen.")
+            assert received[1][1]["name"] == "look"  # although this reader began after its start
             assert (await http.list_messages(path))[2]["content"] == "seen"
     assert ran == ["first", "second"]

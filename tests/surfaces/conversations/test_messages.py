@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from surfaces.talk import Json, both_ways, open_talk
+from surfaces.talk import Json, both_ways, open_api_client
 from toolyard import Scripted, call, say, tool
 from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
@@ -44,7 +44,7 @@ TWO_CALLS = together(
 async def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None:
 
     script = [call("list_directory", path="/docs"), say("README.md ", "and /docs.md")]
-    async with open_talk(script, way=way, tools=[list_directory]) as http:
+    async with open_api_client(script, way=way, tools=[list_directory]) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "What files are in /docs?"})
         listed = await http.get(f"{path}/messages")
@@ -53,13 +53,17 @@ async def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None
         for message in listed["messages"]:
             assert set(message) == {"id", "role", "content", "timestamp", "tool_calls", "tool_call_id", "name"}
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", message["timestamp"])
-        assert [one["role"] for one in listed["messages"]] == ["user", "assistant", "tool", "assistant"]
-        assert len({one["id"] for one in listed["messages"]}) == 4
+        assert [entry["role"] for entry in listed["messages"]] == ["user", "assistant", "tool", "assistant"]
+        assert len({entry["id"] for entry in listed["messages"]}) == 4
         assert (user["content"], user["tool_calls"]) == ("What files are in /docs?", None)
-        (made,) = calls["tool_calls"]
-        assert (calls["content"], made["type"], made["function"]["name"]) == (None, "function", "list_directory")
-        assert json.loads(made["function"]["arguments"]) == {"path": "/docs"}
-        assert (result["tool_call_id"], result["name"]) == (made["id"], "list_directory")
+        (tool_call,) = calls["tool_calls"]
+        assert (calls["content"], tool_call["type"], tool_call["function"]["name"]) == (
+            None,
+            "function",
+            "list_directory",
+        )
+        assert json.loads(tool_call["function"]["arguments"]) == {"path": "/docs"}
+        assert (result["tool_call_id"], result["name"]) == (tool_call["id"], "list_directory")
         assert json.loads(result["content"]) == {"files": ["README.md", "/docs.md"]}
         assert (answer["content"], answer["tool_calls"]) == ("README.md and /docs.md", None)
 
@@ -67,7 +71,7 @@ async def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None
 @pytest.mark.proves("004.message-add")
 async def test_messages_of_three_roles_are_added_and_given_to_the_model() -> None:
     model = Scripted([say("ok")])
-    async with open_talk(model) as http:
+    async with open_api_client(model) as http:
         path = await http.create_conversation()
         for role in ("system", "user", "assistant"):
             added = await http.post(f"{path}/messages", {"role": role, "content": f"from {role}"}, expect=201)
@@ -81,21 +85,21 @@ async def test_messages_of_three_roles_are_added_and_given_to_the_model() -> Non
 
 
 async def test_messages_are_paged_from_the_oldest_on() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         path = await http.create_conversation()
         for number in range(5):
             await http.post(f"{path}/messages", {"role": "user", "content": str(number)}, expect=201)
         first = await http.get(f"{path}/messages?limit=3")
         second = await http.get(f"{path}/messages?limit=3&after={first['next']}")
-        assert [one["content"] for one in (*first["messages"], *second["messages"])] == list("01234")
+        assert [message["content"] for message in (*first["messages"], *second["messages"])] == list("01234")
         assert (first["count"], first["total"], second["next"]) == (3, 5, None)
         await http.get(f"{path}/messages?after=nowhere", expect=422)
 
 
-def model_text(request: ModelRequest) -> Turn:
+def answer_once(request: ModelRequest) -> Turn:
     """A strict provider: the scripted model refuses a history with an orphan."""
-    asked = not any(isinstance(item, Call | Result) for item in request.history)
-    return TWO_CALLS if asked else say("done")
+    is_first_turn = not any(isinstance(item, Call | Result) for item in request.history)
+    return TWO_CALLS if is_first_turn else say("done")
 
 
 @pytest.mark.proves("004.message-delete")
@@ -110,35 +114,35 @@ def model_text(request: ModelRequest) -> Turn:
     ],
 )
 async def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(index: int, left: list[str]) -> None:
-    async with open_talk(model_text, tools=[list_directory]) as http:
+    async with open_api_client(answer_once, tools=[list_directory]) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "look"})
         before = await http.list_messages(path)
-        gone = await http.delete(f"{path}/messages/{before[index]['id']}")
+        deletion = await http.delete(f"{path}/messages/{before[index]['id']}")
         after = await http.list_messages(path)
-        assert [one["role"] for one in after] == left
-        assert gone["deleted"] == [one["id"] for one in before if one["id"] not in {kept["id"] for kept in after}]
-        answered = {one["tool_call_id"] for one in after if one["role"] == "tool"}
-        assert {made["id"] for one in after for made in one["tool_calls"] or ()} == answered
+        assert [message["role"] for message in after] == left
+        assert deletion["deleted"] == [message["id"] for message in before if message["id"] not in {remaining["id"] for remaining in after}]
+        answered = {message["tool_call_id"] for message in after if message["role"] == "tool"}
+        assert {tool_call["id"] for message in after for tool_call in message["tool_calls"] or ()} == answered
         await http.delete(f"{path}/messages/{before[index]['id']}", expect=404)
         await http.post(f"{path}/chat", {"content": "and now?"})  # a strict provider takes what is left
 
 
-def items(*kinds: type[Item]) -> list[Item]:
-    made: list[Item] = []
+def build_items(*kinds: type[Item]) -> list[Item]:
+    built_items: list[Item] = []
     for number, kind in enumerate(kinds):
-        last = next((item.id for item in reversed(made) if isinstance(item, Call)), "")
+        last = next((item.id for item in reversed(built_items) if isinstance(item, Call)), "")
         fields: dict[type[Item], dict[str, object]] = {
             UserMessage: {"parts": ()},
             Call: {"tool": "t", "arguments": {}},
             Result: {"call_id": last, "tool": "t", "outcome": "ok", "content": ""},
         }
-        made.append(kind(id=f"{number}", at=0.0, **fields.get(kind, {"text": "x"})))  # pyright: ignore[reportArgumentType]
-    return made
+        built_items.append(kind(id=f"{number}", at=0.0, **fields.get(kind, {"text": "x"})))  # pyright: ignore[reportArgumentType]
+    return built_items
 
 
 def test_what_the_model_thought_goes_with_what_it_said_or_called() -> None:
-    history = items(UserMessage, Reasoning, Call, Result, Reasoning, ModelText, UserMessage, Reasoning)
+    history = build_items(UserMessage, Reasoning, Call, Result, Reasoning, ModelText, UserMessage, Reasoning)
     assert [message.id for message in to_messages(history)] == ["0", "2", "3", "5", "6"]
     assert find_removable_items(history, "2") == {"1", "2"}
     assert find_removable_items(history, "3") == {"1", "2"}  # its only call goes, and so the thought before it
@@ -152,7 +156,7 @@ async def test_messages_are_not_changed_while_a_run_is_open() -> None:
     def dangerous() -> None:
         """Asks."""
 
-    async with open_talk([call("dangerous")], tools=[dangerous]) as http:
+    async with open_api_client([call("dangerous")], tools=[dangerous]) as http:
         path = await http.create_conversation()
         waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
         refused = await http.post(f"{path}/messages", {"role": "user", "content": "x"}, expect=409)
@@ -163,7 +167,7 @@ async def test_messages_are_not_changed_while_a_run_is_open() -> None:
 @both_ways
 async def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
     model = Scripted([say("ok"), say("ok")])
-    async with open_talk(model, way=way) as http:
+    async with open_api_client(model, way=way) as http:
         path = await http.create_conversation(system_prompt="Be brief.")
         note: dict[str, object] = {
             "descriptive_name": "Pantry",
@@ -188,15 +192,15 @@ async def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> N
 
 @both_ways
 async def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(way: str) -> None:
-    async with open_talk(way=way) as http:
+    async with open_api_client(way=way) as http:
         path = await http.create_conversation()
 
         async def add(number: int) -> tuple[int, Json]:
             body = {"descriptive_name": f"note {number}", "content": "x"}
-            status, told, _ = await http.send_request("POST", f"{path}/context", body)
-            return status, told
+            status, reply, _ = await http.send_request("POST", f"{path}/context", body)
+            return status, reply
 
         answers = await asyncio.gather(*map(add, range(105)))
         assert sorted(status for status, _ in answers) == [201] * 100 + [422] * 5
-        kept = (await http.get(f"{path}/context"))["context"]
-        assert set(kept) == {told["context_id"] for status, told in answers if status == 201}
+        stored_context = (await http.get(f"{path}/context"))["context"]
+        assert set(stored_context) == {answer["context_id"] for status, answer in answers if status == 201}

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, drop_deltas, is_over, join_deltas, open_talk
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, drop_deltas, is_over, join_deltas, open_api_client
 from toolyard import Limits, Scripted, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
@@ -47,13 +47,13 @@ def echo(request: ModelRequest) -> Turn:
 @both_ways
 async def test_the_steps_of_the_seeds_script(way: str) -> None:
     model = Scripted([call("list_directory", path="/docs"), say("There are ", "README.md and API.md.")])
-    async with open_talk(model, way=way, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
-        made = await http.post(
+    async with open_api_client(model, way=way, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
+        reply = await http.post(
             "/conversations",
             {"title": "Test Chat with Tools", "description": "Testing", "system_prompt": "Use the tools."},
             expect=201,
         )
-        path = f"/conversations/{made['conversation']['id']}"
+        path = f"/conversations/{reply['conversation']['id']}"
         first = (await http.get(f"{path}/tools/available"))["available_tools"][0]
         named = {"server_id": first["server_id"], "tool_name": first["tool_name"]}
         assert (await http.post(f"{path}/tools", named))["enabled_tools"] == [named]
@@ -64,11 +64,11 @@ async def test_the_steps_of_the_seeds_script(way: str) -> None:
         assert (answer["status"], answer["waiting"]) == ("done", [])
         assert (answer["token_count"], answer["tokens_sent"], answer["messages_in_context"]) == (30, 20, 3)
         messages = await http.list_messages(path)
-        assert [one["role"] for one in messages] == ["user", "assistant", "tool", "assistant"]
+        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
         assert (messages[0], messages[-1]) == (answer["user_message"], answer["assistant_message"])
-        (asked,) = messages[1]["tool_calls"]
-        assert json.loads(asked["function"]["arguments"]) == {"path": "/docs"}
-        assert (messages[2]["tool_call_id"], messages[2]["name"]) == (asked["id"], "list_directory")
+        (tool_call,) = messages[1]["tool_calls"]
+        assert json.loads(tool_call["function"]["arguments"]) == {"path": "/docs"}
+        assert (messages[2]["tool_call_id"], messages[2]["name"]) == (tool_call["id"], "list_directory")
         assert [type(item) for item in model.requests[0].history] == [UserMessage]
         assert isinstance(model.requests[1].history[-1], Result)
 
@@ -76,7 +76,7 @@ async def test_the_steps_of_the_seeds_script(way: str) -> None:
 @pytest.mark.proves("004.chat-loads-conversation")
 async def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() -> None:
     model = Scripted([say("first"), say("second")])
-    async with open_talk(
+    async with open_api_client(
         model, tools=[list_directory, delete_file], default_settings=NOTHING_ENABLED, system_prompt="You serve."
     ) as http:
         path = await http.create_conversation(system_prompt="Be brief.")
@@ -91,7 +91,7 @@ async def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() 
             "first",
             "two",
         ]
-        assert [one.name for one in last.offer.tools] == ["list_directory"]
+        assert [tool.name for tool in last.offer.tools] == ["list_directory"]
 
 
 @pytest.mark.proves("004.chat-streamed")
@@ -102,15 +102,15 @@ async def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str
         *(call("list_directory", path="/"), say("Two ", "files.")),
         *(call("list_directory", path="/"), say("Still two.")),
     ]
-    async with open_talk(script, way=way, tools=[list_directory]) as http:
+    async with open_api_client(script, way=way, tools=[list_directory]) as http:
         path = await http.create_conversation()
-        seen = [event async for event in http.chat_stream(path, "look")]
-        assert [one.get("state") or one["type"] for one in drop_deltas(seen)] == ["started", "finished", "done"]
-        assert join_deltas(seen) == "Two files." and is_over(seen[-1][1])
-        async with aclosing(http.chat_stream(path, "again")) as events:
+        received = [event async for event in http.stream_chat(path, "look")]
+        assert [delta.get("state") or delta["type"] for delta in drop_deltas(received)] == ["started", "finished", "done"]
+        assert join_deltas(received) == "Two files." and is_over(received[-1][1])
+        async with aclosing(http.stream_chat(path, "again")) as events:
             last, _ = await anext(events)
-        rest = await http.read_until_done(path, last)
-        assert is_over(rest[-1][1]) and join_deltas(rest) == "Still two."
+        remaining = await http.read_until_done(path, last)
+        assert is_over(remaining[-1][1]) and join_deltas(remaining) == "Still two."
         assert (await http.list_messages(path))[-1]["content"] == "Still two."
 
 
@@ -124,7 +124,7 @@ async def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -
         await go_on.wait()
         return "at last"
 
-    async with open_talk([call("slow"), say("Here it is.")], way="socket", tools=[slow]) as http:
+    async with open_api_client([call("slow"), say("Here it is.")], way="socket", tools=[slow]) as http:
         path = await http.create_conversation()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         await started.wait()
@@ -137,11 +137,16 @@ async def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -
 
 @pytest.mark.proves("004.errors-as-tool-response")
 async def test_a_tool_that_fails_is_told_to_the_model_as_json() -> None:
-    async with open_talk([call("list_directory", path="/secret"), say("I may not.")], tools=[list_directory]) as http:
+    async with open_api_client(
+        [call("list_directory", path="/secret"), say("I may not.")], tools=[list_directory]
+    ) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "look"})
-        told = json.loads((await http.list_messages(path))[2]["content"])
-        assert (told["ok"], told["error_type"]) == (False, "execution_error") and "/secret" in told["error"]
+        result_content = json.loads((await http.list_messages(path))[2]["content"])
+        assert (result_content["ok"], result_content["error_type"]) == (
+            False,
+            "execution_error",
+        ) and "/secret" in result_content["error"]
 
 
 @pytest.mark.proves("004.chat-limit-10")
@@ -150,13 +155,13 @@ async def test_after_ten_tool_turns_the_caller_is_told_in_their_language() -> No
         assert request.turn <= 10
         return call("list_directory", path="/")
 
-    async with open_talk(always, tools=[list_directory]) as http:
+    async with open_api_client(always, tools=[list_directory]) as http:
         path = await http.create_conversation()
         status, answer, _ = await http.send_request("POST", f"{path}/chat", {"content": "go"}, accept_language="de-DE")
         assert (status, answer["status"], answer["detail"]) == (200, "limit", "turns_per_request")
         assert answer["assistant_message"]["content"].startswith("Das hat leider zu viele Schritte")
         assert (await http.list_messages(path))[-1] == answer["assistant_message"]
-        assert sum(one["role"] == "tool" for one in await http.list_messages(path)) == 10
+        assert sum(message["role"] == "tool" for message in await http.list_messages(path)) == 10
 
 
 @pytest.mark.parametrize("limits", [None, Limits(turns_per_request=2)])
@@ -164,20 +169,20 @@ async def test_the_turns_of_one_conversation_can_be_fewer(limits: Limits | None)
 
     looking = call("list_directory", path="/")
     settings = Settings(limits=limits)
-    async with open_talk([looking, looking], tools=[list_directory], default_settings=settings) as http:
+    async with open_api_client([looking, looking], tools=[list_directory], default_settings=settings) as http:
         path = await (http.create_conversation() if limits else http.create_conversation(max_turns=2))
         assert (await http.post(f"{path}/chat", {"content": "go"}))["status"] == "limit"
-        assert sum(one["role"] == "tool" for one in await http.list_messages(path)) == 2
+        assert sum(message["role"] == "tool" for message in await http.list_messages(path)) == 2
 
 
 @pytest.mark.proves("004.chat-saves-user-message")
 async def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_works() -> None:
-    async with open_talk([fail("no answer from the provider", "overloaded"), say("Here I am.")]) as http:
+    async with open_api_client([fail("no answer from the provider", "overloaded"), say("Here I am.")]) as http:
         path = await http.create_conversation()
         failed = await http.post(f"{path}/chat", {"content": "go"}, expect=502)
         assert (failed["error_type"], failed["error"]) == ("model_error", "no answer from the provider")
         assert failed["details"]["cause"] == "overloaded"
-        assert [one["content"] for one in await http.list_messages(path)] == ["go"]  # it was kept before anything else
+        assert [message["content"] for message in await http.list_messages(path)] == ["go"]  # it was kept before anything else
         run = await http.get(f"{path}/runs/{failed['details']['run_id']}")
         assert run["run"]["ending"] == "failed"
         assert (await http.post(f"{path}/chat", {"content": "again"}))["assistant_message"]["content"] == "Here I am."
@@ -187,13 +192,13 @@ async def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_
 async def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line(way: str) -> None:
 
     script = [call("delete_file", path="/docs/API.md"), say("gone"), say("nothing")]
-    async with open_talk(script, way=way, tools=[delete_file]) as http:
+    async with open_api_client(script, way=way, tools=[delete_file]) as http:
         path = await http.create_conversation()
         waiting = await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
-        (asked,) = waiting["waiting"]
+        (waiting_call,) = waiting["waiting"]
         assert (waiting["status"], waiting["assistant_message"]) == ("waiting", None)
-        assert asked == {
-            "call_id": asked["call_id"],
+        assert waiting_call == {
+            "call_id": waiting_call["call_id"],
             "name": "delete_file",
             "arguments": {"path": "/docs/API.md"},
             "for": "approval",
@@ -201,24 +206,24 @@ async def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line
         assert (await http.get(path))["conversation"]["status"] == "waiting"
         queued = await http.post(f"{path}/chat", {"content": "and then?"}, expect=202)
         assert (queued["status"], queued["user_message"]["content"]) == ("queued", "and then?")
-        await http.post(f"{path}/calls/{asked['call_id']}/approve")
-        seen = await http.read_until_done(path)
-        seen += await http.read_until_done(path, seen[-1][0])
-        assert [one["run_id"] for _, one in seen if is_over(one)] == [waiting["run_id"], queued["run_id"]]
-        assert [one["content"] for one in await http.list_messages(path) if one["role"] == "user"] == [
+        await http.post(f"{path}/calls/{waiting_call['call_id']}/approve")
+        received = await http.read_until_done(path)
+        received += await http.read_until_done(path, received[-1][0])
+        assert [event["run_id"] for _, event in received if is_over(event)] == [waiting["run_id"], queued["run_id"]]
+        assert [message["content"] for message in await http.list_messages(path) if message["role"] == "user"] == [
             "delete it",
             "and then?",
         ]
 
 
 async def test_an_interrupt_stops_the_run_in_front() -> None:
-    async with open_talk([call("delete_file", path="/"), say("as you wish")], tools=[delete_file]) as http:
+    async with open_api_client([call("delete_file", path="/"), say("as you wish")], tools=[delete_file]) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
         answer = await http.post(f"{path}/chat", {"content": "never mind", "interrupt": True})
         assert answer["assistant_message"]["content"] == "as you wish"
-        told = json.loads((await http.list_messages(path))[2]["content"])
-        assert told["error_type"] == "cancelled"
+        result_content = json.loads((await http.list_messages(path))[2]["content"])
+        assert result_content["error_type"] == "cancelled"
 
 
 @both_ways
@@ -231,7 +236,7 @@ async def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> No
         started.set()
         await asyncio.Event().wait()
 
-    async with open_talk([call("forever"), say("here")], way=way, tools=[forever]) as http:
+    async with open_api_client([call("forever"), say("here")], way=way, tools=[forever]) as http:
         path = await http.create_conversation()
         assert (await http.post(f"{path}/cancel", expect=409))["error_type"] == "conflict"
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
@@ -253,7 +258,7 @@ async def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
         started.set()
         await asyncio.Event().wait()
 
-    async with open_talk([call("forever"), say("then not")], tools=[forever]) as http:
+    async with open_api_client([call("forever"), say("then not")], tools=[forever]) as http:
         path = await http.create_conversation()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         async with aclosing(http.stream_events(f"{path}/events")) as events:
@@ -272,11 +277,11 @@ async def test_a_tool_that_takes_longer_than_its_timeout_is_given_up() -> None:
         """Never ends by itself."""
         await asyncio.Event().wait()
 
-    async with open_talk([call("forever"), say("too slow")], tools=[forever]) as http:
+    async with open_api_client([call("forever"), say("too slow")], tools=[forever]) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "go"})
-        told = json.loads((await http.list_messages(path))[2]["content"])
-        assert (told["error_type"], told["details"]) == ("timeout", {"timeout_s": 0.05})
+        result_content = json.loads((await http.list_messages(path))[2]["content"])
+        assert (result_content["error_type"], result_content["details"]) == ("timeout", {"timeout_s": 0.05})
 
 
 async def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
@@ -285,7 +290,7 @@ async def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
         """Never ends by itself."""
         await asyncio.Event().wait()
 
-    async with open_talk([call("forever")], tools=[forever], limits=Limits(run_seconds=0.1)) as http:
+    async with open_api_client([call("forever")], tools=[forever], limits=Limits(run_seconds=0.1)) as http:
         path = await http.create_conversation()
         answer = await http.post(f"{path}/chat", {"content": "go"})
         assert (answer["status"], answer["detail"]) == ("limit", "run_seconds")
@@ -294,18 +299,18 @@ async def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
 
 @both_ways
 async def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleaved(way: str) -> None:
-    async with open_talk(echo, way=way) as http:
+    async with open_api_client(echo, way=way) as http:
         path = await http.create_conversation()
         answers = await asyncio.gather(
             *(http.send_request("POST", f"{path}/chat", {"content": f"number {number}"}) for number in range(100))
         )
         assert {status for status, _, _ in answers} <= {200, 409}
-        refused = [told for status, told, _ in answers if status == 409]
-        assert all(told["error_type"] == "conflict" and "wait" in told["error"] for told in refused)
-        done = [told for status, told, _ in answers if status == 200]
+        refused = [answer for status, answer, _ in answers if status == 409]
+        assert all(refusal["error_type"] == "conflict" and "wait" in refusal["error"] for refusal in refused)
+        done = [answer for status, answer, _ in answers if status == 200]
         assert len(done) >= 17
-        for told in done:
-            assert told["assistant_message"]["content"] == f"you said {told['user_message']['content']}"
+        for done_event in done:
+            assert done_event["assistant_message"]["content"] == f"you said {done_event['user_message']['content']}"
         messages = await http.list_messages(path)
         assert len(messages) == 2 * len(done)
         for asked, answered in zip(messages[::2], messages[1::2], strict=True):
@@ -314,7 +319,7 @@ async def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleav
 
 @both_ways
 async def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_run(way: str) -> None:
-    async with open_talk(echo, way=way, keys=[build_key("ann"), build_key("bob")], requests_per_minute=3) as http:
+    async with open_api_client(echo, way=way, keys=[build_key("ann"), build_key("bob")], requests_per_minute=3) as http:
         ann = http.with_key("ann")
         path = await ann.create_conversation()
         for left in ("2", "1", "0"):
@@ -322,8 +327,8 @@ async def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_
             assert (status, headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == (200, "3", left)
             assert int(headers["x-ratelimit-reset"]) <= 60
         for _ in range(2):
-            status, told, headers = await ann.send_request("POST", f"{path}/chat", {"content": "x"})
-            assert (status, told["error_type"]) == (429, "rate_limited")
+            status, reply, headers = await ann.send_request("POST", f"{path}/chat", {"content": "x"})
+            assert (status, reply["error_type"]) == (429, "rate_limited")
             assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")
             assert 1 <= int(headers["retry-after"]) <= 20 and 40 <= int(headers["x-ratelimit-reset"]) <= 60
         status, _, headers = await ann.send_request("GET", path)
@@ -334,7 +339,7 @@ async def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_
 
 async def test_a_tool_can_be_forced_or_forbidden_for_one_message() -> None:
     model = Scripted([say("a"), call("list_directory", path="/"), say("b")])
-    async with open_talk(model, tools=[list_directory]) as http:
+    async with open_api_client(model, tools=[list_directory]) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "none"})
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "list_directory"})
@@ -351,7 +356,7 @@ async def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> 
             return Turn(text=("Words.",), usage=Usage(input_tokens=700, output_tokens=7))
         return Turn(text=(words,), usage=Usage(output_tokens=1))
 
-    async with open_talk(script, windows={"given": 10_000}) as http:
+    async with open_api_client(script, windows={"given": 10_000}) as http:
         path = await http.create_conversation()
         spent = [(await http.post(f"{path}/chat", {"content": words}))["token_count"] for _ in range(4)]
         assert spent == [1, 1, 1, 708]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, open_talk
+from surfaces.talk import NOTHING_ENABLED, open_api_client
 from toolyard import Scripted, say
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 ADD = {"server_id": "plain", "tool_name": "add"}
 
@@ -15,8 +15,8 @@ ADD = {"server_id": "plain", "tool_name": "add"}
 async def test_a_chat_is_offered_an_enabled_tool_only_while_its_server_runs(tmp_path: Path) -> None:
     model = Scripted([say("ok")] * 3)
 
-    servers = {"plain": Plain(tmp_path, trust=True).spec}
-    async with open_talk(model, servers=servers, default_settings=NOTHING_ENABLED) as http:
+    servers = {"plain": PlainServer(tmp_path, trust=True).spec}
+    async with open_api_client(model, servers=servers, default_settings=NOTHING_ENABLED) as http:
         conversation = await http.create_conversation()
         await http.post(f"{conversation}/tools", ADD)
         for action in ("", "stop", "start"):

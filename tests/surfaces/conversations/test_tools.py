@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, open_talk
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, open_api_client
 from toolyard import Scripted, call, say, tool
 
 
@@ -41,7 +41,7 @@ SUBTRACT = {"server_id": "function", "tool_name": "subtract"}
 @both_ways
 async def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> None:
     model = Scripted([say("none"), call("add", a=1, b=2), say("three"), say("none again")])
-    async with open_talk(model, way=way, tools=TOOLS, default_settings=NOTHING_ENABLED) as http:
+    async with open_api_client(model, way=way, tools=TOOLS, default_settings=NOTHING_ENABLED) as http:
         path = await http.create_conversation()
         available = await http.get(f"{path}/tools/available")
         assert set(available) == {"success", "available_tools", "count"} and available["count"] == 2
@@ -59,12 +59,12 @@ async def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> 
         await http.post(f"{path}/chat", {"content": "between"})
         assert (await http.delete(f"{path}/tools", ADD))["enabled_tools"] == []
         await http.post(f"{path}/chat", {"content": "after"})
-        offered = [[one.name for one in request.offer.tools] for request in model.requests]
+        offered = [[tool.name for tool in request.offer.tools] for request in model.requests]
         assert offered == [[], ["add"], ["add"], []]
 
 
 async def test_where_everything_is_enabled_the_first_that_is_taken_leaves_the_others() -> None:
-    async with open_talk(tools=TOOLS) as http:
+    async with open_api_client(tools=TOOLS) as http:
         path = await http.create_conversation()
         assert (await http.get(f"{path}/tools"))["enabled_tools"] == [ADD, SUBTRACT]
         assert (await http.post(f"{path}/tools", ADD))["enabled_tools"] == [ADD, SUBTRACT]
@@ -75,7 +75,7 @@ async def test_where_everything_is_enabled_the_first_that_is_taken_leaves_the_ot
 async def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> None:
 
     keys = [build_key("ann"), build_key("boss", "boss")]
-    async with open_talk(tools=TOOLS, keys=keys, default_settings=NOTHING_ENABLED) as http:
+    async with open_api_client(tools=TOOLS, keys=keys, default_settings=NOTHING_ENABLED) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")
         path = await ann.create_conversation()
         for name in ("fire", "retired", "nope"):
@@ -85,7 +85,7 @@ async def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> No
         await ann.delete(f"{path}/tools", {"server_id": "function", "tool_name": "nope"}, expect=404)
         await ann.delete(f"{path}/tools", expect=422)
         await ann.delete(f"{path}/tools?server_id=function", expect=422)
-        names = [one["tool_name"] for one in (await ann.get(f"{path}/tools/available"))["available_tools"]]
+        names = [tool["tool_name"] for tool in (await ann.get(f"{path}/tools/available"))["available_tools"]]
         assert names == ["add", "subtract"]
         hers = await boss.create_conversation()
         assert (await boss.get(f"{hers}/tools/available"))["count"] == 3
@@ -101,13 +101,13 @@ async def test_a_tool_that_is_disabled_while_its_call_waits_does_not_run() -> No
         """Asks."""
         ran.append("dangerous")
 
-    async with open_talk([call("dangerous"), say("ok")], tools=[dangerous]) as http:
+    async with open_api_client([call("dangerous"), say("ok")], tools=[dangerous]) as http:
         path = await http.create_conversation()
         waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
         await http.delete(f"{path}/tools?server_id=function&tool_name=dangerous")
         await http.post(f"{path}/calls/{waiting['waiting'][0]['call_id']}/approve")
-        finished = [one for _, one in await http.read_until_done(path) if one.get("state") == "finished"]
-        assert [(one["ok"], one["error_type"]) for one in finished] == [(False, "permission_denied")]
+        finished = [event for _, event in await http.read_until_done(path) if event.get("state") == "finished"]
+        assert [(event["ok"], event["error_type"]) for event in finished] == [(False, "permission_denied")]
         assert ran == []
 
 
@@ -117,10 +117,10 @@ async def test_of_many_who_enable_at_once_every_one_counts() -> None:
         """One of many."""
 
     many = [tool(name=f"t{number}")(first.function) for number in range(40)]
-    async with open_talk(tools=many, default_settings=NOTHING_ENABLED) as http:
+    async with open_api_client(tools=many, default_settings=NOTHING_ENABLED) as http:
         path = await http.create_conversation()
         names = [f"t{number}" for number in range(40)]
         await asyncio.gather(
             *(http.post(f"{path}/tools", {"server_id": "function", "tool_name": name}) for name in names)
         )
-        assert [one["tool_name"] for one in (await http.get(f"{path}/tools"))["enabled_tools"]] == names
+        assert [enabled["tool_name"] for enabled in (await http.get(f"{path}/tools"))["enabled_tools"]] == names

@@ -47,25 +47,25 @@ async def delete_order(number: int, context: Context) -> str:
     return f"order {number} is gone"
 
 
-async def use(target: Any, mode: Mode) -> None:
+async def use_client(target: Any, mode: Mode) -> None:
     """What a host does in its first minute."""
-    seen: list[tuple[float, float | None, str | None]] = []
+    progress_events: list[tuple[float, float | None, str | None]] = []
 
-    async def decided(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def accept_deletion(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"approve": "delete_order" in params.message})
 
-    async def progressed(progress: float, total: float | None, message: str | None) -> None:
-        seen.append((progress, total, message))
+    async def record_progress(progress: float, total: float | None, message: str | None) -> None:
+        progress_events.append((progress, total, message))
 
-    async with Client(target, mode=mode, elicitation_callback=decided) as client:
+    async with Client(target, mode=mode, elicitation_callback=accept_deletion) as client:
         assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
-        names = [one.name for one in (await client.list_tools()).tools]
+        names = [tool.name for tool in (await client.list_tools()).tools]
         assert names == ["opening_hours", "delete_order"]
         hours = await client.call_tool("opening_hours", {"day": "Sunday"})
         assert hours.structured_content == {"day": "Sunday", "open": "9 to 18"} and not hours.is_error
-        gone = await client.call_tool("delete_order", {"number": 7}, progress_callback=progressed)
-        assert isinstance(gone.content[0], types.TextContent) and gone.content[0].text == "order 7 is gone"
-        assert seen == [(1, 1, "gone")]
+        deletion = await client.call_tool("delete_order", {"number": 7}, progress_callback=record_progress)
+        assert isinstance(deletion.content[0], types.TextContent) and deletion.content[0].text == "order 7 is gone"
+        assert progress_events == [(1, 1, "gone")]
         wrong = await client.call_tool("opening_hours", {})
         assert wrong.is_error
         with pytest.raises(MCPError):
@@ -76,7 +76,7 @@ async def use(target: Any, mode: Mode) -> None:
 async def test_the_official_client_over_http(mode: Mode) -> None:
     async with asyncio.timeout(30), AsyncExitStack() as stack:
         yard = await stack.enter_async_context(build_yard((), tools=[opening_hours, delete_order]))
-        await use(f"{await stack.enter_async_context(serve_yard(yard))}/mcp", mode)
+        await use_client(f"{await stack.enter_async_context(serve_yard(yard))}/mcp", mode)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -84,4 +84,4 @@ async def test_the_official_client_over_standard_streams(mode: Mode, tmp_path: P
     (tmp_path / "my_tools.py").write_text(TOOLS)
     words = ["-m", "toolyard", "mcp", "--tools", "./my_tools.py", "--store", "memory:"]
     async with asyncio.timeout(30):
-        await use(StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path), mode)
+        await use_client(StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path), mode)

@@ -59,11 +59,11 @@ def long_list() -> str:
 TOOLS = (opening_hours, fails, delete_order, raise_prices, counts, long_list)
 
 
-def names(answer: HostAnswer) -> list[str]:
-    return [one["name"] for one in answer.result["tools"]]
+def tool_names(answer: HostAnswer) -> list[str]:
+    return [tool["name"] for tool in answer.result["tools"]]
 
 
-def problem(answer: HostAnswer) -> Json:
+def parse_error(answer: HostAnswer) -> Json:
     """The structured error of a call that failed."""
     assert answer.result["isError"] is True
     return json.loads(answer.text)
@@ -71,16 +71,16 @@ def problem(answer: HostAnswer) -> Json:
 
 async def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        found = await host.request_modern("server/discover")
-        assert found.result["supportedVersions"] == [MODERN]
-        assert found.result["capabilities"]["tools"] is not None
-        assert found.result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == "toolyard"
+        discovery = await host.request_modern("server/discover")
+        assert discovery.result["supportedVersions"] == [MODERN]
+        assert discovery.result["capabilities"]["tools"] is not None
+        assert discovery.result["_meta"][f"{META_PREFIX}serverInfo"]["name"] == "toolyard"
         listed = await host.request_modern("tools/list")
         assert (listed.result["cacheScope"], listed.result["resultType"]) == ("private", "complete")
-        (hours,) = [one for one in listed.result["tools"] if one["name"] == "opening_hours"]
+        (hours,) = [tool for tool in listed.result["tools"] if tool["name"] == "opening_hours"]
         assert hours["inputSchema"]["required"] == ["day"] and hours["inputSchema"]["type"] == "object"
         assert hours["annotations"] == {"readOnlyHint": True}
-        called = await host.call("opening_hours", {"day": "Sunday"})
+        called = await host.call_tool("opening_hours", {"day": "Sunday"})
         assert (called.status, called.headers["content-type"]) == (200, "application/json")
         assert "mcp-session-id" not in called.headers
         assert called.result["structuredContent"] == {"day": "Sunday", "open": "9 to 18"}
@@ -92,7 +92,7 @@ async def test_a_modern_client_discovers_lists_and_calls_without_any_session() -
 async def test_a_legacy_client_opens_a_session_lists_calls_and_ends_it(version: str) -> None:
     async with open_host(tools=TOOLS) as (host, _), host.open_session(version) as client:
         assert client.initialize_result["protocolVersion"] == version
-        assert "opening_hours" in names(await client.ask("tools/list"))
+        assert "opening_hours" in tool_names(await client.ask("tools/list"))
         called = await client.ask("tools/call", {"name": "opening_hours", "arguments": {"day": "Monday"}})
         assert json.loads(called.text) == {"day": "Monday", "open": "9 to 18"}
         assert "resultType" not in called.result
@@ -116,17 +116,17 @@ async def test_a_version_that_we_do_not_speak_is_answered_with_one_that_we_do() 
 
 async def test_failures_of_tools_are_results_that_a_model_can_read() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        assert problem(await host.call("fails"))["error_type"] == "locked"
-        wrong = problem(await host.call("opening_hours", {"dya": 1}))
+        assert parse_error(await host.call_tool("fails"))["error_type"] == "locked"
+        wrong = parse_error(await host.call_tool("opening_hours", {"dya": 1}))
         assert wrong["error_type"] == "validation_error" and wrong["details"]["fields"]
-        unknown = await host.call("no_such_tool")
+        unknown = await host.call_tool("no_such_tool")
         assert (unknown.status, unknown.error["code"]) == (400, -32602)
         assert unknown.messages[-1]["id"] == 3
 
 
 async def test_a_result_that_is_cut_for_models_is_passed_on_whole() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        assert (await host.call("long_list")).text == "milk " * 5000
+        assert (await host.call_tool("long_list")).text == "milk " * 5000
 
 
 async def test_keys_and_roles_hold_here_as_everywhere() -> None:
@@ -135,11 +135,11 @@ async def test_keys_and_roles_hold_here_as_everywhere() -> None:
         assert (refused.status, refused.messages[0]["error_type"]) == (401, "unauthenticated")
         assert (await host.with_key("nobody").request_modern("tools/list")).status == 401
         anna, maria = host.with_key("anna"), host.with_key("maria")
-        assert "raise_prices" not in names(await anna.request_modern("tools/list"))
-        hidden = await anna.call("raise_prices", {"percent": 5})
+        assert "raise_prices" not in tool_names(await anna.request_modern("tools/list"))
+        hidden = await anna.call_tool("raise_prices", {"percent": 5})
         assert hidden.error["code"] == -32602
-        assert "raise_prices" in names(await maria.request_modern("tools/list"))
-        assert (await maria.call("raise_prices", {"percent": 5})).text == "done"
+        assert "raise_prices" in tool_names(await maria.request_modern("tools/list"))
+        assert (await maria.call_tool("raise_prices", {"percent": 5})).text == "done"
 
 
 async def test_a_session_belongs_to_the_caller_who_opened_it() -> None:
@@ -230,15 +230,15 @@ async def test_other_methods_of_http_are_not_allowed() -> None:
 
 async def test_progress_comes_before_the_result_for_whoever_gave_a_token() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        told = await host.call("counts", _meta={"progressToken": "p1"})
-        assert [one["params"] for one in told.messages[:-1]] == [
+        answer = await host.call_tool("counts", _meta={"progressToken": "p1"})
+        assert [message["params"] for message in answer.messages[:-1]] == [
             {"progressToken": "p1", "progress": step, "total": 2, "message": f"step {step}"} for step in range(3)
         ]
-        assert told.text == "counted"
-        assert len((await host.call("counts")).messages) == 1
+        assert answer.text == "counted"
+        assert len((await host.call_tool("counts")).messages) == 1
         async with host.open_session() as client:
-            told = await client.ask("tools/call", {"name": "counts", "_meta": {"progressToken": 7}})
-            assert [one["params"]["progress"] for one in told.messages[:-1]] == [0, 1, 2]
+            answer = await client.ask("tools/call", {"name": "counts", "_meta": {"progressToken": 7}})
+            assert [message["params"]["progress"] for message in answer.messages[:-1]] == [0, 1, 2]
 
 
 async def test_a_client_that_takes_no_stream_gets_the_result_alone() -> None:
@@ -265,13 +265,13 @@ async def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id(
 async def test_too_many_calls_in_a_minute_are_told_to_the_model() -> None:
     async with open_host(tools=TOOLS, requests_per_minute=2) as (host, _):
         for _ in range(2):
-            assert (await host.call("opening_hours", {"day": "Sunday"})).result["isError"] is False
-        limited = problem(await host.call("opening_hours", {"day": "Sunday"}))
+            assert (await host.call_tool("opening_hours", {"day": "Sunday"})).result["isError"] is False
+        limited = parse_error(await host.call_tool("opening_hours", {"day": "Sunday"}))
         assert limited["error_type"] == "rate_limited" and "come again in" in limited["error"]
         assert (await host.request_modern("tools/list")).status == 200
 
 
-def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
+def make_slow_tool(started: asyncio.Event, stopped: asyncio.Event) -> object:
     @tool(timeout_s=20)
     async def slow() -> str:
         """Takes long."""
@@ -287,7 +287,7 @@ def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
 
 async def test_a_modern_client_that_leaves_stops_its_call() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
-    async with open_host(tools=[slow(started, stopped)]) as (host, _):
+    async with open_host(tools=[make_slow_tool(started, stopped)]) as (host, _):
         body, headers = host.build_modern_request("tools/call", {"name": "slow"})
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -298,16 +298,16 @@ async def test_a_modern_client_that_leaves_stops_its_call() -> None:
 
 async def test_a_legacy_client_cancels_by_a_notification_and_the_tool_is_stopped() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
-    async with open_host(tools=[slow(started, stopped)]) as (host, _), host.open_session() as client:
+    async with open_host(tools=[make_slow_tool(started, stopped)]) as (host, _), host.open_session() as client:
         body = client.build_request("tools/call", {"name": "slow"})
 
         async def cancel() -> None:
             await started.wait()
-            said = {"requestId": body["id"], "reason": "changed my mind"}
-            assert (await client.send_message(method="notifications/cancelled", params=said)).status == 202
+            params = {"requestId": body["id"], "reason": "changed my mind"}
+            assert (await client.send_message(method="notifications/cancelled", params=params)).status == 202
 
         answer, _ = await asyncio.gather(client.send("POST", body), cancel())
-        assert problem(answer)["error_type"] == "cancelled"
+        assert parse_error(answer)["error_type"] == "cancelled"
         assert stopped.is_set()
         assert (await client.send_message(method="notifications/cancelled", params={"requestId": 99})).status == 202
 
@@ -330,7 +330,7 @@ async def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> N
 # What a call waits for
 
 
-async def asked(client: LegacyHost, tool: str, arguments: Json, **reply: Json) -> tuple[HostAnswer, Json]:
+async def call_and_answer(client: LegacyHost, tool: str, arguments: Json, **reply: Json) -> tuple[HostAnswer, Json]:
     """Call, answer the one question that comes, and hear the end."""
     messages: list[Json] = []
     question: Json = None
@@ -358,12 +358,12 @@ async def asked(client: LegacyHost, tool: str, arguments: Json, **reply: Json) -
 )
 async def test_a_legacy_client_is_asked_for_an_approval_on_the_stream(reply: Json, error_type: str) -> None:
     async with open_host(tools=TOOLS) as (host, _), host.open_session(elicitation={}) as client:
-        answer, question = await asked(client, "delete_order", {"number": 7}, **reply)
+        answer, question = await call_and_answer(client, "delete_order", {"number": 7}, **reply)
         assert question["method"] == "elicitation/create"
         assert '"number": 7' in question["params"]["message"]
         assert question["params"]["requestedSchema"]["required"] == ["approve"]
         if error_type:
-            assert problem(answer)["error_type"] == error_type
+            assert parse_error(answer)["error_type"] == error_type
         else:
             assert answer.text == "order 7 is gone"
 
@@ -372,39 +372,39 @@ async def test_a_legacy_client_is_asked_for_an_approval_on_the_stream(reply: Jso
 async def test_a_modern_client_comes_again_with_the_decision(approve: bool, text: str) -> None:
     async with open_host(tools=TOOLS) as (host, _):
         order = {"number": 7}
-        first = (await host.call("delete_order", order, capabilities=FORM)).result
+        first = (await host.call_tool("delete_order", order, capabilities=FORM)).result
         assert first["resultType"] == "input_required" and "content" not in first
         (name,) = first["inputRequests"]
         assert first["inputRequests"][name]["method"] == "elicitation/create"
         again = {"requestState": first["requestState"], "capabilities": FORM}
-        unanswered = (await host.call("delete_order", order, **again, inputResponses={"other": {}})).result
+        unanswered = (await host.call_tool("delete_order", order, **again, inputResponses={"other": {}})).result
         assert unanswered == first
         decided = {name: {"action": "accept", "content": {"approve": approve}}, "more": {"is": "ignored"}}
-        last = await host.call("delete_order", order, **again, inputResponses=decided)
+        last = await host.call_tool("delete_order", order, **again, inputResponses=decided)
         assert text in last.text
-        repeated = await host.call("delete_order", order, **again, inputResponses=decided)
+        repeated = await host.call_tool("delete_order", order, **again, inputResponses=decided)
         assert repeated.text == last.text, "an answer that got lost can be asked for again; nothing runs twice"
 
 
 async def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one() -> None:
     async with open_host(tools=TOOLS, keys=[build_key("anna"), build_key("maria", "manager")]) as (host, _):
         anna, maria = host.with_key("anna"), host.with_key("maria")
-        first = (await anna.call("delete_order", {"number": 7}, capabilities=FORM)).result
-        other = (await anna.call("delete_order", {"number": 8}, capabilities=FORM)).result
+        first = (await anna.call_tool("delete_order", {"number": 7}, capabilities=FORM)).result
+        other = (await anna.call_tool("delete_order", {"number": 8}, capabilities=FORM)).result
         yes = {name: {"action": "accept", "content": {"approve": True}} for name in first["inputRequests"]}
         state = first["requestState"]
 
-        async def refused(by: Host, number: int, state: str) -> bool:
+        async def is_refused(caller: Host, number: int, state: str) -> bool:
             again = {"requestState": state, "inputResponses": yes, "capabilities": FORM}
-            answer = await by.call("delete_order", {"number": number}, **again)
+            answer = await caller.call_tool("delete_order", {"number": number}, **again)
             return answer.status == 400 and answer.error["code"] == -32602
 
-        assert await refused(maria, 7, state), "another caller"
-        assert await refused(anna, 8, state), "other arguments"
-        assert await refused(anna, 7, f"{state}0"), "another entry"
-        assert await refused(anna, 7, "nonsense")
-        assert await refused(anna, 7, other["requestState"]), "another call"
-        assert await refused(anna, 7, "/".join(["conversation_x", *state.split("/")[1:]]))
+        assert await is_refused(maria, 7, state), "another caller"
+        assert await is_refused(anna, 8, state), "other arguments"
+        assert await is_refused(anna, 7, f"{state}0"), "another entry"
+        assert await is_refused(anna, 7, "nonsense")
+        assert await is_refused(anna, 7, other["requestState"]), "another call"
+        assert await is_refused(anna, 7, "/".join(["conversation_x", *state.split("/")[1:]]))
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
@@ -413,17 +413,17 @@ async def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_
 
         async def call() -> HostAnswer:
             if era == "modern":
-                return await host.call("delete_order", {"number": 7})
+                return await host.call_tool("delete_order", {"number": 7})
             return await client.ask("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
 
-        told = problem(await call())
-        assert told["error_type"] == "approval_required"
-        assert problem(await call()) == told, "still undecided: the same call, not a second one"
-        conversation, call_id = told["details"]["conversation_id"], told["details"]["call_id"]
-        assert f"/conversations/{conversation}/calls/{call_id}/approve" in told["error"]
+        error = parse_error(await call())
+        assert error["error_type"] == "approval_required"
+        assert parse_error(await call()) == error, "still undecided: the same call, not a second one"
+        conversation, call_id = error["details"]["conversation_id"], error["details"]["call_id"]
+        assert f"/conversations/{conversation}/calls/{call_id}/approve" in error["error"]
         await yard.approve(conversation, call_id, caller=yard.access.authenticate({}))
         assert (await call()).text == "order 7 is gone"
-        assert problem(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
+        assert parse_error(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
 
 
 async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
@@ -434,15 +434,15 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
             (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
             (call_id,) = (await yard.service.state(card.id)).calls
             await yard.approve(card.id, call_id, caller=yard.access.authenticate({}))
-            rest = [message async for message in stream]
-        assert rest[0]["method"] == "notifications/cancelled"
-        assert rest[0]["params"]["requestId"] == question["id"]
-        assert rest[1]["result"]["content"][0]["text"] == "order 7 is gone"
+            remaining = [message async for message in stream]
+        assert remaining[0]["method"] == "notifications/cancelled"
+        assert remaining[0]["params"]["requestId"] == question["id"]
+        assert remaining[1]["result"]["content"][0]["text"] == "order 7 is gone"
         assert (await client.send_message(id=question["id"], result={"action": "decline"})).status == 202
 
 
 async def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
     async with open_host(NativeScripted([]), tools=TOOLS) as (host, yard):
-        assert "web_search" in [one.name for one in yard.service.list_tools(LOCAL_ADMIN)]
-        assert "web_search" not in names(await host.request_modern("tools/list"))
-        assert (await host.call("web_search", {"query": "x"})).error["code"] == -32602
+        assert "web_search" in [tool.name for tool in yard.service.list_tools(LOCAL_ADMIN)]
+        assert "web_search" not in tool_names(await host.request_modern("tools/list"))
+        assert (await host.call_tool("web_search", {"query": "x"})).error["code"] == -32602

@@ -16,33 +16,33 @@ from toolyard import Tool, Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.mcp_servers import ServerSpec
 from venues.mcp.modern import SCRIPT as MODERN_SERVER
-from venues.mcp.modern import over_http, settled
-from venues.mcp.plain import Plain
+from venues.mcp.modern import over_http, wait_until_settled
+from venues.mcp.plain import PlainServer
 
 BRIDGE = Path(__file__).parents[1] / "bridge.py"
 FIXTURES = Path(__file__).parents[2] / "conformance" / "fixtures.py"
-WORDS = {"type": "text", "text": "the model says"}
+MODEL_TEXT = {"type": "text", "text": "the model says"}
 ODD = Path(__file__).parents[1] / "odd_server.py"
 
 
-def child(script: Path, *args: str, **more: object) -> ServerSpec:
+def build_spec(script: Path, *args: str, **more: object) -> ServerSpec:
     about: Json = {"trust": True, "pin": "off", **more}
     return ServerSpec(command=sys.executable, args=(str(script), *args), **about)
 
 
 @asynccontextmanager
-async def open_host_before(
+async def open_host_with_servers(
     servers: dict[str, ServerSpec], way: str = "stdio", **wiring: object
 ) -> AsyncGenerator[tuple[Host, Yard], None]:
     """Open a client of a yard with these servers; over `http` each is a process that the yard does not start."""
     async with asyncio.timeout(TEST_TIMEOUT_S * 2), AsyncExitStack() as stack:
-        there = servers if way == "stdio" else {name: await _apart(servers[name], stack) for name in servers}
-        yard = await stack.enter_async_context(build_yard((), servers=there, **wiring))
-        await settled(yard)
+        specs = servers if way == "stdio" else {name: await _start_bridge(servers[name], stack) for name in servers}
+        yard = await stack.enter_async_context(build_yard((), servers=specs, **wiring))
+        await wait_until_settled(yard)
         yield await stack.enter_async_context(connect_host(yard)), yard
 
 
-async def _apart(spec: ServerSpec, stack: AsyncExitStack) -> ServerSpec:
+async def _start_bridge(spec: ServerSpec, stack: AsyncExitStack) -> ServerSpec:
     server = await stack.enter_async_context(over_http(BRIDGE, *spec.args))
     return replace(spec, command="", args=(), url=server.spec().url)
 
@@ -54,7 +54,7 @@ both_ways = pytest.mark.parametrize("way", ["stdio", "http"])
 @both_ways
 @both_eras
 async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, way: str) -> None:
-    async with open_host_before({"odd": child(ODD)}, way) as (host, _), host.open_session() as legacy:
+    async with open_host_with_servers({"odd": build_spec(ODD)}, way) as (host, _), host.open_session() as legacy:
 
         async def ask(method: str, params: Json = None) -> HostAnswer:
             return await (host.request_modern(method, params) if era == "modern" else legacy.ask(method, params))
@@ -83,21 +83,21 @@ async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(e
 @both_eras
 async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, way: str) -> None:
     async with (
-        open_host_before({"one": child(ODD, "one"), "two": child(ODD, "two")}, way) as (host, _),
+        open_host_with_servers({"one": build_spec(ODD, "one"), "two": build_spec(ODD, "two")}, way) as (host, _),
         host.open_session() as legacy,
     ):
 
         async def ask(method: str, params: Json = None) -> HostAnswer:
             return await (host.request_modern(method, params) if era == "modern" else legacy.ask(method, params))
 
-        found = await host.request_modern("server/discover")
-        assert set(found.result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
-        prompts = [one["name"] for one in (await ask("prompts/list")).result["prompts"]]
+        discovery = await host.request_modern("server/discover")
+        assert set(discovery.result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+        prompts = [prompt["name"] for prompt in (await ask("prompts/list")).result["prompts"]]
         assert prompts == ["odd", "two__odd"]
         for name, words in (("odd", "from one"), ("two__odd", "from two")):
-            said = (await ask("prompts/get", {"name": name})).result["messages"][0]["content"]["text"]
-            assert said == words
-        resources = [one["uri"] for one in (await ask("resources/list")).result["resources"]]
+            prompt_text = (await ask("prompts/get", {"name": name})).result["messages"][0]["content"]["text"]
+            assert prompt_text == words
+        resources = [resource["uri"] for resource in (await ask("resources/list")).result["resources"]]
         assert resources == ["odd://one", "odd://two"]
         for uri in ("odd://one", "odd://two"):
             assert (await ask("resources/read", {"uri": uri})).result["contents"][0]["uri"] == uri
@@ -111,21 +111,24 @@ async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: s
 
 
 async def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
-    async with open_host_before({"one": child(ODD, "one"), "two": child(ODD, "refuses")}) as (host, _):
+    async with open_host_with_servers({"one": build_spec(ODD, "one"), "two": build_spec(ODD, "refuses")}) as (host, _):
         listed = (await host.request_modern("resources/list")).result["resources"]
-        assert [one["uri"] for one in listed] == ["odd://one"]
+        assert [resource["uri"] for resource in listed] == ["odd://one"]
 
 
 async def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_have_it() -> None:
-    async with open_host_before(
-        {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")}
+    async with open_host_with_servers(
+        {"dies": build_spec(ODD, "dies"), "silent": build_spec(ODD, "silent"), "one": build_spec(ODD, "one")}
     ) as (host, _):
         read = await host.request_modern("resources/read", {"uri": "odd://one"})
         assert read.result["contents"][0]["uri"] == "odd://one"
 
 
 async def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> None:
-    async with open_host_before({"one": child(ODD, "one", idle_s=0.1), "dies": child(ODD, "dies")}) as (host, yard):
+    async with open_host_with_servers({"one": build_spec(ODD, "one", idle_s=0.1), "dies": build_spec(ODD, "dies")}) as (
+        host,
+        yard,
+    ):
         uris: Json = [{"uri": "odd://one", "name": "one"}, {"uri": "odd://dies", "name": "dies"}]
         await wait_until(lambda: yard.servers.cards()[0].status == "idle")
         assert (await host.request_modern("resources/list")).result["resources"] == uris
@@ -135,14 +138,14 @@ async def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources()
 
 
 async def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:
-    async with open_host_before({"dies": child(ODD, "dies"), "one": child(ODD, "one")}) as (host, _):
+    async with open_host_with_servers({"dies": build_spec(ODD, "dies"), "one": build_spec(ODD, "one")}) as (host, _):
         await host.request_modern("resources/list")
         assert "not available" in (await host.request_modern("resources/read", {"uri": "odd://dies"})).error["message"]
         assert (await host.request_modern("resources/read", {"uri": "odd://three"})).error["code"] == -32602
 
 
 async def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> None:
-    async with open_host_before({"dies": child(ODD, "dies"), "one": child(ODD, "one")}) as (host, _):
+    async with open_host_with_servers({"dies": build_spec(ODD, "dies"), "one": build_spec(ODD, "one")}) as (host, _):
         wants: Json = {"notifications": {"resourceSubscriptions": ["odd://dies", "odd://one", "odd://none"]}}
         body, headers = host.build_modern_request("subscriptions/listen", wants)
         async with host.open_request("POST", body, **headers) as (_, _, stream), aclosing(stream):
@@ -151,7 +154,7 @@ async def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away()
 
 
 async def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others() -> None:
-    async with open_host_before({"mute": child(ODD, "mute"), "one": child(ODD, "one")}) as (host, _):
+    async with open_host_with_servers({"mute": build_spec(ODD, "mute"), "one": build_spec(ODD, "one")}) as (host, _):
         body, headers = host.build_modern_request(
             "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["odd://one"]}}
         )
@@ -164,8 +167,10 @@ async def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> No
     def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"}))
 
-    async with open_host_before(
-        {"one": child(ODD, "one")}, keys=[build_key("anna"), build_key("maria", "manager")], apply_rules=apply_rules
+    async with open_host_with_servers(
+        {"one": build_spec(ODD, "one")},
+        keys=[build_key("anna"), build_key("maria", "manager")],
+        apply_rules=apply_rules,
     ) as (host, _):
         anna, maria = host.with_key("anna"), host.with_key("maria")
         assert (await anna.request_modern("resources/list")).result["resources"] == []
@@ -181,8 +186,8 @@ async def test_what_a_name_stands_for_is_each_callers_own() -> None:
     def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"})) if tool.server == "one" else tool
 
-    servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
-    async with open_host_before(
+    servers = {"one": build_spec(ODD, "one"), "two": build_spec(ODD, "two")}
+    async with open_host_with_servers(
         servers, keys=[build_key("anna"), build_key("maria", "manager")], apply_rules=apply_rules
     ) as (
         host,
@@ -190,52 +195,56 @@ async def test_what_a_name_stands_for_is_each_callers_own() -> None:
     ):
         anna, maria = host.with_key("anna"), host.with_key("maria")
 
-        async def names(who: Host) -> list[str]:
-            return [one["name"] for one in (await who.request_modern("prompts/list")).result["prompts"]]
+        async def list_prompts(caller: Host) -> list[str]:
+            return [prompt["name"] for prompt in (await caller.request_modern("prompts/list")).result["prompts"]]
 
-        async def said(who: Host) -> str:
-            return (await who.request_modern("prompts/get", {"name": "odd"})).result["messages"][0]["content"]["text"]
+        async def read_prompt(caller: Host) -> str:
+            return (await caller.request_modern("prompts/get", {"name": "odd"})).result["messages"][0]["content"][
+                "text"
+            ]
 
-        assert (await names(maria), await names(anna)) == (["odd", "two__odd"], ["odd"])
-        assert (await said(maria), await said(anna)) == ("from one", "from two")
+        assert (await list_prompts(maria), await list_prompts(anna)) == (["odd", "two__odd"], ["odd"])
+        assert (await read_prompt(maria), await read_prompt(anna)) == ("from one", "from two")
 
 
 @both_ways
 async def test_a_servers_own_error_is_passed_on_with_its_code(way: str) -> None:
-    async with open_host_before({"odd": child(ODD)}, way) as (host, _):
-        answer = await host.call("odd", {"fail": True})
+    async with open_host_with_servers({"odd": build_spec(ODD)}, way) as (host, _):
+        answer = await host.call_tool("odd", {"fail": True})
         assert (answer.status, answer.error) == (200, {"code": -31999, "message": "odd", "data": {"why": "asked"}})
 
 
 @both_ways
 @both_eras
 async def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, way: str) -> None:
-    async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}, way) as (host, _):
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}, way) as (host, _):
         asks: Json = {"name": "test_input_required_result_multi_round", "arguments": {}}
         answers = [{"name": "Anna"}, {"color": "blue"}]
         form: Json = {"elicitation": {}}
         params: Json = asks
         for content in answers:
-            asked = (await host.request_modern("tools/call", params, **form)).result
-            assert asked["resultType"] == "input_required", asked
-            replies = {name: {"action": "accept", "content": content} for name in asked["inputRequests"]}
-            params = {**asks, "inputResponses": replies, "requestState": asked["requestState"]}
+            input_request = (await host.request_modern("tools/call", params, **form)).result
+            assert input_request["resultType"] == "input_required", input_request
+            replies = {name: {"action": "accept", "content": content} for name in input_request["inputRequests"]}
+            params = {**asks, "inputResponses": replies, "requestState": input_request["requestState"]}
         assert (await host.request_modern("tools/call", params, **form)).text == "Anna likes blue"
         async with host.open_session(**form) as client:
-            body, left, said = client.build_request("tools/call", asks), list(answers), ""
+            body, remaining, result_text = client.build_request("tools/call", asks), list(answers), ""
             async with client.open_request("POST", body) as (_, _, stream), aclosing(stream):
                 async for message in stream:
                     if message.get("method") == "elicitation/create":
-                        await client.send_message(id=message["id"], result={"action": "accept", "content": left.pop(0)})
+                        await client.send_message(
+                            id=message["id"], result={"action": "accept", "content": remaining.pop(0)}
+                        )
                     elif "result" in message:
-                        said = message["result"]["content"][0]["text"]
-            assert said == "Anna likes blue"
+                        result_text = message["result"]["content"][0]["text"]
+            assert result_text == "Anna likes blue"
 
 
 @both_eras
 async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era: str) -> None:
-    async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}) as (host, yard):
-        answer = await host.call("test_elicitation", {"message": "who?"})
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}) as (host, yard):
+        answer = await host.call_tool("test_elicitation", {"message": "who?"})
         assert (answer.status, answer.error["code"]) == (400, -32021)
         assert answer.error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
         (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
@@ -246,7 +255,7 @@ async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era
 @both_ways
 @both_eras
 async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, way: str) -> None:
-    async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}, way) as (host, _):
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}, way) as (host, _):
         wants = {"notifications": {"toolsListChanged": True}}
         body, headers = host.build_modern_request("subscriptions/listen", wants)
         async with host.open_request("POST", body, **headers) as (status, _, stream), aclosing(stream):
@@ -258,9 +267,9 @@ async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: 
                 "_meta": {f"{META_PREFIX}subscriptionId": 1},
             }
             async with host.open_session() as client, client.open_request("GET") as (_, _, told), aclosing(told):
-                await host.call("test_trigger_prompt_change")
+                await host.call_tool("test_trigger_prompt_change")
                 assert (await anext(told))["method"] == "notifications/prompts/list_changed"
-                await host.call("test_trigger_tool_change")
+                await host.call_tool("test_trigger_tool_change")
                 news = await anext(stream)
                 assert news["method"] == "notifications/tools/list_changed", "prompts were not asked for"
                 assert news["params"]["_meta"] == {f"{META_PREFIX}subscriptionId": 1}
@@ -269,7 +278,7 @@ async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: 
 
 @both_ways
 async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -> None:
-    async with open_host_before({"fixtures": child(FIXTURES, "--era", "legacy")}, way) as (host, _):
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", "legacy")}, way) as (host, _):
         uri = "test://watched-resource"
         async with (
             host.open_session() as client,
@@ -280,7 +289,7 @@ async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: 
             assert (await client.ask("resources/subscribe", {"uri": uri})).result == {}
             news = await anext(told)
             assert (news["method"], news["params"]) == ("notifications/resources/updated", {"uri": uri})
-            await host.call("test_trigger_prompt_change")
+            await host.call_tool("test_trigger_prompt_change")
             assert (await anext(elsewhere))["method"] == "notifications/prompts/list_changed", "and nothing before it"
             assert (await client.ask("resources/unsubscribe", {"uri": uri})).result == {}
             assert (await client.ask("resources/subscribe", {"uri": "test://none"})).error["code"] == -32602
@@ -289,7 +298,7 @@ async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: 
 ELICITS: Json = {"elicitation": {"form": {}}}
 
 
-async def called(client: LegacyHost, tool: str, answers: dict[str, Json]) -> Json:
+async def call_with_answers(client: LegacyHost, tool: str, answers: dict[str, Json]) -> Json:
     """Return the result of a call, with these answers to what the server asks, by method."""
     async with client.open_request("POST", client.build_request("tools/call", {"name": tool, "arguments": {}})) as (
         _,
@@ -306,17 +315,17 @@ async def called(client: LegacyHost, tool: str, answers: dict[str, Json]) -> Jso
 
 async def test_a_legacy_client_is_served_in_its_own_era_by_a_server_that_speaks_both() -> None:
     """Its server's tools ask by requests of their own, which the new era does not have."""
-    async with open_host_before({"both": child(MODERN_SERVER)}) as (host, yard):
+    async with open_host_with_servers({"both": build_spec(MODERN_SERVER)}) as (host, yard):
         assert yard.servers.cards()[0].protocol == "2026-07-28"
         async with host.open_session(**ELICITS) as legacy:
             answer = {"action": "accept", "content": {"name": "Ann"}}
-            result = await called(legacy, "push", {"elicitation/create": answer})
+            result = await call_with_answers(legacy, "push", {"elicitation/create": answer})
             assert result["content"][0]["text"] == "hello Ann after 1 calls"
 
 
 async def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it() -> None:
     async with (
-        open_host_before({"modern": child(FIXTURES, "--era", "modern")}) as (host, _),
+        open_host_with_servers({"modern": build_spec(FIXTURES, "--era", "modern")}) as (host, _),
         host.open_session() as legacy,
     ):
         for _ in range(2):
@@ -325,23 +334,23 @@ async def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it
 
 
 async def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "typed", trust=True, sampling=True)
-    async with open_host_before({"plain": plain.spec}) as (host, _):
+    plain = PlainServer(tmp_path, "typed", trust=True, sampling=True)
+    async with open_host_with_servers({"plain": plain.spec}) as (host, _):
         async with host.open_session(**ELICITS) as without:
-            refused = await called(without, "asks_model", {})
+            refused = await call_with_answers(without, "asks_model", {})
             assert "-3260" in refused["content"][0]["text"], "the server is told that there is no model"
         async with host.open_session(sampling={}) as able:
-            words = {"role": "assistant", "model": "m", "content": WORDS}
-            result = await called(able, "asks_model", {"sampling/createMessage": words})
+            words = {"role": "assistant", "model": "m", "content": MODEL_TEXT}
+            result = await call_with_answers(able, "asks_model", {"sampling/createMessage": words})
             assert "the model says" in result["content"][0]["text"]
-    first, second = plain.noted("client")
+    first, second = plain.read_notes("client")
     assert "sampling" not in first and "sampling" in second and "roots" not in second
 
 
 async def test_towards_a_server_of_the_new_era_a_request_claims_what_its_own_client_has() -> None:
-    async with open_host_before({"modern": child(FIXTURES, "--era", "modern", sampling=True)}) as (host, _):
+    async with open_host_with_servers({"modern": build_spec(FIXTURES, "--era", "modern", sampling=True)}) as (host, _):
         tool = "test_input_required_result_capabilities"  # it asks for what it may
-        assert (await host.call(tool)).text == "done"
+        assert (await host.call_tool(tool)).text == "done"
         able: dict[str, Json] = {"answer": ELICITS, "completion": {"sampling": {}}}
         for name, capabilities in able.items():
-            assert list((await host.call(tool, capabilities=capabilities)).result["inputRequests"]) == [name]
+            assert list((await host.call_tool(tool, capabilities=capabilities)).result["inputRequests"]) == [name]

@@ -13,21 +13,21 @@ from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
 
 
-def key(name: str, *roles: str, tenant: str = "") -> Key:
+def make_key(name: str, *roles: str, tenant: str = "") -> Key:
     return Key(name=name, hash=hash_key(name), user=name, tenant=tenant, roles=frozenset(roles))
 
 
 KEYS = [
-    key("ann"),
-    key("op", "operator"),
-    key("root", "admin"),
-    key("boss", "approver"),
-    key("their-op", "operator", tenant="t"),
-    key("their-root", "admin", "operator", tenant="t"),
+    make_key("ann"),
+    make_key("op", "operator"),
+    make_key("root", "admin"),
+    make_key("boss", "approver"),
+    make_key("their-op", "operator", tenant="t"),
+    make_key("their-root", "admin", "operator", tenant="t"),
 ]
 
 
-async def scraped(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
+async def scrape_metrics(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
     async with (
         connect_client(yard) as http,
         aiohttp.ClientSession() as session,
@@ -39,7 +39,7 @@ async def scraped(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
 async def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() -> None:
     async with asyncio.timeout(30), Yard(model=Scripted([say("hi")])) as yard:
         await collect_events(yard.run("hello"))
-        status, kind, text = await scraped(yard, {})
+        status, kind, text = await scrape_metrics(yard, {})
         assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert 'toolyard_runs_total{ending="done"} 1\n' in text
         assert "toolyard_runs_waiting 0\n" in text
@@ -52,5 +52,5 @@ async def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_the
 )  # fmt: skip
 async def test_with_keys_only_operators_and_administrators_without_a_tenant_read_them(who: str, status: int) -> None:
     async with asyncio.timeout(30), Yard.from_wiring(Wiring(model=Scripted([]), keys=KEYS)) as yard:
-        got, _, _ = await scraped(yard, {"x-api-key": who} if who else {})
-        assert got == status
+        actual_status, _, _ = await scrape_metrics(yard, {"x-api-key": who} if who else {})
+        assert actual_status == status

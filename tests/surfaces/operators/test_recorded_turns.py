@@ -1,6 +1,6 @@
 """What went to a model and came back: kept where that was asked for, shown to operators, and never with a secret."""
 
-from surfaces.talk import Talk, build_key, build_yard, connect_talk
+from surfaces.talk import ApiClient, build_key, build_yard, connect_talk
 from toolyard import Caller, Context, tool
 from toolyard.core.items import Call
 from toolyard.core.ports import RECORDED_TURN_PREFIX, Failure, Value
@@ -20,7 +20,7 @@ def login(password: str) -> str:
     return "welcome"
 
 
-async def kept(http: Talk, conversation: str, number: int, expect: int = 200) -> dict[str, object]:
+async def get_turn(http: ApiClient, conversation: str, number: int, expect: int = 200) -> dict[str, object]:
     (run,) = (await http.with_key("ann").get(f"/traces?conversation={conversation.rpartition('/')[2]}"))["runs"]
     answer = await http.with_key("olga").get(f"{conversation}/runs/{run['run_id']}/turns/{number}", expect=expect)
     return answer["turn"] if expect == 200 else answer
@@ -39,13 +39,13 @@ async def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out(
             ):
                 conversation = await http.with_key("ann").create_conversation("In")
                 await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "let me in"})
-                first, second = [await kept(http, conversation, number) for number in (1, 2)]
+                first, second = [await get_turn(http, conversation, number) for number in (1, 2)]
                 assert first["url"] == f"{base_url}/chat/completions"
                 assert "let me in" in str(first["request"]) and "Guard the door." in str(first["request"])
                 assert "You are in." in str(second["response"]) and second["cut"] is False
                 assert SECRET not in str(first) + str(second)
                 assert (await http.with_key("olga").get("/me"))["keeps_requests"] is True
-                await kept(http, conversation, 3, expect=404)
+                await get_turn(http, conversation, 3, expect=404)
                 (run,) = (await http.with_key("ann").get("/traces"))["runs"]
                 await http.with_key("ann").get(f"{conversation}/runs/{run['run_id']}/turns/1", expect=403)
 
@@ -59,7 +59,7 @@ async def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> Non
         async with build_yard(model, keys=keys, keep_requests=True) as yard, connect_talk(yard) as http:
             conversation = await http.with_key("ann").create_conversation("Hi")
             await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "hello"})
-            turn = await kept(http, conversation, 1)
+            turn = await get_turn(http, conversation, 1)
             assert "hello" in str(turn["request"]) and base_url not in str(turn)
             assert turn["url"] == "" and turn["headers"] == {}
 
@@ -70,7 +70,7 @@ async def test_nothing_is_kept_unless_it_was_asked_for() -> None:
         async with build_yard(model, keys=KEYS) as yard, connect_talk(yard) as http:
             conversation = await http.with_key("ann").create_conversation("Hi")
             await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "hi"})
-            await kept(http, conversation, 1, expect=404)
+            await get_turn(http, conversation, 1, expect=404)
 
 
 async def test_a_turn_that_failed_is_kept_too() -> None:
@@ -79,7 +79,7 @@ async def test_a_turn_that_failed_is_kept_too() -> None:
         async with build_yard(model, keys=KEYS, keep_requests=True) as yard, connect_talk(yard) as http:
             conversation = await http.with_key("ann").create_conversation("Hi")
             await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "hi"})
-            turn = await kept(http, conversation, 1)
+            turn = await get_turn(http, conversation, 1)
             assert "'hi'" in str(turn["request"]) and turn["response"] == ""
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, build_key, open_talk
+from surfaces.talk import ApiClient, Json, build_key, open_api_client
 from toolyard import tool
 from toolyard.models.scripted import call, fail, say, together
 
@@ -34,91 +34,91 @@ def sell(item: str) -> str:
 TOOLS = [stock, sell]
 
 
-async def asked(http: Talk, content: str, title: str = "Test") -> str:
+async def start_chat(http: ApiClient, content: str, title: str = "Test") -> str:
     conversation = await http.create_conversation(title)
     await http.send_request("POST", f"{conversation}/chat", {"content": content})
     return conversation.rpartition("/")[2]
 
 
-async def runs(http: Talk, query: str = "") -> list[Json]:
+async def list_runs(http: ApiClient, query: str = "") -> list[Json]:
     return (await http.get(f"/traces{query}"))["runs"]
 
 
 async def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> None:
 
     script = [call("stock", item="milk"), say("2"), call("stock", item="gold"), say("none"), fail("no")]
-    async with open_talk(script, keys=KEYS, tools=TOOLS) as http:
+    async with open_api_client(script, keys=KEYS, tools=TOOLS) as http:
         ann, bob, olga = http.with_key("ann"), http.with_key("bob"), http.with_key("olga")
-        good = await asked(ann, "milk?", "Milk")
-        bad = await asked(ann, "gold?")
-        failed = await asked(bob, "hello")
-        assert [run["conversation"] for run in await runs(ann)] == [bad, good]
-        assert [run["conversation"] for run in await runs(ann, "?outcome=error")] == [bad]
-        assert [run["conversation"] for run in await runs(ann, "?tool=stock&outcome=ok")] == [good]
-        assert await runs(ann, "?tool=sell") == [] and await runs(ann, "?user=bob") == []
-        assert [run["conversation"] for run in await runs(olga, "?whose=tenant")] == [failed, bad, good]
-        assert [run["conversation"] for run in await runs(olga, "?whose=tenant&ending=failed")] == [failed]
-        assert [run["conversation"] for run in await runs(olga, "?whose=tenant&user=bob")] == [failed]
-        assert [run["conversation"] for run in await runs(olga, f"?conversation={good}")] == [good]
-        (run,) = await runs(ann, f"?conversation={good}")
+        good = await start_chat(ann, "milk?", "Milk")
+        bad = await start_chat(ann, "gold?")
+        failed = await start_chat(bob, "hello")
+        assert [run["conversation"] for run in await list_runs(ann)] == [bad, good]
+        assert [run["conversation"] for run in await list_runs(ann, "?outcome=error")] == [bad]
+        assert [run["conversation"] for run in await list_runs(ann, "?tool=stock&outcome=ok")] == [good]
+        assert await list_runs(ann, "?tool=sell") == [] and await list_runs(ann, "?user=bob") == []
+        assert [run["conversation"] for run in await list_runs(olga, "?whose=tenant")] == [failed, bad, good]
+        assert [run["conversation"] for run in await list_runs(olga, "?whose=tenant&ending=failed")] == [failed]
+        assert [run["conversation"] for run in await list_runs(olga, "?whose=tenant&user=bob")] == [failed]
+        assert [run["conversation"] for run in await list_runs(olga, f"?conversation={good}")] == [good]
+        (run,) = await list_runs(ann, f"?conversation={good}")
         assert (run["title"], run["user"], run["ending"], run["status"]) == ("Milk", "ann", "done", "ended")
         assert run["usage"] == {"input_tokens": 20, "output_tokens": 10}
-        assert [(one["tool"], one["outcome"]) for one in run["calls"]] == [("stock", "ok")]
+        assert [(digest["tool"], digest["outcome"]) for digest in run["calls"]] == [("stock", "ok")]
         assert len(run["turns"]) == 2
 
 
 async def test_nobody_sees_the_runs_of_another() -> None:
-    async with open_talk([say("hi")], keys=KEYS) as http:
-        mine = await asked(http.with_key("ann"), "hello")
+    async with open_api_client([say("hi")], keys=KEYS) as http:
+        mine = await start_chat(http.with_key("ann"), "hello")
         for query in ("", "?user=ann"):
-            assert await runs(http.with_key("bob"), query) == []
+            assert await list_runs(http.with_key("bob"), query) == []
         for name in ("bob", "eve"):
             await http.with_key(name).get(f"/traces?conversation={mine}", expect=404)
-        assert await runs(http.with_key("eve"), "?whose=tenant") == []
+        assert await list_runs(http.with_key("eve"), "?whose=tenant") == []
         for path in ("/traces", "/overview", "/live"):
             await http.with_key("bob").get(f"{path}?whose=tenant", expect=403)
 
 
 async def test_a_list_of_runs_leads_on_to_earlier_ones_and_none_is_missed() -> None:
-    async with open_talk([say("ok")] * 5) as http:
-        made = [await asked(http, f"number {number}") for number in range(5)]
-        found: list[str] = []
+    async with open_api_client([say("ok")] * 5) as http:
+        conversations = [await start_chat(http, f"number {number}") for number in range(5)]
+        listed_ids: list[str] = []
         after = ""
         while True:
             page = await http.get(f"/traces?limit=2{after and f'&after={after}'}")
-            found += [run["conversation"] for run in page["runs"]]
+            listed_ids += [run["conversation"] for run in page["runs"]]
             if page["next"] is None:
                 break
             after = page["next"]
-        assert found == made[::-1]
+        assert listed_ids == conversations[::-1]
         await http.get("/traces?after=nonsense", expect=422)
 
 
 async def test_the_list_tells_what_happened_since_it_was_asked_last() -> None:
-    async with open_talk([say("1"), say("2")]) as http:
-        conversation = await asked(http, "one")
-        assert len(await runs(http)) == 1
+    async with open_api_client([say("1"), say("2")]) as http:
+        conversation = await start_chat(http, "one")
+        assert len(await list_runs(http)) == 1
         await http.send_request("POST", f"/conversations/{conversation}/chat", {"content": "two"})
-        first, second = await runs(http)
+        first, second = await list_runs(http)
         assert first["queued_at"] > second["queued_at"]
 
 
 async def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
 
     both = together(call("stock", item="milk"), call("stock", item="gold"))
-    async with open_talk([both, say("one of two"), fail("no")], tools=TOOLS) as http:
-        await asked(http, "stock?")
-        await asked(http, "hello")
-        told = (await http.get("/overview?hours=1"))["overview"]
-        points = told["points"]
+    async with open_api_client([both, say("one of two"), fail("no")], tools=TOOLS) as http:
+        await start_chat(http, "stock?")
+        await start_chat(http, "hello")
+        overview = (await http.get("/overview?hours=1"))["overview"]
+        points = overview["points"]
         assert sum(point["runs"] for point in points) == 2 and sum(point["failed"] for point in points) == 1
         assert sum(point["input_tokens"] for point in points) == 20
-        assert points[-1]["at"] < told["until"] and len(points) == 48
-        (tool,) = told["tools"]
+        assert points[-1]["at"] < overview["until"] and len(points) == 48
+        (tool,) = overview["tools"]
         assert (tool["tool"], tool["calls"], tool["errors"]) == ("stock", 2, 1)
         assert 0 < tool["p50_ms"] <= tool["p95_ms"]
         assert "the vault is closed" in tool["last_error"] and tool["last_error_at"] <= tool["last_at"]
-        assert [(model["model"], model["turns"], model["failed"]) for model in told["models"]] == [
+        assert [(model["model"], model["turns"], model["failed"]) for model in overview["models"]] == [
             ("scripted", 2, 0),
             ("given", 1, 1),
         ]
@@ -126,14 +126,14 @@ async def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
 
 @pytest.mark.parametrize("hours", ["0", "-1", "99999", "x"])
 async def test_an_overview_of_no_time_is_refused(hours: str) -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         await http.get(f"/overview?hours={hours}", expect=422)
 
 
 async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
-    async with open_talk([call("sell", item="gold")], keys=KEYS, tools=TOOLS) as http:
+    async with open_api_client([call("sell", item="gold")], keys=KEYS, tools=TOOLS) as http:
         ann = http.with_key("ann")
-        conversation = await asked(ann, "sell it", "Selling")
+        conversation = await start_chat(ann, "sell it", "Selling")
         for who, query, may_stop in (
             ("ann", "", True),
             ("olga", "?whose=tenant", False),
@@ -143,7 +143,7 @@ async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
             assert run["may_stop"] is may_stop
             assert (run["conversation"], run["title"], run["user"]) == (conversation, "Selling", "ann")
             assert run["status"] == "waiting"
-            assert [(one["tool"], one["phase"]) for one in run["calls"]] == [("sell", "asking")]
+            assert [(digest["tool"], digest["phase"]) for digest in run["calls"]] == [("sell", "asking")]
         assert (await http.with_key("bob").get("/live"))["runs"] == []
         assert (await http.with_key("eve").get("/live?whose=tenant"))["runs"] == []
         await http.with_key("olga").post(f"/conversations/{conversation}/cancel", {}, expect=404)
@@ -153,24 +153,26 @@ async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
 
 
 async def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
-    async with open_talk((), tools=TOOLS) as http:
+    async with open_api_client((), tools=TOOLS) as http:
         conversation = await http.create_conversation("By hand")
         called = await http.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": "milk"}}, expect=202)
-        seen = await http.read_until_done(conversation)
-        finished = [event for _, event in seen if event["type"] == "tool.status" and event["state"] == "finished"]
-        assert [(one["call_id"], one["ok"]) for one in finished] == [(called["call_id"], True)]
+        received = await http.read_until_done(conversation)
+        finished = [event for _, event in received if event["type"] == "tool.status" and event["state"] == "finished"]
+        assert [(event["call_id"], event["ok"]) for event in finished] == [(called["call_id"], True)]
         asking = await http.post(f"{conversation}/calls", {"tool": "sell", "arguments": {"item": "milk"}}, expect=202)
         (run,) = (await http.get("/live"))["runs"]
         assert (run["calls"][0]["id"], run["calls"][0]["phase"]) == (asking["call_id"], "asking")
 
 
 async def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger_is_not_found() -> None:
-    async with open_talk((), keys=KEYS, tools=TOOLS) as http:
+    async with open_api_client((), keys=KEYS, tools=TOOLS) as http:
         ann = http.with_key("ann")
         conversation = await ann.create_conversation("By hand")
         await ann.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": 7}}, expect=202)
-        seen = await ann.read_until_done(conversation)
-        finished = next(event for _, event in seen if event["type"] == "tool.status" and event["state"] == "finished")
+        received = await ann.read_until_done(conversation)
+        finished = next(
+            event for _, event in received if event["type"] == "tool.status" and event["state"] == "finished"
+        )
         assert finished["ok"] is False
         await http.with_key("bob").post(f"{conversation}/calls", {"tool": "stock"}, expect=404)
         await ann.post(f"{conversation}/calls", {"arguments": {}}, expect=422)
@@ -186,10 +188,10 @@ async def test_calls_of_a_tool_that_was_not_there_are_not_charged_to_one_that_is
         return "all there"
 
     script = [call("stock_take"), say("ok")]
-    async with open_talk(script, store=store) as http:
-        assert [one async for one in http.chat_stream(await http.create_conversation(), "count")]
-    async with open_talk(script, store=store, tools=[stock_take]) as http:
-        assert [one async for one in http.chat_stream(await http.create_conversation(), "count")]
-        figures = {one["tool"]: one for one in (await http.get("/overview"))["overview"]["tools"]}
+    async with open_api_client(script, store=store) as http:
+        assert [event async for event in http.stream_chat(await http.create_conversation(), "count")]
+    async with open_api_client(script, store=store, tools=[stock_take]) as http:
+        assert [event async for event in http.stream_chat(await http.create_conversation(), "count")]
+        figures = {figure["tool"]: figure for figure in (await http.get("/overview"))["overview"]["tools"]}
         assert (figures["stock_take"]["calls"], figures["stock_take"]["errors"]) == (1, 0)
         assert (figures["(unknown)"]["calls"], figures["(unknown)"]["errors"]) == (1, 1)

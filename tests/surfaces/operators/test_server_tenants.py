@@ -6,10 +6,10 @@ from pathlib import Path
 
 from support import TEST_TIMEOUT_S
 from surfaces.mcp_host import Host, connect_host
-from surfaces.talk import Talk, build_key, build_yard, connect_talk
+from surfaces.talk import ApiClient, build_key, build_yard, connect_talk
 from toolyard import call, say
 from toolyard.core.mcp_servers import ServerSpec
-from venues.mcp.modern import settled
+from venues.mcp.modern import wait_until_settled
 
 ODD = Path(__file__).parents[1] / "odd_server.py"
 THEIRS = ServerSpec(command=sys.executable, args=(str(ODD), "theirs"), trust=True, tenants=("acme", "initech"))
@@ -23,7 +23,7 @@ KEYS = [
 OUTSIDERS = ("eve", "una")
 
 
-async def check_http(http: Talk) -> None:
+async def check_http(http: ApiClient) -> None:
     ann = http.with_key("ann")
     tools = (await ann.get("/tools"))["tools"]
     assert {(tool["name"], tool["server_id"]) for tool in tools} == {("odd", "theirs"), ("all__odd", "all")}
@@ -69,22 +69,22 @@ async def test_its_tools_are_neither_listed_offered_nor_callable_elsewhere() -> 
         build_yard(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS) as yard,
         connect_talk(yard) as http,
     ):
-        await settled(yard)
+        await wait_until_settled(yard)
         added = {"name": "all", "config": {"command": ALL.command, "args": list(ALL.args), "trust": True}}
         await http.with_key("root").post("/servers", added, expect=201)
         await check_http(http)
 
 
 async def check_mcp(host: Host) -> None:
-    async def listed(user: str, kind: str, field: str) -> list[str]:
+    async def list_names(user: str, kind: str, field: str) -> list[str]:
         result = (await host.with_key(user).request_modern(f"{kind}/list")).result
         return [item[field] for item in result[kind]]
 
     for kind, field in (("tools", "name"), ("resources", "uri"), ("prompts", "name")):
-        names = await listed("ann", kind, field)
+        names = await list_names("ann", kind, field)
         assert len(names) == 1, (kind, names)
         for outsider in OUTSIDERS:
-            assert await listed(outsider, kind, field) == []
+            assert await list_names(outsider, kind, field) == []
     assert (await host.with_key("ann").request_modern("resources/read", {"uri": "odd://theirs"})).result["contents"]
     for outsider in map(host.with_key, OUTSIDERS):
         assert (
@@ -102,5 +102,5 @@ async def test_its_tools_resources_and_prompts_are_not_passed_on_to_others() -> 
         build_yard((), servers={"theirs": THEIRS}, keys=KEYS) as yard,
         connect_host(yard) as host,
     ):
-        await settled(yard)
+        await wait_until_settled(yard)
         await check_mcp(host)

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from support import wait_until
-from surfaces.talk import build_key, open_talk
+from surfaces.talk import build_key, open_api_client
 from toolyard import Settings, call, say, tool
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.server.config import OAuthConfig, ServerConfig
 from toolyard.surfaces.operators.servers import NewServerConfig, NewServerOAuth
 from venues.mcp.modern import PERSONAL, SIGNED, over_http
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 KEYS = [build_key("boss", "admin", tenant=""), build_key("ann")]
 
 
-def body(plain: Plain, name: str = "plain", **more: object) -> dict[str, object]:
+def build_body(plain: PlainServer, name: str = "plain", **more: object) -> dict[str, object]:
     return {"name": name, "config": {"command": plain.spec.command, "args": list(plain.spec.args), **more}}
 
 
@@ -29,12 +29,14 @@ def add() -> str:
 
 
 async def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
-    async with open_talk() as http:
-        made = (await http.post("/servers", body(plain, trust=True, env={"SECRET": "s3cret"}), expect=201))["server"]
-        assert (made["id"], made["status"], made["tools"]) == ("plain", "running", 9)
-        assert made["process_id"] == plain.processes[-1] and "s3cret" not in str(made)
-        assert [one["id"] for one in (await http.get("/servers"))["servers"]] == ["plain"]
+    plain = PlainServer(tmp_path)
+    async with open_api_client() as http:
+        created = (await http.post("/servers", build_body(plain, trust=True, env={"SECRET": "s3cret"}), expect=201))[
+            "server"
+        ]
+        assert (created["id"], created["status"], created["tools"]) == ("plain", "running", 9)
+        assert created["process_id"] == plain.processes[-1] and "s3cret" not in str(created)
+        assert [server["id"] for server in (await http.get("/servers"))["servers"]] == ["plain"]
         listed = await http.get("/servers/plain/tools")
         assert {"name", "description", "input_schema"} <= set(listed["tools"][0]) and listed["status"] == "running"
         done = await http.post("/servers/plain/tools/call", {"tool_name": "add"})
@@ -51,20 +53,20 @@ async def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path
 
 
 async def test_a_call_that_asks_waits_in_its_conversation(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=False)
-    async with open_talk(servers={"plain": plain.spec}) as http:
+    plain = PlainServer(tmp_path, trust=False)
+    async with open_api_client(servers={"plain": plain.spec}) as http:
         waiting = await http.post("/servers/plain/tools/call", {"tool_name": "add"}, expect=202)
         path = f"/conversations/{waiting['conversation_id']}/calls/{waiting['call_id']}"
         assert waiting["status"] == "waiting"
         await http.post(f"{path}/approve", {})
-        await wait_until(lambda: plain.noted("ended") == ["add"])
+        await wait_until(lambda: plain.read_notes("ended") == ["add"])
 
 
 async def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
-    async with open_talk(servers={"plain": plain.spec}, keys=KEYS) as http:
+    plain = PlainServer(tmp_path)
+    async with open_api_client(servers={"plain": plain.spec}, keys=KEYS) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")
-        await ann.post("/servers", body(plain), expect=403)
+        await ann.post("/servers", build_body(plain), expect=403)
         for act in ("start", "stop", "accept", "reject"):
             await ann.post(f"/servers/plain/{act}", None, expect=403)
         await ann.send_request("DELETE", "/servers/plain")
@@ -85,12 +87,12 @@ async def test_only_administrators_change_servers_and_see_how_they_are_reached(t
     ],
 )
 async def test_what_is_wrong_with_a_new_server_is_said(tmp_path: Path, wrong: dict[str, object], status: int) -> None:
-    async with open_talk(servers={"plain": Plain(tmp_path).spec}) as http:
+    async with open_api_client(servers={"plain": PlainServer(tmp_path).spec}) as http:
         await http.post("/servers", wrong, expect=status)
 
 
 async def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> None:
-    async with open_talk(servers={"broken": Plain(tmp_path, "crashes").spec}, keys=KEYS) as http:
+    async with open_api_client(servers={"broken": PlainServer(tmp_path, "crashes").spec}, keys=KEYS) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")
         assert "cannot find its configuration" in (await boss.get("/servers/broken"))["server"]["error_message"]
         assert "cannot find" not in str(await ann.get("/servers/broken"))
@@ -101,7 +103,7 @@ async def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() 
     back = {"redirect_uri": "http://127.0.0.1:8765/callback"}
     async with (
         over_http(SIGNED) as server,
-        open_talk(servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS) as http,
+        open_api_client(servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS) as http,
     ):
         ann, boss = http.with_key("ann"), http.with_key("boss")
         await ann.post("/servers/shared/login", back, expect=403)
@@ -124,13 +126,13 @@ async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> 
         words = urllib.parse.urlencode({"user": "ann", "look": "Looks into ann's papers."})
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/control?{words}").close()
         spec = server.spec(auth="caller", headers={"x-user-name": "{user}"})
-        async with open_talk(servers={"own": spec}, keys=[*KEYS, build_key("eve")]) as http:
+        async with open_api_client(servers={"own": spec}, keys=[*KEYS, build_key("eve")]) as http:
             ann, eve, boss = http.with_key("ann"), http.with_key("eve"), http.with_key("boss")
-            asked: dict[str, object] = {"tool_name": "look", "arguments": {}}
+            call_body: dict[str, object] = {"tool_name": "look", "arguments": {}}
             while (await boss.get("/servers/own"))["server"]["status"] != "running":
                 pass
-            _, told, _ = await ann.send_request("POST", "/servers/own/tools/call", asked)
-            assert told["outcome"] == "error", told
+            _, reply, _ = await ann.send_request("POST", "/servers/own/tools/call", call_body)
+            assert reply["outcome"] == "error", reply
             shown = [tool for tool in (await boss.get("/servers/own/tools"))["tools"] if "ann's" in tool["difference"]]
             assert [(tool["name"], tool["state"]) for tool in shown] == [("look", "changed")]
             for who in (ann, eve):
@@ -140,50 +142,52 @@ async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> 
 
 
 async def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:
-    async with open_talk(servers={"plain": Plain(tmp_path).spec}) as http:
-        status, told, _ = await http.send_request("DELETE", "/servers/plain")
-        assert status == 409 and "configuration" in told["error"]
+    async with open_api_client(servers={"plain": PlainServer(tmp_path).spec}) as http:
+        status, reply, _ = await http.send_request("DELETE", "/servers/plain")
+        assert status == 409 and "configuration" in reply["error"]
 
 
 async def test_added_servers_their_state_and_their_names_outlive_the_process(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
-    one, two, store = Plain(tmp_path), Plain(tmp_path / "two"), f"sqlite:///{tmp_path}/toolyard.db"
-    async with open_talk(store=store) as http:
-        for plain, name in ((one, "one"), (two, "two")):
-            await http.post("/servers", body(plain, name, trust=True), expect=201)
+    first, second, store = PlainServer(tmp_path), PlainServer(tmp_path / "two"), f"sqlite:///{tmp_path}/toolyard.db"
+    async with open_api_client(store=store) as http:
+        for plain, name in ((first, "one"), (second, "two")):
+            await http.post("/servers", build_body(plain, name, trust=True), expect=201)
         await http.post("/servers/one/stop", None)
-    async with open_talk(store=store) as http:
-        known = {server["id"]: server["status"] for server in (await http.get("/servers"))["servers"]}
-        assert known["one"] == "stopped" and known["two"] in ("starting", "running")
+    async with open_api_client(store=store) as http:
+        statuses = {server["id"]: server["status"] for server in (await http.get("/servers"))["servers"]}
+        assert statuses["one"] == "stopped" and statuses["two"] in ("starting", "running")
         offered = {tool["name"]: tool["offered_as"] for tool in (await http.get("/servers/two/tools"))["tools"]}
         assert (offered["add"], offered["look"]) == ("two__add", "two__look"), "the other one had the names first"
 
 
 @pytest.mark.proves("004.server-mapping", "004.chat-tools-of-running-servers", "004.server-running-checked")
 async def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
+    plain = PlainServer(tmp_path)
     script = [call("plain__add"), say("done")]
 
-    servers = {"plain": Plain(tmp_path, trust=True).spec}
-    async with open_talk(script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset())) as http:
-        made = await http.create_conversation()
-        there = (await http.get(f"{made}/tools/available"))["available_tools"]
-        assert {(one["server_id"], one["tool_name"]) for one in there} >= {("function", "add"), ("plain", "add")}
+    servers = {"plain": PlainServer(tmp_path, trust=True).spec}
+    async with open_api_client(
+        script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset())
+    ) as http:
+        conversation = await http.create_conversation()
+        available = (await http.get(f"{conversation}/tools/available"))["available_tools"]
+        assert {(tool["server_id"], tool["tool_name"]) for tool in available} >= {("function", "add"), ("plain", "add")}
         named = {"server_id": "plain", "tool_name": "add"}
-        assert (await http.post(f"{made}/tools", named))["enabled_tools"] == [named]
-        said = await http.post(f"{made}/chat", {"content": "go"})
-        assert said["assistant_message"]["content"] == "done" and plain.noted("ended") == ["add"]
+        assert (await http.post(f"{conversation}/tools", named))["enabled_tools"] == [named]
+        reply = await http.post(f"{conversation}/chat", {"content": "go"})
+        assert reply["assistant_message"]["content"] == "done" and plain.read_notes("ended") == ["add"]
         await http.post("/servers/plain/stop", None)
-        gone = (await http.get(f"{made}/tools/available"))["available_tools"]
-        assert [one["server_id"] for one in gone] == ["function"]
+        gone = (await http.get(f"{conversation}/tools/available"))["available_tools"]
+        assert [tool["server_id"] for tool in gone] == ["function"]
 
 
 async def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable(tmp_path: Path) -> None:
     named = {"server_id": "plain", "tool_name": "add"}
     absent = {**named, "available": False}
 
-    spec = Plain(tmp_path, trust=True).spec
-    async with open_talk(servers={"plain": spec}, default_settings=Settings(tools=frozenset())) as http:
+    spec = PlainServer(tmp_path, trust=True).spec
+    async with open_api_client(servers={"plain": spec}, default_settings=Settings(tools=frozenset())) as http:
         chosen, path = await http.create_conversation(), await http.create_conversation()
         await http.post(f"{chosen}/tools", named)
         await http.post("/servers/plain/stop", None)
@@ -196,7 +200,7 @@ async def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable
 
 
 async def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Path) -> None:
-    async with open_talk(servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add]) as http:
+    async with open_api_client(servers={"plain": PlainServer(tmp_path, trust=True).spec}, tools=[add]) as http:
         path = await http.create_conversation()
         await http.post("/servers/plain/stop", None)
         await http.delete(f"{path}/tools", {"server_id": "function", "tool_name": "add"})
@@ -207,13 +211,13 @@ async def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_pa
 
 async def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
-    good, bad = Plain(tmp_path), Plain(tmp_path / "bad", "crashes")
-    async with open_talk(servers={"good": good.spec, "bad": bad.spec}) as http:
-        _, told, _ = await http.send_request("GET", "/ai/tools/health")
-        states = {one["id"]: one["status"] for one in told["servers"]}
+    good, bad = PlainServer(tmp_path), PlainServer(tmp_path / "bad", "crashes")
+    async with open_api_client(servers={"good": good.spec, "bad": bad.spec}) as http:
+        _, reply, _ = await http.send_request("GET", "/ai/tools/health")
+        states = {server["id"]: server["status"] for server in reply["servers"]}
         assert states["good"] == "running" and states["bad"] in ("restarting", "failed")
-        assert "cannot find its configuration" in next(one["error"] for one in told["servers"] if one["id"] == "bad")
-        assert told["status"] == "warning" and told["tools"]["schema_only"] == []
+        assert "cannot find its configuration" in next(server["error"] for server in reply["servers"] if server["id"] == "bad")
+        assert reply["status"] == "warning" and reply["tools"]["schema_only"] == []
 
 
 def test_a_server_can_be_told_the_same_in_the_file_and_over_http() -> None:

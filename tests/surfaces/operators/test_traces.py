@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from support import collect_events, wait_for_event
-from surfaces.served import Client, connect_client
+from surfaces.served import SocketClient, connect_client
 from toolyard import Caller, Context, Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.cli.waterfall import draw
@@ -42,13 +42,13 @@ def show_id(context: Context) -> str:
 
 
 @asynccontextmanager
-async def open_yard_and_client(script: Script, **options: object) -> AsyncGenerator[tuple[Yard, Client], None]:
+async def open_yard_and_client(script: Script, **options: object) -> AsyncGenerator[tuple[Yard, SocketClient], None]:
     wiring = Wiring(model=Scripted(script), tools=(order, show_id), **options)  # pyright: ignore[reportArgumentType]
     async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, connect_client(yard) as http:
         yield yard, http
 
 
-def runs_of(body: dict[str, object]) -> list[Trace]:
+def parse_runs(body: dict[str, object]) -> list[Trace]:
     return msgspec.convert(body["runs"], list[Trace])
 
 
@@ -57,17 +57,17 @@ async def test_a_run_that_waits_and_then_ends_is_shown_as_it_stands_and_can_be_d
         run = yard.run("order milk", correlation_id="abc-123")
         suspended, _ = await wait_for_event(run, RunSuspended)
         _, body, _ = await http.ask("GET", "/traces/abc-123")
-        (open_run,) = runs_of(body)
+        (open_run,) = parse_runs(body)
         assert (open_run.status, open_run.ended_at, open_run.calls[0].tool) == ("waiting", None, "order")
         await yard.approve(run.conversation, suspended.waiting_for[0])
         await collect_events(run)
         status, body, _ = await http.ask("GET", "/traces/abc-123")
         assert (status, body["success"], body["correlation_id"], body["earlier"]) == (200, True, "abc-123", 0)
-        (over,) = runs_of(body)
+        (over,) = parse_runs(body)
         assert (over.ending, len(over.turns), over.calls[0].outcome, len(over.waits)) == ("done", 2, "ok", 1)
         assert "turn 2" in str(draw([over]))
-        _, one, _ = await http.ask("GET", f"/conversations/{run.conversation}/runs/{run.id}")
-        assert msgspec.convert(one["run"], Trace) == over
+        _, run_reply, _ = await http.ask("GET", f"/conversations/{run.conversation}/runs/{run.id}")
+        assert msgspec.convert(run_reply["run"], Trace) == over
 
 
 async def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversation() -> None:
@@ -77,7 +77,7 @@ async def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversat
             await collect_events(run)
         await collect_events(yard.run("hi", correlation_id="other"))
         _, body, _ = await http.ask("GET", "/traces/abc")
-        shown = [(run.conversation, run.run_id) for run in runs_of(body)]
+        shown = [(run.conversation, run.run_id) for run in parse_runs(body)]
         assert shown == [(run.conversation, run.id) for run in runs]
 
 
@@ -89,8 +89,8 @@ async def test_a_trace_is_seen_by_its_owner_and_the_tenant_s_operators_and_is_no
         run = yard.run("hi", correlation_id="abc", caller=ANN)
         await collect_events(run)
         for path in ("/traces/abc", f"/conversations/{run.conversation}/runs/{run.id}"):
-            got, body, _ = await http.ask("GET", path, x_api_key=who)
-            assert (got, body.get("error_type")) == (status, None if status == 200 else "not_found")
+            actual_status, body, _ = await http.ask("GET", path, x_api_key=who)
+            assert (actual_status, body.get("error_type")) == (status, None if status == 200 else "not_found")
 
 
 async def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> None:
@@ -98,9 +98,9 @@ async def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> No
         for user in ("ann", "bob"):
             await collect_events(yard.run("hi", correlation_id="abc", caller=Caller(user=user, tenant="t")))
         _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="bob")
-        assert [run.user for run in runs_of(body)] == ["bob"]
+        assert [run.user for run in parse_runs(body)] == ["bob"]
         _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="operator")
-        assert [run.user for run in runs_of(body)] == ["ann", "bob"]
+        assert [run.user for run in parse_runs(body)] == ["ann", "bob"]
 
 
 @pytest.mark.parametrize("path", ["/traces/nope", "/traces/%00", "/traces/a%2Fb", "/conversations/k/runs/r"])
@@ -146,20 +146,20 @@ async def test_a_sound_traceparent_names_the_trace_and_a_broken_one_does_not(tra
 
 
 async def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_trace() -> None:
-    asked: list[str] = []
+    model_trace_ids: list[str] = []
 
     def script(request: ModelRequest) -> Turn:
-        asked.append(request.correlation_id)
-        return call("show_id") if len(asked) == 1 else say("done")
+        model_trace_ids.append(request.correlation_id)
+        return call("show_id") if len(model_trace_ids) == 1 else say("done")
 
     async with open_yard_and_client(script) as (yard, http):
         parent = f"00-{TRACE}-00f067aa0ba902b7-01"
-        seen = [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"}, traceparent=parent)]
-        assert {one.get("correlation_id", TRACE) for one in seen} == {TRACE}
-        assert asked == [TRACE, TRACE]
+        received = [event async for _, event in http.stream("POST", "/ai/respond", {"prompt": "x"}, traceparent=parent)]
+        assert {event.get("correlation_id", TRACE) for event in received} == {TRACE}
+        assert model_trace_ids == [TRACE, TRACE]
         _, body, _ = await http.ask("GET", f"/traces/{TRACE}")
-        (run,) = runs_of(body)
-        (result,) = [event for event in seen if event.get("state") == "finished"]
+        (run,) = parse_runs(body)
+        (result,) = [event for event in received if event.get("state") == "finished"]
         assert (run.calls[0].id, run.calls[0].outcome) == (result["call_id"], "ok")
         entries = await yard.service.read_entries(run.conversation)
         assert {entry.correlation_id for entry in entries} == {TRACE}

@@ -7,14 +7,14 @@ from litestar import Litestar, Response
 from litestar.testing import TestClient
 
 from surfaces.inside import InProcessExchange, open_in_process_client
-from surfaces.talk import build_key, build_yard, open_talk
+from surfaces.talk import build_key, build_yard, open_api_client
 from toolyard import Yard, tool
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.page import routes as page
 from toolyard.surfaces.request_context import HttpRequest
 
 
-def built(folder: Path) -> Path:
+def write_build(folder: Path) -> Path:
     (folder / "assets").mkdir()
     (folder / "index.html").write_text("<title>Toolyard</title>")
     (folder / "assets" / "index-1a2b.js").write_text("go()" * 100)
@@ -22,7 +22,7 @@ def built(folder: Path) -> Path:
     return folder
 
 
-def client(folder: Path) -> TestClient[Litestar]:
+def make_client(folder: Path) -> TestClient[Litestar]:
     def missing(request: HttpRequest, error: NotFound) -> Response[str]:
         return Response(str(error), status_code=404)
 
@@ -30,7 +30,7 @@ def client(folder: Path) -> TestClient[Litestar]:
 
 
 def test_the_page_comes_with_a_policy_that_lets_nothing_else_in(tmp_path: Path) -> None:
-    with client(built(tmp_path)) as http:
+    with make_client(write_build(tmp_path)) as http:
         answer = http.get("/")
     assert answer.text == "<title>Toolyard</title>"
     assert answer.headers["cache-control"] == "no-cache"
@@ -42,7 +42,7 @@ def test_the_page_comes_with_a_policy_that_lets_nothing_else_in(tmp_path: Path) 
 
 
 def test_its_files_are_packed_and_kept_for_ever(tmp_path: Path) -> None:
-    with client(built(tmp_path)) as http:
+    with make_client(write_build(tmp_path)) as http:
         packed = http.get("/assets/index-1a2b.js", headers={"accept-encoding": "gzip"})
         plain = http.get("/assets/index-1a2b.js", headers={"accept-encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip" and "immutable" in packed.headers["cache-control"]
@@ -56,19 +56,19 @@ def test_nothing_but_its_files_is_to_be_had(tmp_path: Path) -> None:
     (tmp_path / "secret.js").write_text("outside")
     folder = tmp_path / "page"
     folder.mkdir()
-    with client(built(folder)) as http:
+    with make_client(write_build(folder)) as http:
         for name in ("secret.txt", "none.js", "..%2fsecret.js", "%2e%2e%2fsecret.js", "..js", ".js", "index.html"):
             assert http.get(f"/assets/{name}").status_code == 404, name
 
 
 def test_a_checkout_without_the_build_says_how_to_make_it(tmp_path: Path) -> None:
-    with client(tmp_path) as http:
+    with make_client(tmp_path) as http:
         answer = http.get("/")
     assert answer.status_code == 200
     assert "make page" in answer.text and "script" not in answer.text
 
 
-async def status(yard: Yard, path: str) -> int:
+async def get_status(yard: Yard, path: str) -> int:
     asking = InProcessExchange("GET", path, {"host": "127.0.0.1"}, b"")
     await yard.asgi()(asking.scope, asking.receive, asking.send)
     return (await asking.read_start())[0]
@@ -76,20 +76,20 @@ async def status(yard: Yard, path: str) -> int:
 
 async def test_the_page_asks_for_no_key_and_everything_that_it_shows_does() -> None:
     async with build_yard((), keys=[build_key("ann")]) as yard, open_in_process_client(yard) as http:
-        assert await status(yard, "/") == 200
-        assert await status(yard, "/assets/none.js") == 404
+        assert await get_status(yard, "/") == 200
+        assert await get_status(yard, "/assets/none.js") == 404
         for path in ("/me", "/tools", "/conversations"):
             assert (await http.ask("GET", path))[0] == 401
 
 
 async def test_me_is_who_the_key_stands_for() -> None:
-    async with open_talk(keys=[build_key("ann", "operator", "approver")]) as http:
+    async with open_api_client(keys=[build_key("ann", "operator", "approver")]) as http:
         me = await http.with_key("ann").get("/me")
         assert (me["user"], me["roles"], me["tenant"], me["keyless"]) == ("ann", ["approver", "operator"], "t", False)
 
 
 async def test_without_any_key_everybody_is_the_local_administrator() -> None:
-    async with open_talk() as http:
+    async with open_api_client() as http:
         me = await http.get("/me")
         assert (me["user"], me["keyless"]) == ("local", True) and "admin" in me["roles"]
 
@@ -107,8 +107,8 @@ def taste() -> str:
 
 
 async def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
-    async with open_talk(keys=[build_key("ann"), build_key("bob", "chef")], tools=[cook, taste]) as http:
-        assert [one["name"] for one in (await http.with_key("ann").get("/tools"))["tools"]] == ["taste"]
+    async with open_api_client(keys=[build_key("ann"), build_key("bob", "chef")], tools=[cook, taste]) as http:
+        assert [tool["name"] for tool in (await http.with_key("ann").get("/tools"))["tools"]] == ["taste"]
         cooking = (await http.with_key("bob").get("/tools"))["tools"][0]
         assert cooking["name"] == "cook" and cooking["roles"] == ["chef"] and cooking["approval"] == "ask"
         assert cooking["parameters"]["required"] == ["dish"] and cooking["venue"] == "function"

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, build_key, build_yard, connect_talk, open_talk
+from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_talk, open_api_client
 from toolyard import tool
 from toolyard.core.mcp_servers import ServerSpec
-from venues.mcp.plain import SCRIPT, Plain
+from venues.mcp.plain import SCRIPT, PlainServer
 
 STUCK = "import sys\nsys.stdin.read()\n"
 """A program that never answers, and ends with its input."""
 
 
-def tool_named(name: str, **rules: object) -> object:
+def make_tool(name: str, **rules: object) -> object:
     def function(item: str) -> str:
         """Do something with an item."""
         return item
@@ -26,7 +26,7 @@ def tool_named(name: str, **rules: object) -> object:
     return tool(name=name, **rules)(function)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
 
 
-async def health_when(http: Talk, holds: Callable[[Json], bool]) -> Json:
+async def wait_for_health(http: ApiClient, holds: Callable[[Json], bool]) -> Json:
     """Ask for the health until it is so; the test's own deadline ends this."""
     while True:
         _, health, _ = await http.send_request("GET", "/ai/tools/health")
@@ -35,10 +35,10 @@ async def health_when(http: Talk, holds: Callable[[Json], bool]) -> Json:
 
 
 async def test_a_yard_of_seven_tools_counts_seven_and_each_caller_sees_their_own() -> None:
-    seven = [tool_named(f"tool_{number}") for number in range(6)]
+    seven = [make_tool(f"tool_{number}") for number in range(6)]
 
     keys = [build_key("ann"), build_key("chef", "chef")]
-    async with open_talk(tools=[*seven, tool_named("cook", roles=["chef"])], keys=keys) as http:
+    async with open_api_client(tools=[*seven, make_tool("cook", roles=["chef"])], keys=keys) as http:
         for user, count in (("ann", 6), ("chef", 7)):
             _, health, _ = await http.with_key(user).send_request("GET", "/ai/tools/health")
             tools = health["tools"]
@@ -49,28 +49,28 @@ async def test_a_yard_of_seven_tools_counts_seven_and_each_caller_sees_their_own
 
 @pytest.mark.proves("003.health-mismatch")
 async def test_a_tool_that_is_offered_while_its_server_is_gone_is_told_and_unhealthy(tmp_path: Path) -> None:
-    plain, program = Plain(tmp_path), tmp_path / "server.py"
+    plain, program = PlainServer(tmp_path), tmp_path / "server.py"
     shutil.copy(SCRIPT, program)
     spec = ServerSpec(command=sys.executable, args=("-S", "-E", str(program), str(plain.notes)), trust=True)
-    async with open_talk(servers={"plain": spec}, tools=[tool_named("here")]) as http:
-        whole = await health_when(http, lambda health: health["tools"]["total_schemas"] == 10)
-        assert whole["status"] == "healthy"
+    async with open_api_client(servers={"plain": spec}, tools=[make_tool("here")]) as http:
+        full_health = await wait_for_health(http, lambda health: health["tools"]["total_schemas"] == 10)
+        assert full_health["status"] == "healthy"
         program.write_text(STUCK)
         plain.kill()
-        health = await health_when(http, lambda health: health["status"] == "unhealthy")
+        health = await wait_for_health(http, lambda health: health["status"] == "unhealthy")
         assert "add" in health["tools"]["schema_only"] and "here" not in health["tools"]["schema_only"]
         assert len(health["tools"]["schema_only"]) == 9 and health["tools"]["dispatcher_only"] == []
 
 
 @pytest.mark.proves("003.health-mismatch")
 async def test_a_tool_that_a_server_would_run_but_nobody_can_be_offered_is_told_and_unhealthy(tmp_path: Path) -> None:
-    async with open_talk(servers={"plain": Plain(tmp_path, "misshapen", trust=True).spec}) as http:
-        health = await health_when(http, lambda health: health["tools"]["total_schemas"] == 9)
+    async with open_api_client(servers={"plain": PlainServer(tmp_path, "misshapen", trust=True).spec}) as http:
+        health = await wait_for_health(http, lambda health: health["tools"]["total_schemas"] == 9)
         assert health["status"] == "unhealthy"
         assert health["tools"]["dispatcher_only"] == ["misshapen"] and health["tools"]["schema_only"] == []
 
 
-def locked(path: Path) -> sqlite3.Connection:
+def lock_store(path: Path) -> sqlite3.Connection:
     """Another program that holds the store's file, so that no write comes through until it lets go."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("BEGIN IMMEDIATE")
@@ -81,10 +81,10 @@ async def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_with
     path = tmp_path / "yard.db"
 
     keys = [build_key("ann"), build_key("boss", "admin", tenant="")]
-    async with open_talk(store=f"sqlite:///{path}", keys=keys) as http:
+    async with open_api_client(store=f"sqlite:///{path}", keys=keys) as http:
         assert (await http.send_request("GET", "/readyz"))[:2] == (200, {"status": "ready", "ok": True})
         assert (await http.send_request("GET", "/ai/tools/health", x_api_key="ann"))[1]["store"] == "ok"
-        other = locked(path)
+        other = lock_store(path)
         answers = await asyncio.gather(*(http.send_request("GET", "/readyz") for _ in range(50)))
         assert {status for status, _, _ in answers} == {503}
         error = answers[0][1]
@@ -109,10 +109,10 @@ async def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_with
 async def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
     path = tmp_path / "yard.db"
 
-    def probes_of(connection: sqlite3.Connection) -> int:
+    def count_probes(connection: sqlite3.Connection) -> int:
         return connection.execute("SELECT total FROM probes").fetchone()[0]
 
-    async with open_talk(store=f"sqlite:///{path}") as http:
+    async with open_api_client(store=f"sqlite:///{path}") as http:
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE probes (total INTEGER)")
             connection.execute("INSERT INTO probes VALUES (0)")
@@ -123,7 +123,7 @@ async def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
                 )
         answers = await asyncio.gather(*(http.send_request("GET", "/readyz") for _ in range(100)))
         assert {status for status, _, _ in answers} == {200}
-        assert 1 <= probes_of(connection) < 50
+        assert 1 <= count_probes(connection) < 50
         connection.close()
 
 

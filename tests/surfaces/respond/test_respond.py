@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from surfaces.served import Client, connect_client
+from surfaces.served import SocketClient, connect_client
 from toolyard import Scripted, ToolError, Yard, call, say, tool
 from toolyard.models.scripted import Script, fail, together
 
@@ -30,7 +30,7 @@ def delete_list() -> str:
 
 
 @asynccontextmanager
-async def open_client(script: Script) -> AsyncGenerator[Client, None]:
+async def open_client(script: Script) -> AsyncGenerator[SocketClient, None]:
     async with (
         asyncio.timeout(30),
         Yard(tools=[add_to_groceries, broken, delete_list], model=Scripted(script)) as yard,
@@ -39,8 +39,8 @@ async def open_client(script: Script) -> AsyncGenerator[Client, None]:
         yield http
 
 
-async def objects(http: Client, **body: object) -> list[dict[str, object]]:
-    return [one async for _, one in http.stream("POST", "/ai/respond", body)]
+async def read_objects(http: SocketClient, **body: object) -> list[dict[str, object]]:
+    return [event async for _, event in http.stream("POST", "/ai/respond", body)]
 
 
 @pytest.mark.proves(
@@ -55,8 +55,8 @@ async def objects(http: Client, **body: object) -> list[dict[str, object]]:
 )
 async def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
     async with open_client([call("add_to_groceries", item="milk", qty=1), say("I've ", "added ", "milk.")]) as http:
-        seen = await objects(http, prompt="Add milk to groceries", mode="tools+chat")
-        shapes = [(one["type"], one.get("state"), one.get("content")) for one in seen]
+        received = await read_objects(http, prompt="Add milk to groceries", mode="tools+chat")
+        shapes = [(event["type"], event.get("state"), event.get("content")) for event in received]
         assert shapes == [
             ("tool.status", "started", None),
             ("tool.status", "finished", None),
@@ -65,7 +65,7 @@ async def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
             ("text.delta", None, "milk."),
             ("done", None, None),
         ]
-        started, finished, *_, done = seen
+        started, finished, *_, done = received
         assert started["name"] == "add_to_groceries" and started["arguments"] == {"item": "milk", "qty": 1}
         assert finished["ok"] is True and finished["call_id"] == started["call_id"]
         assert done["ending"] == "done" and done["usage"] == {
@@ -77,8 +77,10 @@ async def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
 
 async def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> None:
     async with open_client([together(call("add_to_groceries"), call("nowhere"), call("broken")), say("sorry")]) as http:
-        seen = await objects(http, prompt="go")
-        status = [(one["name"], one["state"], one.get("error_type")) for one in seen if one["type"] == "tool.status"]
+        received = await read_objects(http, prompt="go")
+        status = [
+            (event["name"], event["state"], event.get("error_type")) for event in received if event["type"] == "tool.status"
+        ]
         assert status == [
             ("add_to_groceries", "started", None),
             ("add_to_groceries", "finished", "validation_error"),
@@ -91,14 +93,14 @@ async def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> 
 
 async def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
     async with open_client([call("delete_list")]) as http:
-        seen = await objects(http, prompt="go")
-        assert [one["type"] for one in seen] == ["approval.required", "done"]
-        assert seen[0]["name"] == "delete_list" and seen[1]["ending"] == "waiting"
+        received = await read_objects(http, prompt="go")
+        assert [event["type"] for event in received] == ["approval.required", "done"]
+        assert received[0]["name"] == "delete_list" and received[1]["ending"] == "waiting"
 
 
 async def test_a_model_failure_streams_one_error_and_a_failed_end() -> None:
     async with open_client([fail("overloaded", "unavailable")]) as http:
-        streamed = await objects(http, prompt="go")
+        streamed = await read_objects(http, prompt="go")
         assert [event["type"] for event in streamed] == ["error", "done"]
         assert (streamed[0]["error"], streamed[0]["error_type"]) == ("overloaded", "unavailable")
         assert streamed[-1]["ending"] == "failed"
@@ -125,29 +127,31 @@ async def test_chat_only_offers_no_tool_and_history_is_given_to_the_model() -> N
     async with Yard(tools=[add_to_groceries], model=model) as yard, connect_client(yard) as http:
         history = [
             {"role": "user", "content": "I am Ann"},
-            {"role": "assistant", "content": None, "tool_calls": [_called("c1")]},
+            {"role": "assistant", "content": None, "tool_calls": [_build_call("c1")]},
             {"role": "tool", "tool_call_id": "c1", "content": "ok"},
             {"role": "assistant", "content": "Hi Ann"},
         ]
-        seen = await objects(http, prompt="Who am I?", mode="chat-only", history=history, context={"shop": "open"})
-        assert [one["type"] for one in seen] == ["text.delta", "done"]
+        received = await read_objects(
+            http, prompt="Who am I?", mode="chat-only", history=history, context={"shop": "open"}
+        )
+        assert [event["type"] for event in received] == ["text.delta", "done"]
     (request,) = model.requests
     assert request.offer.tools == () and request.system == "shop: open"
     kinds = [type(item).__name__ for item in request.history]
     assert kinds == ["UserMessage", "Call", "Result", "ModelText", "UserMessage"]
 
 
-def _called(call_id: str) -> dict[str, object]:
+def _build_call(call_id: str) -> dict[str, object]:
     return {"id": call_id, "type": "function", "function": {"name": "add_to_groceries", "arguments": '{"item":"x"}'}}
 
 
 @pytest.mark.parametrize(
     ("history", "why"),
     [
-        ([{"role": "assistant", "tool_calls": [_called("c1")]}], "message 0: the calls c1 have no result"),
+        ([{"role": "assistant", "tool_calls": [_build_call("c1")]}], "message 0: the calls c1 have no result"),
         ([{"role": "tool", "tool_call_id": "c9", "content": "x"}], "message 0: tool_call_id 'c9' answers no call"),
         (
-            [{"role": "assistant", "tool_calls": [_called("c1")]}, {"role": "user", "content": "hm"}],
+            [{"role": "assistant", "tool_calls": [_build_call("c1")]}, {"role": "user", "content": "hm"}],
             "message 1: the calls c1 before it have no result",
         ),
         ([{"role": "wizard", "content": "x"}], "message 0: role 'wizard'"),
@@ -161,8 +165,8 @@ async def test_a_history_that_no_provider_would_take_is_refused_by_index(history
 
 async def test_a_conversation_goes_on_by_its_id_and_an_unknown_id_is_not_found() -> None:
     async with open_client([say("1"), say("2")]) as http:
-        first = await objects(http, prompt="one")
-        second = await objects(http, prompt="two", conversation_id=first[-1]["conversation_id"])
+        first = await read_objects(http, prompt="one")
+        second = await read_objects(http, prompt="two", conversation_id=first[-1]["conversation_id"])
         assert second[-1]["conversation_id"] == first[-1]["conversation_id"]
         status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x", "conversation_id": "nope"})
         assert (status, body["error_type"]) == (404, "not_found")

@@ -25,21 +25,21 @@ class Unit(Enum):
 
 
 @dataclass
-class Place:
+class StoragePlace:
     shelf: str
     row: int = 1
 
 
-class Order(BaseModel):
+class OrderLine(BaseModel):
     item: Annotated[str, Field(min_length=1)]
     unit: Unit = Unit.KG
-    parent: "Order | None" = None
+    parent: "OrderLine | None" = None
 
 
 @tool(examples=["order flour"], sources={"code": "search"})
 async def order(
-    orders: list[Order],
-    place: Place,
+    orders: list[OrderLine],
+    place: StoragePlace,
     day: date,
     how: Literal["fast", "slow"] = "slow",
     code: Annotated[str | None, Field(description="from search")] = None,
@@ -47,8 +47,10 @@ async def order(
     context: Context,
 ) -> list[str]:
     """Order things."""
-    assert all(isinstance(one, Order) for one in orders) and isinstance(place, Place) and isinstance(day, date)
-    return [f"{one.item} {one.unit.name}" for one in orders]
+    assert (
+        all(isinstance(order, OrderLine) for order in orders) and isinstance(place, StoragePlace) and isinstance(day, date)
+    )
+    return [f"{order.item} {order.unit.name}" for order in orders]
 
 
 def test_a_signature_becomes_a_schema_without_the_context() -> None:
@@ -88,8 +90,8 @@ async def test_a_wrong_field_is_named_however_deep_it_lies(changes: dict[str, ob
 
     arguments: dict[str, object] = {"orders": [], "place": {"shelf": "A"}, "day": "2026-11-15", **changes}
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
-        found = get_result(await collect_events(yard.run("go")))
-        assert get_problem(found) == ("error", "validation_error") and field in found.content
+        call_result = get_result(await collect_events(yard.run("go")))
+        assert get_problem(call_result) == ("error", "validation_error") and field in call_result.content
 
 
 async def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
@@ -103,12 +105,12 @@ async def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
 
 
 async def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
-    seen: list[Context] = []
+    contexts: list[Context] = []
 
     @tool(timeout_s=7)
     async def look(context: Context) -> str:
         """Look at the context."""
-        seen.append(context)
+        contexts.append(context)
         context.progress(1, total=2, message="half")
         context.progress(2, total=2)
         return "ok"
@@ -119,7 +121,7 @@ async def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
         async for event in run:
             if isinstance(event, CallProgressed):
                 progress.append(event)
-        (context,) = seen
+        (context,) = contexts
         assert context.caller == STAFF and context.correlation_id == "abc"
         assert context.run_id == run.id and context.conversation == run.conversation
         assert context.idempotency_key == f"{run.conversation}:{context.call_id}" and context.attempt == 1
@@ -160,13 +162,17 @@ def no_type(x: int) -> None: ...
 del no_type.__annotations__["x"]
 
 
-def starred(*args: int) -> None: ...
+def with_star_args(*args: int) -> None: ...
 def impossible(x: threading.Lock) -> None: ...
 
 
 @pytest.mark.parametrize(
     ("function", "why"),
-    [(no_type, "has no type; write for example x: str"), (starred, "ordinary named"), (impossible, "has no JSON form")],
+    [
+        (no_type, "has no type; write for example x: str"),
+        (with_star_args, "ordinary named"),
+        (impossible, "has no JSON form"),
+    ],
 )
 def test_a_function_that_cannot_be_a_tool_says_what_to_change(function: object, why: str) -> None:
     with pytest.raises(Misconfigured, match=why):
@@ -267,15 +273,15 @@ async def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_st
         started.append("charge")
 
     async with open_yard([], [*map(holding, "ab"), charge], threads=2) as yard:
-        held = [yard.call(name, {}, caller=Caller(user=name)) for name in "ab"]
-        for run in held:
+        holding_runs = [yard.call(name, {}, caller=Caller(user=name)) for name in "ab"]
+        for run in holding_runs:
             await wait_for_event(run, CallStarted)
             await asyncio.to_thread(entered.acquire, timeout=20)
-        waited = get_result(await collect_events(yard.call("charge", {}, caller=Caller(user="ann"))))
-        assert get_problem(waited) == ("error", "unavailable")
-        assert "was not started" in waited.content and "effect" not in waited.content
+        waiting_result = get_result(await collect_events(yard.call("charge", {}, caller=Caller(user="ann"))))
+        assert get_problem(waiting_result) == ("error", "unavailable")
+        assert "was not started" in waiting_result.content and "effect" not in waiting_result.content
         release.set()
-        for run in held:
+        for run in holding_runs:
             await collect_events(run)
         assert not started
 

@@ -23,7 +23,7 @@ def over_stdio(**more: object) -> ServerSpec:
     return ServerSpec(command=sys.executable, args=(str(SCRIPT),), **{"trust": True, **more})  # pyright: ignore[reportArgumentType]
 
 
-class OverHttp:
+class HttpServerProcess:
     """A server that can be stopped and started again at the same port."""
 
     def __init__(self, script: Path, port: int, *args: str) -> None:
@@ -52,16 +52,16 @@ class OverHttp:
         return True
 
 
-async def settled(yard: Yard) -> None:
+async def wait_until_settled(yard: Yard) -> None:
     """Until each server runs or has failed once: on a busy machine that may be after the yard is open."""
     await wait_until(lambda: all(card.status != "starting" for card in yard.servers.cards()))
 
 
 @contextmanager
-def blocking(script: Path) -> Generator[OverHttp]:
+def serve_blocking(script: Path) -> Generator[HttpServerProcess]:
     """For a test without a loop of its own."""
     with reserve_port() as port:
-        server = OverHttp(script, port)
+        server = HttpServerProcess(script, port)
         try:
             asyncio.run(server.start())
             yield server
@@ -70,9 +70,9 @@ def blocking(script: Path) -> Generator[OverHttp]:
 
 
 @asynccontextmanager
-async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[OverHttp]:
+async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[HttpServerProcess]:
     with reserve_port() as port:
-        server = OverHttp(script, port, *args)
+        server = HttpServerProcess(script, port, *args)
         try:
             await server.start()
             yield server

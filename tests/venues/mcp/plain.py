@@ -10,7 +10,7 @@ from toolyard.core.mcp_servers import ServerSpec
 SCRIPT = Path(__file__).parent / "servers" / "plain.py"
 
 
-class Plain:
+class PlainServer:
     def __init__(self, folder: Path, *tricks: str, **more: object) -> None:
         self.notes = folder / "notes"
         self.notes.touch()
@@ -18,14 +18,14 @@ class Plain:
         options = {"trust": True, **more}
         self.spec = ServerSpec(command=sys.executable, args=args, **options)  # pyright: ignore[reportArgumentType]
 
-    def noted(self, what: str) -> list[str]:
+    def read_notes(self, what: str) -> list[str]:
         """The rest of each line that begins so."""
         lines = self.notes.read_text().splitlines()
         return [line.partition(" ")[2] for line in lines if line.startswith(f"{what} ")]
 
     @property
     def processes(self) -> list[int]:
-        return [int(pid) for pid in self.noted("process")]
+        return [int(pid) for pid in self.read_notes("process")]
 
     @property
     def alive(self) -> list[int]:

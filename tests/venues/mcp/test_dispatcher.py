@@ -9,7 +9,7 @@ import pytest
 
 from support import TEST_TIMEOUT_S
 from toolyard import Yard
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 from wire.strict_chat import StrictChat, asks, says
 
 
@@ -26,7 +26,7 @@ from wire.strict_chat import StrictChat, asks, says
     "004.arguments-parsed",
 )
 async def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    plain = Plain(tmp_path, "odd", trust=True)
+    plain = PlainServer(tmp_path, "odd", trust=True)
     tree: dict[str, object] = {"root": {"children": []}}
     provider = StrictChat(asks(("cyclic", tree)), says("planted"))
 
@@ -41,14 +41,14 @@ async def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: py
     with caplog.at_level(logging.DEBUG, "toolyard"):
         assert (await test()) == "planted"
     first, second = (json.loads(body) for body in provider.bodies)
-    assert provider.refusals == [] and plain.noted("ended") == ["cyclic"]
+    assert provider.refusals == [] and plain.read_notes("ended") == ["cyclic"]
     offered = {tool["function"]["name"]: tool for tool in first["tools"]}
     assert first["tool_choice"] == "auto" and offered["cyclic"]["type"] == "function"
     assert offered["cyclic"]["function"]["description"] == "Trees."
     assert offered["cyclic"]["function"]["parameters"]["$defs"]["node"]["properties"]["children"]["type"] == "array"
-    user, asked, told = second["messages"]
-    assert user == first["messages"][0] and json.loads(asked["tool_calls"][0]["function"]["arguments"]) == tree
-    assert (told["role"], told["tool_call_id"]) == ("tool", asked["tool_calls"][0]["id"])
-    assert told["content"].startswith("cyclic of process")
+    user, call_message, result_message = second["messages"]
+    assert user == first["messages"][0] and json.loads(call_message["tool_calls"][0]["function"]["arguments"]) == tree
+    assert (result_message["role"], result_message["tool_call_id"]) == ("tool", call_message["tool_calls"][0]["id"])
+    assert result_message["content"].startswith("cyclic of process")
     told_of = {line.rpartition(" | ")[2]: line for line in (record.getMessage() for record in caplog.records)}
     assert "cyclic" in told_of["Tool start"] and "duration_ms" in told_of["Tool finished"]

@@ -19,7 +19,7 @@ from toolyard.venues.mcp.bounded_http import BoundedTransport
 from toolyard.venues.mcp.calls.elicitation import Elicitations, PendingRequest
 from toolyard.venues.mcp.calls.multi_round import parse_round
 from toolyard.venues.mcp.sessions.stdio import MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, MessageWriter
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 MB = 1024 * 1024
 
@@ -27,17 +27,17 @@ MB = 1024 * 1024
 async def test_what_is_no_message_goes_to_the_log_and_does_no_harm(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plain = Plain(tmp_path, "garbage", trust=True)
+    plain = PlainServer(tmp_path, "garbage", trust=True)
     with caplog.at_level(logging.INFO, "toolyard.mcp"):
         async with open_yard([], servers={"noisy": plain.spec}) as yard:
             assert get_result(await collect_events(yard.call("add", {}))).outcome == "ok"
-    said = [record.getMessage() for record in caplog.records if "no message" in record.getMessage()]
-    assert any("{not json}" in line for line in said) and all(len(line) < 1200 for line in said)
+    log_lines = [record.getMessage() for record in caplog.records if "no message" in record.getMessage()]
+    assert any("{not json}" in line for line in log_lines) and all(len(line) < 1200 for line in log_lines)
     assert len(plain.processes) == 1
 
 
 async def test_a_chatty_server_does_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    plain = Plain(tmp_path, "chatty", trust=True)
+    plain = PlainServer(tmp_path, "chatty", trust=True)
     with caplog.at_level(logging.INFO, "toolyard.mcp"):
         async with open_yard([], servers={"chatty": plain.spec}) as yard:
             assert get_result(await collect_events(yard.call("add", {}))).outcome == "ok"
@@ -45,7 +45,7 @@ async def test_a_chatty_server_does_not_fill_the_log(tmp_path: Path, caplog: pyt
 
 
 async def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, env={"BIG_BYTES": str(50 * MB)})
+    plain = PlainServer(tmp_path, env={"BIG_BYTES": str(50 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
         big = get_result(await collect_events(yard.call("big", {})))
         assert big.outcome == "ok" and big.whole_bytes == 50 * MB
@@ -55,7 +55,7 @@ async def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_pat
 
 
 async def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_the_log(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True, env={"BIG_BYTES": str(2 * MB)})
+    plain = PlainServer(tmp_path, trust=True, env={"BIG_BYTES": str(2 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
         came = get_result(await collect_events(yard.call("fails", {})))
         assert get_problem(came) == ("error", "too_much") and came.native
@@ -63,7 +63,7 @@ async def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_
 
 
 async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, env={"BIG_BYTES": str(70 * MB)})
+    plain = PlainServer(tmp_path, env={"BIG_BYTES": str(70 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
         big = get_result(await collect_events(yard.call("big", {})))
         assert big.outcome == "error" and "longer than" in big.content
@@ -72,7 +72,7 @@ async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_pa
 
 
 async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "odd", trust=True)
+    plain = PlainServer(tmp_path, "odd", trust=True)
     async with open_yard([], servers={"odd": plain.spec}) as yard:
         offered = {tool.remote: tool for tool in yard.service.list_tools(Caller())}
         assert all(NAME_PATTERN.fullmatch(tool.name) for tool in offered.values())
@@ -80,19 +80,19 @@ async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_t
         for remote in ("x" * 300, "a.b/c", "a_b_c", "ünïcode"):
             done = get_result(await collect_events(yard.call(offered[remote].name, {})))
             assert done.content.startswith(f"{remote} of process"), done
-        (listed,) = [one for one in yard.servers.cards()[0].tools if one.name == "cyclic"]
+        (listed,) = [listed_tool for listed_tool in yard.servers.cards()[0].tools if listed_tool.name == "cyclic"]
         assert offered["cyclic"].parameters == listed.definition["inputSchema"]
         assert listed.definition["x-unknown"] == {"kept": True}
         tree: dict[str, object] = {"root": {"children": [{"children": []}]}}
         assert get_result(await collect_events(yard.call("cyclic", tree))).outcome == "ok"
         wrong = get_result(await collect_events(yard.call("cyclic", {"root": {"children": [{"children": 1}]}})))
         assert get_problem(wrong) == ("error", "validation_error")
-        (broken,) = [one for one in yard.servers.cards()[0].tools if one.name == "no schema"]
+        (broken,) = [listed_tool for listed_tool in yard.servers.cards()[0].tools if listed_tool.name == "no schema"]
         assert (broken.state, "no schema" in offered) == ("unusable", False)
 
 
 async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "many", trust=True)
+    plain = PlainServer(tmp_path, "many", trust=True)
     async with open_yard([], servers={"many": plain.spec}) as yard:
         assert len(yard.service.list_tools(Caller())) == 1009
         assert get_result(await collect_events(yard.call("tool_999", {}))).outcome == "ok"
@@ -100,7 +100,7 @@ async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
 
 async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
-    bad, good = Plain(tmp_path / "bad", "dies", trust=True), Plain(tmp_path, trust=True)
+    bad, good = PlainServer(tmp_path / "bad", "dies", trust=True), PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"good": good.spec, "bad": bad.spec}) as yard:
         names = {tool.server: tool.name for tool in yard.service.list_tools(Caller()) if tool.remote == "add"}
         for _ in range(6):
@@ -117,7 +117,7 @@ async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_pa
 
 
 async def test_a_listing_without_end_is_not_kept(tmp_path: Path) -> None:
-    async with open_yard([], servers={"heavy": Plain(tmp_path, "heavy").spec}) as yard:
+    async with open_yard([], servers={"heavy": PlainServer(tmp_path, "heavy").spec}) as yard:
         await wait_until(lambda: yard.servers.cards()[0].error != "")
         (only,) = yard.servers.cards()
         assert "lists more than" in only.error and only.tools == () and "add" not in yard.tool_names
@@ -141,7 +141,7 @@ async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) ->
     packed = "gzip" in head
     body = gzip.compress(b"m" * MB) if packed else b"m" * MB
 
-    async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\nconnection: close\r\n\r\n".encode())
@@ -150,7 +150,7 @@ async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) ->
                 await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(visited, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
     async with server, httpx2.AsyncClient(transport=BoundedTransport()) as client:
         with pytest.raises(httpx2.ReadError, match="compressed, or longer"):
             await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
@@ -167,17 +167,19 @@ async def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first(
 
 
 def test_a_question_whose_parameters_are_none_is_left_aside() -> None:
-    asked = parse_round({"resultType": "input_required", "inputRequests": {"a": {"method": "x", "params": "odd"}}})
-    assert asked is not None and asked.requests == {} and asked.question == {}
+    parsed_round = parse_round(
+        {"resultType": "input_required", "inputRequests": {"a": {"method": "x", "params": "odd"}}}
+    )
+    assert parsed_round is not None and parsed_round.requests == {} and parsed_round.question == {}
 
 
 async def test_a_listing_that_never_comes_makes_way_for_the_next(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    plain = Plain(tmp_path, "stalls", trust=True, list_s=1.0)
+    plain = PlainServer(tmp_path, "stalls", trust=True, list_s=1.0)
     async with open_yard([], servers={"stalling": plain.spec}) as yard:
         await collect_events(yard.call("add", {}))
-        await wait_until(lambda: plain.noted("stalled") == ["listing"])
+        await wait_until(lambda: plain.read_notes("stalled") == ["listing"])
         plain.notes.with_suffix(".changed").write_text("Looks elsewhere.")
         await collect_events(yard.call("add", {}))
         await wait_until(lambda: any(tool.state == "changed" for tool in yard.servers.cards()[0].tools))

@@ -50,7 +50,7 @@ async def test_memory(tmp_path: Path) -> None:
         [call("create_entities", entities=[entity]), call("read_graph"), say("kept")],
         memory=build_npm_server("memory", trust=True, env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
     )
-    assert [one.outcome for one in get_results(events)] == ["ok", "ok"]
+    assert [result.outcome for result in get_results(events)] == ["ok", "ok"]
     assert json.loads(get_results(events)[1].content)["entities"] == [entity]
 
 
@@ -79,8 +79,8 @@ async def test_calls_of_one_turn_go_each_to_its_own_server() -> None:
     events = await drive(
         both, everything=build_npm_server("everything", trust=True), time=build_python_server("time", trust=True)
     )
-    told = {one.tool: one.content for one in get_results(events)}  # in the order in which they ended
-    assert told["echo"] == "Echo: one" and "Europe/Berlin" in told["get_current_time"]
+    contents = {result.tool: result.content for result in get_results(events)}  # in the order in which they ended
+    assert contents["echo"] == "Echo: one" and "Europe/Berlin" in contents["get_current_time"]
     assert get_ending(events).ending == "done"
 
 

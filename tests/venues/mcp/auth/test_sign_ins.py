@@ -20,35 +20,37 @@ from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant
 from toolyard.venues.mcp.auth.oauth import build_auth
-from venues.mcp.modern import GUARDED, SIGNED, OverHttp, over_http, settled
+from venues.mcp.modern import GUARDED, SIGNED, HttpServerProcess, over_http, wait_until_settled
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
 BACK = "http://127.0.0.1:8765/callback"
 
 
 @asynccontextmanager
-async def open_signed_yard(store: str = "memory:", **more: object) -> AsyncGenerator[tuple[Yard, OverHttp], None]:
+async def open_signed_yard(
+    store: str = "memory:", **more: object
+) -> AsyncGenerator[tuple[Yard, HttpServerProcess], None]:
     """Open a yard with a server at which each person signs in."""
     async with (
         asyncio.timeout(TEST_TIMEOUT_S * 2),
         over_http(SIGNED) as server,
         Yard(model=Scripted([]), store=store, servers={"mail": server.spec(trust=True, **more)}) as yard,
     ):
-        await settled(yard)
+        await wait_until_settled(yard)
         yield yard, server
 
 
-def card(yard: Yard) -> ServerCard:
+def only_card(yard: Yard) -> ServerCard:
     (only,) = yard.servers.cards()
     return only
 
 
-async def control(server: OverHttp, **words: str) -> dict[str, int]:
+async def configure_server(server: HttpServerProcess, **words: str) -> dict[str, int]:
     async with httpx2.AsyncClient() as client:
         return (await client.get(f"http://127.0.0.1:{server.port}/control", params=words)).json()
 
 
-async def opened(url: str) -> SignInAnswer:
+async def follow_sign_in(url: str) -> SignInAnswer:
     """What a person's browser is sent back with, after the page."""
     async with httpx2.AsyncClient() as client:
         answer = await client.get(url)
@@ -57,40 +59,40 @@ async def opened(url: str) -> SignInAnswer:
     return SignInAnswer(**{name: words[name] for name in words if name in SignInAnswer.__struct_fields__})
 
 
-async def signed_in(yard: Yard, caller: Caller = ANN) -> ServerCard:
-    begun = await yard.servers.sign_ins.begin("mail", caller, BACK)
-    return await yard.servers.sign_ins.finish("mail", caller, await opened(begun.url))
+async def sign_in(yard: Yard, caller: Caller = ANN) -> ServerCard:
+    started = await yard.servers.sign_ins.begin("mail", caller, BACK)
+    return await yard.servers.sign_ins.finish("mail", caller, await follow_sign_in(started.url))
 
 
-async def mailbox(yard: Yard, caller: Caller = ANN) -> str:
+async def call_mailbox(yard: Yard, caller: Caller = ANN) -> str:
     return get_result(await collect_events(yard.call("mailbox", {}, caller=caller))).content
 
 
 async def test_a_server_that_wants_a_person_says_so_and_runs_once_somebody_signed_in() -> None:
     async with open_signed_yard() as (yard, server):
-        assert (card(yard).status, card(yard).tools) == ("failed", ())
-        assert "sign in: `toolyard servers login mail`" in card(yard).error
-        assert (await control(server))["clients"] == 0, "nobody is registered who has not asked to sign in"
-        assert (await signed_in(yard)).status == "running"
-        assert await mailbox(yard) == "the mailbox of ann"
-        assert card(yard).error == ""
+        assert (only_card(yard).status, only_card(yard).tools) == ("failed", ())
+        assert "sign in: `toolyard servers login mail`" in only_card(yard).error
+        assert (await configure_server(server))["clients"] == 0, "nobody is registered who has not asked to sign in"
+        assert (await sign_in(yard)).status == "running"
+        assert await call_mailbox(yard) == "the mailbox of ann"
+        assert only_card(yard).error == ""
 
 
 async def test_a_sign_in_that_is_denied_leaves_nothing_behind() -> None:
     async with open_signed_yard() as (yard, server):
-        await control(server, deny="yes")
+        await configure_server(server, deny="yes")
         with pytest.raises(Refused, match="not granted: ann would rather not"):
-            await signed_in(yard)
-        assert card(yard).status == "failed"
-        await control(server)
-        assert (await signed_in(yard)).status == "running"
+            await sign_in(yard)
+        assert only_card(yard).status == "failed"
+        await configure_server(server)
+        assert (await sign_in(yard)).status == "running"
 
 
 async def test_an_answer_with_another_word_or_from_another_caller_is_not_taken() -> None:
     async with open_signed_yard(auth="caller") as (yard, _):
         sign_ins = yard.servers.sign_ins
-        begun = await sign_ins.begin("mail", ANN, BACK)
-        answer = await opened(begun.url)
+        started = await sign_ins.begin("mail", ANN, BACK)
+        answer = await follow_sign_in(started.url)
         with pytest.raises(Refused, match="no sign-in that is open"):
             await sign_ins.finish("mail", ANN, SignInAnswer(state="another", code=answer.code))
         with pytest.raises(Refused, match="no sign-in that is open"):
@@ -99,20 +101,20 @@ async def test_an_answer_with_another_word_or_from_another_caller_is_not_taken()
             await sign_ins.finish("mail", ANN, SignInAnswer(state=answer.state, code="guessed"))
         with pytest.raises(Refused, match="no sign-in that is open"):
             await sign_ins.finish("mail", ANN, answer)
-        assert (await signed_in(yard)).sessions == 1
+        assert (await sign_in(yard)).sessions == 1
 
 
 async def test_each_caller_signs_in_alone_and_nobody_uses_anothers_token() -> None:
     async with open_signed_yard(auth="caller") as (yard, server):
-        await signed_in(yard, ANN)
-        assert "sign in" in await mailbox(yard, BOB)
-        await control(server, user="bob")
-        await signed_in(yard, BOB)
-        assert await mailbox(yard, ANN) == "the mailbox of ann"
-        assert await mailbox(yard, BOB) == "the mailbox of bob"
+        await sign_in(yard, ANN)
+        assert "sign in" in await call_mailbox(yard, BOB)
+        await configure_server(server, user="bob")
+        await sign_in(yard, BOB)
+        assert await call_mailbox(yard, ANN) == "the mailbox of ann"
+        assert await call_mailbox(yard, BOB) == "the mailbox of bob"
         await yard.servers.sign_ins.forget("mail", ANN)
-        assert "sign in" in await mailbox(yard, ANN)
-        assert await mailbox(yard, BOB) == "the mailbox of bob"
+        assert "sign in" in await call_mailbox(yard, ANN)
+        assert await call_mailbox(yard, BOB) == "the mailbox of bob"
 
 
 async def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Path) -> None:
@@ -120,81 +122,81 @@ async def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Pa
     store = f"sqlite:///{tmp_path / 'yard.db'}"
     async with asyncio.timeout(TEST_TIMEOUT_S * 2), over_http(SIGNED) as server:
         servers = {"mail": server.spec(trust=True)}
-        await control(server, lifetime="0")
+        await configure_server(server, lifetime="0")
         async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
-            await signed_in(yard)
-            assert await mailbox(yard) == "the mailbox of ann"
-        before = (await control(server, lifetime="3600"))["renewed"]
+            await sign_in(yard)
+            assert await call_mailbox(yard) == "the mailbox of ann"
+        before = (await configure_server(server, lifetime="3600"))["renewed"]
         assert before >= 1
         async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
-            await wait_until(lambda: card(yard).status == "running")
-            assert await mailbox(yard) == "the mailbox of ann"
-            assert (await control(server, revoke="yes"))["renewed"] == before + 1
-            assert await mailbox(yard) == "the mailbox of ann"
-            assert (await control(server))["renewed"] == before + 2
+            await wait_until(lambda: only_card(yard).status == "running")
+            assert await call_mailbox(yard) == "the mailbox of ann"
+            assert (await configure_server(server, revoke="yes"))["renewed"] == before + 1
+            assert await call_mailbox(yard) == "the mailbox of ann"
+            assert (await configure_server(server))["renewed"] == before + 2
 
 
 async def test_many_calls_at_once_with_a_revoked_token_renew_it_once() -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
-        await control(server, revoke="yes")
-        assert set(await asyncio.gather(*(mailbox(yard) for _ in range(10)))) == {"the mailbox of ann"}
-        assert (await control(server))["renewed"] == 1
+        await sign_in(yard)
+        await configure_server(server, revoke="yes")
+        assert set(await asyncio.gather(*(call_mailbox(yard) for _ in range(10)))) == {"the mailbox of ann"}
+        assert (await configure_server(server))["renewed"] == 1
 
 
 async def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_person_asked() -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
-        await control(server, forget="yes")
-        assert "toolyard servers login mail" in await mailbox(yard)
-        assert card(yard).status == "failed"
+        await sign_in(yard)
+        await configure_server(server, forget="yes")
+        assert "toolyard servers login mail" in await call_mailbox(yard)
+        assert only_card(yard).status == "failed"
         assert await yard.servers.get_server("mail").build_grant_store(("", "")).load() is None
-        assert (await signed_in(yard)).status == "running"
+        assert (await sign_in(yard)).status == "running"
 
 
 async def test_two_sessions_with_one_grant_do_not_lose_the_token_that_the_other_renewed() -> None:
     """A refresh token is void once another session has spent it; the stored grant has its successor."""
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
+        await sign_in(yard)
         managed = yard.servers.get_server("mail")
         grants = managed.build_grant_store(("", ""))
         first, second = [await build_auth("mail", managed.spec, grants) for _ in range(2)]
-        await control(server, revoke="yes")
+        await configure_server(server, revoke="yes")
         for auth in (first, second):
             async with httpx2.AsyncClient(auth=auth) as client:
                 answer = await client.post(managed.spec.url, json={}, headers={"accept": "application/json"})
             assert answer.status_code != 401 and not auth.signed_out, auth.refusal
         assert await grants.load() is not None
-        assert await mailbox(yard) == "the mailbox of ann"
+        assert await call_mailbox(yard) == "the mailbox of ann"
 
 
 async def test_an_authorization_server_that_is_down_does_not_cost_the_grant() -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
-        await control(server, revoke="yes", down="yes")
-        assert "no token could be obtained" in await mailbox(yard)
-        await control(server)
+        await sign_in(yard)
+        await configure_server(server, revoke="yes", down="yes")
+        assert "no token could be obtained" in await call_mailbox(yard)
+        await configure_server(server)
         await yard.servers.act("mail", "start")
-        assert await mailbox(yard) == "the mailbox of ann"
+        assert await call_mailbox(yard) == "the mailbox of ann"
 
 
-class Evil:
+class EvilAuthorizationServer:
     """An authorization server that a server which was taken over names, and that says it knows our client already."""
 
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self.base = ""
-        self.heard: list[bytes] = []
+        self.requests: list[bytes] = []
 
-    async def visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         size = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-        self.heard.append(head + await reader.readexactly(int(size[1]) if size else 0))
-        told: dict[str, object] = {"client_id": self._client_id, "redirect_uris": [BACK]}
+        self.requests.append(head + await reader.readexactly(int(size[1]) if size else 0))
+        metadata: dict[str, object] = {"client_id": self._client_id, "redirect_uris": [BACK]}
         if head.startswith(b"GET"):
             places = {f"{name}_endpoint": f"{self.base}/{name}" for name in ("authorization", "token", "registration")}
-            told = {"issuer": self.base, "response_types_supported": ["code"], **places}
-        body = json.dumps(told).encode()
+            metadata = {"issuer": self.base, "response_types_supported": ["code"], **places}
+        body = json.dumps(metadata).encode()
         status = b"200 OK" if head.startswith(b"GET") else b"201 Created"
         writer.write(b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (status, len(body), body))
         writer.close()
@@ -202,17 +204,17 @@ class Evil:
 
 async def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
+        await sign_in(yard)
         grant = await yard.servers.get_server("mail").build_grant_store(("", "")).load()
         assert grant is not None
-        evil = Evil(str(grant.client["client_id"]))
-        listening = await asyncio.start_server(evil.visited, "127.0.0.1", 0)
+        evil = EvilAuthorizationServer(str(grant.client["client_id"]))
+        listening = await asyncio.start_server(evil.handle, "127.0.0.1", 0)
         async with listening:
             evil.base = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-            await control(server, revoke="yes", down="yes", issuer=evil.base)
-            assert "sign in" in await mailbox(yard)
-        assert len(evil.heard) >= 2, "it was asked who it is, and to register us"
-        assert not [one for one in evil.heard if b"refresh-" in one or b"access-" in one or b"POST /token" in one]
+            await configure_server(server, revoke="yes", down="yes", issuer=evil.base)
+            assert "sign in" in await call_mailbox(yard)
+        assert len(evil.requests) >= 2, "it was asked who it is, and to register us"
+        assert not [request for request in evil.requests if b"refresh-" in request or b"access-" in request or b"POST /token" in request]
 
 
 async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
@@ -221,21 +223,21 @@ async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "yard.db"
     async with open_signed_yard(store=f"sqlite:///{file}") as (yard, server):
-        await signed_in(yard)
-        await control(server, revoke="yes")
-        assert await mailbox(yard) == "the mailbox of ann"
-        await control(server, revoke="yes", odd="yes")
-        assert "no token could be obtained" in await mailbox(yard)
+        await sign_in(yard)
+        await configure_server(server, revoke="yes")
+        assert await call_mailbox(yard) == "the mailbox of ann"
+        await configure_server(server, revoke="yes", odd="yes")
+        assert "no token could be obtained" in await call_mailbox(yard)
         with pytest.raises(Refused, match="failed") as refused:
-            await signed_in(yard)
+            await sign_in(yard)
         assert "access-" not in str(refused.value) + repr(yard.servers.cards())
         grant = await yard.servers.get_server("mail").build_grant_store(("", "")).load()
         assert grant is not None and "access-" in str(grant.token) and "access-" not in repr(grant)
     assert [path.stat().st_mode & 0o077 for path in tmp_path.glob("yard.db*")] == [0] * len(
         list(tmp_path.glob("yard*"))
     )
-    shelved = sqlite3.connect(file).execute("select count(*) from shelf where kind = 'mcp.tokens'").fetchone()
-    assert shelved == (1,)
+    stored_count = sqlite3.connect(file).execute("select count(*) from shelf where kind = 'mcp.tokens'").fetchone()
+    assert stored_count == (1,)
     assert "access-" not in caplog.text and "refresh-" not in caplog.text
 
 
@@ -247,7 +249,7 @@ async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_addre
         Yard(model=Scripted([])) as yard,
     ):
         await yard.servers.add("mail", server.spec(trust=True))
-        await signed_in(yard)
+        await sign_in(yard)
         keeper = yard.servers.get_server("mail").build_grant_store(("", ""))
         moved = type(keeper)(yard.servers.get_server("mail")._deps.store, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
         assert await keeper.load() is not None and await moved.load() is None
@@ -273,14 +275,14 @@ async def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_
             "header": server.spec(headers={"Authorization": "Bearer x"}),
         }  # fmt: skip
         async with Yard(model=Scripted([]), servers=servers) as yard:
-            await settled(yard)
-            cards = {one.id: one.error for one in yard.servers.cards()}
+            await wait_until_settled(yard)
+            cards = {card.id: card.error for card in yard.servers.cards()}
             assert "does not take the header Authorization" in cards["header"]
-            for id, said in (
+            for id, expected in (
                 ("mail", "another authorization server"), ("free", "did not ask"), ("secret", "client credentials"),
                 ("header", "has a header Authorization"),
             ):  # fmt: skip
-                with pytest.raises(ToolyardError, match=said):
+                with pytest.raises(ToolyardError, match=expected):
                     await yard.servers.sign_ins.begin(id, ANN, BACK)
 
 
@@ -290,7 +292,7 @@ async def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_
         issuer = f"http://127.0.0.1:{server.port}"
         oauth = OAuth(issuer=issuer, client_id="shop", client_secret="s3cret", scope="stock")
         async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
-            await settled(yard)
+            await wait_until_settled(yard)
             slow = asyncio.create_task(collect_events(yard.call("wait", {})))
             await wait_until(lambda: yard.servers.get_connection("guarded", ANN).describe().in_flight == 1)
             assert get_result(await collect_events(yard.call("stock", {}))).content == "seven"
@@ -301,35 +303,37 @@ async def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_
 
 async def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_them() -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
-        await control(server, more="archive")
+        await sign_in(yard)
+        await configure_server(server, more="archive")
         denied = get_result(await collect_events(yard.call("mailbox", {}, caller=ANN)))
         assert get_problem(denied) == ("error", "permission_denied")
         assert "archive" in denied.content and "toolyard servers login mail" in denied.content
-        assert (card(yard).status, card(yard).restarts) == ("running", 0), "others go on with what was granted"
-        await signed_in(yard)
+        assert (only_card(yard).status, only_card(yard).restarts) == ("running", 0), (
+            "others go on with what was granted"
+        )
+        await sign_in(yard)
         assert get_result(await collect_events(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
 
 
 @pytest.mark.parametrize("at", ["method", "tools/list"])
 async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str) -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
-        await control(server, more="archive", at=at)
+        await sign_in(yard)
+        await configure_server(server, more="archive", at=at)
         yard.servers.get_server("mail").reconnect(ANN)
-        await wait_until(lambda: card(yard).status == "failed")
-        assert "archive" in card(yard).error and "toolyard servers login mail" in card(yard).error
-        assert (await signed_in(yard)).status == "running"
+        await wait_until(lambda: only_card(yard).status == "failed")
+        assert "archive" in only_card(yard).error and "toolyard servers login mail" in only_card(yard).error
+        assert (await sign_in(yard)).status == "running"
 
 
 async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
     async with open_signed_yard() as (yard, server):
-        await signed_in(yard)
+        await sign_in(yard)
         keeper = yard.servers.get_server("mail").build_grant_store(())
 
         async def needing(scope: str) -> Grant | None:
-            await control(server, more=scope)
-            assert "more rights" in await mailbox(yard)
+            await configure_server(server, more=scope)
+            assert "more rights" in await call_mailbox(yard)
             return await keeper.load()
 
         await needing("archive")
@@ -343,7 +347,7 @@ async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_gr
 
 async def test_a_server_that_knows_no_old_way_to_begin_is_told_to_want_a_sign_in_all_the_same() -> None:
     async with open_signed_yard() as (yard, server):
-        await control(server, modern="yes")
+        await configure_server(server, modern="yes")
         started = await yard.servers.act("mail", "start")
         assert "toolyard servers login mail" in started.error, started
-        assert (await signed_in(yard)).status == "running"
+        assert (await sign_in(yard)).status == "running"

@@ -11,7 +11,7 @@ from support import collect_events, get_result, open_yard
 from toolyard.core.items import FilePart, ImagePart
 from toolyard.core.ports import Failure, Value
 from toolyard.venues.mcp.calls.content import parse_call_result
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 Json = dict[str, object]
 DATA = base64.b64encode(b"12345").decode()
@@ -54,8 +54,8 @@ def test_structured_content_is_told_once() -> None:
     repeated: Json = {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
     alone: Json = {"content": [], "structuredContent": value}
     beside: Json = {"content": [{"type": "text", "text": "warm"}], "structuredContent": value}
-    told = [parse_call_result(raw) for raw in (repeated, alone, beside)]
-    assert [one.value for one in told if isinstance(one, Value)] == [
+    outcomes = [parse_call_result(raw) for raw in (repeated, alone, beside)]
+    assert [outcome.value for outcome in outcomes if isinstance(outcome, Value)] == [
         '{"temperature": 21}', '{"temperature":21}', 'warm\n{"temperature":21}',
     ]  # fmt: skip
 
@@ -92,8 +92,8 @@ async def test_an_image_of_a_real_server_is_kept_whole() -> None:
         run = yard.call("get-tiny-image", {})
         image = get_result(await collect_events(run))
         assert "[image: image/png" in image.content and isinstance(image.parts[0], ImagePart)
-        kept = await yard.result(run.conversation, image.native)
-        assert kept is not None and json.loads(kept)["content"][1]["type"] == "image"
+        stored_result = await yard.result(run.conversation, image.native)
+        assert stored_result is not None and json.loads(stored_result)["content"][1]["type"] == "image"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_structured_result_is_held_to_what_its_tool_promised(
     tmp_path: Path, tool: str, outcome: tuple[str, str], told: str
 ) -> None:
     """One that breaks its promise is an error that says that the tool has run, and has all that came."""
-    async with open_yard([], servers={"plain": Plain(tmp_path, "typed", trust=True).spec}) as yard:
+    async with open_yard([], servers={"plain": PlainServer(tmp_path, "typed", trust=True).spec}) as yard:
         came = get_result(await collect_events(yard.call(tool, {})))
         assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
         assert told in (came.error.error if came.error else came.content)

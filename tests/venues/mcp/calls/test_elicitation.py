@@ -15,24 +15,24 @@ from toolyard.core.items import Result
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.venues.mcp.venue import MAX_ASKING_SESSIONS
 from venues.mcp.modern import over_http, over_stdio
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
-ASKED = {"server": "plain", "mode": "form", "message": "What is your name?"}
+QUESTION = {"server": "plain", "mode": "form", "message": "What is your name?"}
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-async def parked(run: Run, after: int = 0) -> CallParked:
+async def wait_parked(run: Run, after: int = 0) -> CallParked:
     """The question after so many others."""
-    found: list[CallParked] = []
+    parked_calls: list[CallParked] = []
     async for event in run:
         if isinstance(event, CallParked):
-            found.append(event)
-            if len(found) > after:
+            parked_calls.append(event)
+            if len(parked_calls) > after:
                 return event
     raise AssertionError("no question came")
 
 
-async def ended(run: Run) -> Result:
+async def wait_result(run: Run) -> Result:
     return (await wait_for_event(run, CallEnded))[0].result
 
 
@@ -45,50 +45,50 @@ REPLIES: list[tuple[str, dict[str, object], str, str]] = [
 
 @pytest.mark.parametrize(("reply", "content", "_", "told"), REPLIES)
 async def test_in_the_old_era(tmp_path: Path, reply: str, content: dict[str, object], _: str, told: str) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         run = yard.call("ask", {})
-        question = (await parked(run)).question
-        assert question == {**ASKED, "requestedSchema": FORM}
-        await yard.answer(run.conversation, (await parked(run)).call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
-        assert (await ended(run)).content == f"answered {told}"
-    assert plain.noted("began") == ["ask"]
+        question = (await wait_parked(run)).question
+        assert question == {**QUESTION, "requestedSchema": FORM}
+        await yard.answer(run.conversation, (await wait_parked(run)).call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
+        assert (await wait_result(run)).content == f"answered {told}"
+    assert plain.read_notes("began") == ["ask"]
 
 
 @pytest.mark.parametrize(("reply", "content", "told", "_"), REPLIES)
 async def test_in_the_new_era(reply: str, content: dict[str, object], told: str, _: str) -> None:
     async with open_yard([], servers={"modern": over_stdio()}) as yard:
         run = yard.call("greet", {})
-        asked = await parked(run)
-        assert asked.question["message"] == "What is your name?" and asked.question["server"] == "modern"
-        await yard.answer(run.conversation, asked.call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
-        assert (await ended(run)).content == told
+        question = await wait_parked(run)
+        assert question.question["message"] == "What is your name?" and question.question["server"] == "modern"
+        await yard.answer(run.conversation, question.call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
+        assert (await wait_result(run)).content == told
 
 
 async def test_two_questions_are_asked_one_after_the_other() -> None:
     async with open_yard([], servers={"modern": over_stdio()}) as yard:
         run = yard.call("describe", {})
-        first = await parked(run)
+        first = await wait_parked(run)
         await yard.answer(run.conversation, first.call_id, {"name": "Ann"})
-        second = await parked(run, after=1)
+        second = await wait_parked(run, after=1)
         assert {first.question["message"], second.question["message"]} == {"What is your name?", "How old are you?"}
         await yard.answer(run.conversation, second.call_id, {"age": 7})
-        assert (await ended(run)).content == "Ann is 7"
+        assert (await wait_result(run)).content == "Ann is 7"
 
 
 @pytest.mark.parametrize("era", ["old", "new"])
 async def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path: Path, era: str) -> None:
-    spec, tool = (over_stdio(), "greet") if era == "new" else (Plain(tmp_path).spec, "ask_look")
+    spec, tool = (over_stdio(), "greet") if era == "new" else (PlainServer(tmp_path).spec, "ask_look")
     async with open_yard([], servers={"asking": spec}) as yard:
         run = yard.call(tool, {})
-        await yard.answer(run.conversation, (await parked(run)).call_id, {"name": 7})
-        again = await parked(run, after=1)
+        await yard.answer(run.conversation, (await wait_parked(run)).call_id, {"name": 7})
+        again = await wait_parked(run, after=1)
         assert "name" in str(again.question["problem"])
         await yard.answer(run.conversation, again.call_id, {"name": "Ann"})
-        assert "Ann" in (await ended(run)).content
+        assert "Ann" in (await wait_result(run)).content
 
 
-def in_two_processes(
+def ask_then_restart(
     tmp_path: Path, spec: ServerSpec, tool: str, after: Callable[[Yard, str, CallParked], Awaitable[None]]
 ) -> None:
     """A question is asked in one yard and answered in the next, over the same store."""
@@ -100,16 +100,16 @@ def in_two_processes(
         async with asyncio.timeout(TEST_TIMEOUT_S):
             async with yard() as first:
                 run = first.call(tool, {})
-                asked = await parked(run)
+                question = await wait_parked(run)
             async with yard() as second:
-                await after(second, run.conversation, asked)
+                await after(second, run.conversation, question)
 
     asyncio.run(both())
 
 
-async def answered(yard: Yard, conversation: str, asked: CallParked) -> Result:
+async def answer_question(yard: Yard, conversation: str, question: CallParked) -> Result:
     reader = await yard.follow(conversation)
-    await yard.answer(conversation, asked.call_id, {"name": "Ann"})
+    await yard.answer(conversation, question.call_id, {"name": "Ann"})
     while True:
         for item, _ in await reader.read_batch():
             event = getattr(item, "event", None)
@@ -120,67 +120,67 @@ async def answered(yard: Yard, conversation: str, asked: CallParked) -> Result:
 
 @pytest.mark.parametrize("era", ["old", "new"])
 def test_an_answer_that_comes_after_a_restart_is_used(tmp_path: Path, era: str) -> None:
-    spec, tool = (over_stdio(), "greet") if era == "new" else (Plain(tmp_path).spec, "ask_look")
+    spec, tool = (over_stdio(), "greet") if era == "new" else (PlainServer(tmp_path).spec, "ask_look")
 
-    async def after(yard: Yard, conversation: str, asked: CallParked) -> None:
-        assert "Ann" in (await answered(yard, conversation, asked)).content
+    async def after(yard: Yard, conversation: str, question: CallParked) -> None:
+        assert "Ann" in (await answer_question(yard, conversation, question)).content
 
-    in_two_processes(tmp_path, spec, tool, after)
+    ask_then_restart(tmp_path, spec, tool, after)
 
 
 def test_a_call_of_the_old_era_that_was_lost_while_it_waited_is_owned_up_to(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
 
-    async def after(yard: Yard, conversation: str, asked: CallParked) -> None:
-        assert get_problem(await answered(yard, conversation, asked)) == ("unknown", "unknown_outcome")
+    async def after(yard: Yard, conversation: str, question: CallParked) -> None:
+        assert get_problem(await answer_question(yard, conversation, question)) == ("unknown", "unknown_outcome")
 
-    in_two_processes(tmp_path, plain.spec, "ask", after)
-    assert plain.noted("began") == ["ask"], "it is not made again"
+    ask_then_restart(tmp_path, plain.spec, "ask", after)
+    assert plain.read_notes("began") == ["ask"], "it is not made again"
 
 
 async def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         run = yard.call("ask", {})
-        asked = await parked(run)
+        question = await wait_parked(run)
         link = yard.servers.get_connection("plain", Caller())
         assert link.describe().in_flight == 1
         await run.stop()
         await wait_until(lambda: link.describe().in_flight == 0)
         with pytest.raises(Refused):
-            await yard.answer(run.conversation, asked.call_id, {"name": "Ann"})
+            await yard.answer(run.conversation, question.call_id, {"name": "Ann"})
 
 
 async def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
     """Two calls of two users at once; afterwards the server's calls run one at a time, and each is asked."""
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         slow = yard.call("slow", {}, caller=Caller(user="bob"))
         waiting = asyncio.create_task(collect_events(slow))
-        await wait_until(lambda: plain.noted("began") == ["slow"])
-        refused = await ended(yard.call("ask", {}, caller=Caller(user="ann")))
+        await wait_until(lambda: plain.read_notes("began") == ["slow"])
+        refused = await wait_result(yard.call("ask", {}, caller=Caller(user="ann")))
         assert "which of several calls" in refused.content
         await slow.stop()
         await waiting
         for name in ("ann", "bob"):
-            await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user=name)), name)
+            await answer_with_name(yard, yard.call("ask", {}, caller=Caller(user=name)), name)
 
 
-async def asked_by_name(yard: Yard, run: Run, name: str) -> None:
-    question = await parked(run)
+async def answer_with_name(yard: Yard, run: Run, name: str) -> None:
+    question = await wait_parked(run)
     await yard.answer(run.conversation, question.call_id, {"name": name}, caller=Caller(user=name))
-    assert f'"name": "{name}"' in (await ended(run)).content
+    assert f'"name": "{name}"' in (await wait_result(run)).content
 
 
 async def test_while_a_question_is_open_another_call_is_asked_in_a_session_of_its_own(tmp_path: Path) -> None:
     """Ann's call waits for her answer: what the server asks on that session may be hers, so Bob's call has another."""
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
-        await parked(anns)
-        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
-        await asked_by_name(yard, anns, "ann")
-        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="cleo")), "cleo")
+        await wait_parked(anns)
+        await answer_with_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
+        await answer_with_name(yard, anns, "ann")
+        await answer_with_name(yard, yard.call("ask", {}, caller=Caller(user="cleo")), "cleo")
     assert len(plain.processes) == 2, "without an open question all share one session"
 
 
@@ -188,38 +188,38 @@ async def test_a_tool_that_has_answered_without_asking_keeps_its_session_while_a
     tmp_path: Path,
 ) -> None:
     """A server may keep state in its process: only calls that may ask go elsewhere."""
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
-        before = (await ended(yard.call("look", {}))).content
+        before = (await wait_result(yard.call("look", {}))).content
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
-        await parked(anns)
-        assert (await ended(yard.call("look", {}))).content == before
-        assert (await ended(yard.call("add", {}))).content != before, "it was never called: it may ask"
-        await asked_by_name(yard, anns, "ann")
+        await wait_parked(anns)
+        assert (await wait_result(yard.call("look", {}))).content == before
+        assert (await wait_result(yard.call("add", {}))).content != before, "it was never called: it may ask"
+        await answer_with_name(yard, anns, "ann")
 
 
 async def test_a_session_that_was_opened_for_a_question_ends_when_it_is_idle(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True, idle_s=0.1)
+    plain = PlainServer(tmp_path, trust=True, idle_s=0.1)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
-        await parked(anns)
-        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
+        await wait_parked(anns)
+        await answer_with_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
         anns_process, bobs_process = plain.processes
         await wait_until(lambda: plain.alive == [anns_process])
         assert bobs_process != anns_process
-        await asked_by_name(yard, anns, "ann")
+        await answer_with_name(yard, anns, "ann")
 
 
 async def test_the_sessions_for_questions_are_bounded_and_one_too_many_is_refused_with_words(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         runs = [yard.call("ask", {}, caller=Caller(user=f"user{number}")) for number in range(MAX_ASKING_SESSIONS)]
         for run in runs:
-            await parked(run)
-        refused = await ended(yard.call("ask", {}, caller=Caller(user="late")))
+            await wait_parked(run)
+        refused = await wait_result(yard.call("ask", {}, caller=Caller(user="late")))
         assert get_problem(refused) == ("error", "unavailable") and "wait for their users' answers" in refused.content
-        await asked_by_name(yard, runs[3], "user3")
-        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="late")), "late")
+        await answer_with_name(yard, runs[3], "user3")
+        await answer_with_name(yard, yard.call("ask", {}, caller=Caller(user="late")), "late")
     assert len(plain.processes) == MAX_ASKING_SESSIONS
 
 
@@ -229,32 +229,32 @@ async def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
         async with Yard(model=Scripted([]), servers={"http": spec}) as yard:
             other = asyncio.create_task(collect_events(yard.call("wait", {"seconds": 3})))
             runs = [yard.call("greet", {}) for _ in range(2)]
-            asked = await asyncio.gather(*(parked(run) for run in runs))
-            for number, (run, question) in enumerate(zip(runs, asked, strict=True)):
+            questions = await asyncio.gather(*(wait_parked(run) for run in runs))
+            for number, (run, question) in enumerate(zip(runs, questions, strict=True)):
                 await yard.answer(run.conversation, question.call_id, {"name": f"n{number}"})
-                assert (await ended(run)).content == f"hello n{number}"
+                assert (await wait_result(run)).content == f"hello n{number}"
             other.cancel()
             assert yard.servers.cards()[0].protocol == "2025-11-25"
 
 
 async def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: Path) -> None:
     """It is not told that there is any; if it asks all the same it is refused, and nobody is bothered."""
-    plain = Plain(tmp_path, "typed", trust=True)
+    plain = PlainServer(tmp_path, "typed", trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
-        came = await ended(yard.call("asks_model", {}))
+        came = await wait_result(yard.call("asks_model", {}))
         assert '"code": -3260' in came.content and "answered" in came.content
-    (told,) = plain.noted("client")
-    assert "elicitation" in told and "sampling" not in told and "roots" not in told
+    (capabilities,) = plain.read_notes("client")
+    assert "elicitation" in capabilities and "sampling" not in capabilities and "roots" not in capabilities
 
 
 async def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_model_nor_roots(tmp_path: Path) -> None:
     """Only an MCP client has them; a caller over HTTP could not answer."""
-    plain = Plain(tmp_path, "typed", trust=True, sampling=True)
+    plain = PlainServer(tmp_path, "typed", trust=True, sampling=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
-        came = await ended(yard.call("asks_model", {}))
+        came = await wait_result(yard.call("asks_model", {}))
         assert '"code": -3260' in came.content
-    (told,) = plain.noted("client")
-    assert "elicitation" in told and "sampling" not in told and "roots" not in told
+    (capabilities,) = plain.read_notes("client")
+    assert "elicitation" in capabilities and "sampling" not in capabilities and "roots" not in capabilities
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
@@ -264,8 +264,8 @@ async def test_a_tool_that_may_be_repeated_asks_by_push_at_its_first_call(way: s
         spec = over_stdio() if way == "stdio" else (await stack.enter_async_context(over_http())).spec()
         yard = await stack.enter_async_context(Yard(model=Scripted([]), servers={"both": spec}))
         run = yard.call("push_look", {})
-        await yard.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
-        assert (await ended(run)).content == "hello Ann"
+        await yard.answer(run.conversation, (await wait_parked(run)).call_id, {"name": "Ann"})
+        assert (await wait_result(run)).content == "hello Ann"
         assert yard.servers.cards()[0].protocol == "2026-07-28", "other tools stay in the new era"
 
 
@@ -278,10 +278,10 @@ async def test_a_tool_that_may_not_be_repeated_asks_by_push_from_its_second_call
 
     async with asyncio.timeout(TEST_TIMEOUT_S):
         async with yard() as first:
-            failed = await ended(first.call("push", {}))
+            failed = await wait_result(first.call("push", {}))
             assert get_problem(failed) == ("error", "execution_error")
             assert "no back-channel" in failed.content and "find out" in failed.content
         async with yard() as second:
             run = second.call("push", {})
-            await second.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
-            assert (await ended(run)).content == "hello Ann after 1 calls", "in a process that ran it once"
+            await second.answer(run.conversation, (await wait_parked(run)).call_id, {"name": "Ann"})
+            assert (await wait_result(run)).content == "hello Ann after 1 calls", "in a process that ran it once"

@@ -22,8 +22,8 @@ def test_a_name_of_another_venue_is_taken() -> None:
 
 def test_a_long_name_is_cut_and_told_apart_from_its_neighbour() -> None:
     router = Router()
-    one, two = (router.assign(Route("s", "x" * 300 + end)) for end in "ab")
-    assert len(one) == len(two) == 64 and one != two
+    first, second = (router.assign(Route("s", "x" * 300 + end)) for end in "ab")
+    assert len(first) == len(second) == 64 and first != second
 
 
 def test_a_server_that_is_forgotten_leaves_its_names() -> None:

@@ -70,24 +70,24 @@ async def metadata(request: Request) -> JSONResponse:
 
 async def token(request: Request) -> JSONResponse:
     form = urllib.parse.parse_qs((await request.body()).decode())
-    known = base64.b64encode(b"shop:s3cret").decode()
-    if form["grant_type"] != ["client_credentials"] or request.headers.get("authorization") != f"Basic {known}":
+    credentials = base64.b64encode(b"shop:s3cret").decode()
+    if form["grant_type"] != ["client_credentials"] or request.headers.get("authorization") != f"Basic {credentials}":
         return JSONResponse({"error": "invalid_client"}, status_code=401)
     return JSONResponse({"access_token": "the-token", "token_type": "Bearer", "expires_in": 3600, "scope": "stock"})
 
 
-guarded = server.streamable_http_app(json_response=True)
+mcp_app = server.streamable_http_app(json_response=True)
 
 
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-    async with guarded.router.lifespan_context(guarded):
+    async with mcp_app.router.lifespan_context(mcp_app):
         yield
 
 
 routes = [
     Route("/.well-known/oauth-authorization-server", metadata),
     Route("/token", token, methods=["POST"]),
-    Mount("/", guarded),
+    Mount("/", mcp_app),
 ]
 uvicorn.run(Starlette(routes=routes, lifespan=lifespan), port=PORT, log_level="warning")

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
-OTHERWISE: dict[str, dict[str, str]] = {}
+USER_SETTINGS: dict[str, dict[str, str]] = {}
 CALLS: list[str] = []
 OBJECT = {"type": "object"}
 
@@ -32,38 +32,41 @@ def tool(name: str, description: str, reads: bool) -> types.Tool:
     return types.Tool(name=name, description=description, input_schema=OBJECT, annotations=hints)
 
 
-async def listed(context: ServerRequestContext, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-    own = OTHERWISE.get(user_of(context), {})
-    tools = [tool("add", "Adds.", reads=True)] if "nothing" not in own else []
-    if "without" not in own and "nothing" not in own:
-        tools.append(tool("look", own.get("look", "Looks."), reads="look" not in own))
+async def list_tools(
+    context: ServerRequestContext, params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
+    settings = USER_SETTINGS.get(user_of(context), {})
+    tools = [tool("add", "Adds.", reads=True)] if "nothing" not in settings else []
+    if "without" not in settings and "nothing" not in settings:
+        tools.append(tool("look", settings.get("look", "Looks."), reads="look" not in settings))
     tools += [
-        tool(f"{user_of(context)}_{number}", "One of many.", reads=True) for number in range(int(own.get("many", 0)))
+        tool(f"{user_of(context)}_{number}", "One of many.", reads=True)
+        for number in range(int(settings.get("many", 0)))
     ]
-    if "more" in own:
-        tools.append(tool("more", own["more"], reads=True))
+    if "more" in settings:
+        tools.append(tool("more", settings["more"], reads=True))
     return types.ListToolsResult(tools=tools)
 
 
-async def called(context: ServerRequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+async def call_tool(context: ServerRequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
     CALLS.append(params.name)
-    if "hang" in OTHERWISE.get(user_of(context), {}):
+    if "hang" in USER_SETTINGS.get(user_of(context), {}):
         await anyio.sleep_forever()
-    said = f"{params.name} for {user_of(context)}"
-    return types.CallToolResult(content=[types.TextContent(type="text", text=said)])
+    text = f"{params.name} for {user_of(context)}"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
 
 async def control(request: Request) -> JSONResponse:
     words = dict(request.query_params)
-    OTHERWISE[words.pop("user")] = words
+    USER_SETTINGS[words.pop("user")] = words
     return JSONResponse({"calls": len(CALLS)})
 
 
-async def nothing(context: ServerRequestContext, params: object) -> types.ListResourcesResult:
+async def list_no_resources(context: ServerRequestContext, params: object) -> types.ListResourcesResult:
     return types.ListResourcesResult(resources=[])
 
 
-server = Server("personal", on_list_tools=listed, on_call_tool=called, on_list_resources=nothing)
+server = Server("personal", on_list_tools=list_tools, on_call_tool=call_tool, on_list_resources=list_no_resources)
 app = server.streamable_http_app()
-whole = Starlette(routes=[Route("/control", control), Mount("/", app)], lifespan=app.router.lifespan_context)
-uvicorn.run(whole, port=int(sys.argv[1]), log_level="warning")
+app_with_control = Starlette(routes=[Route("/control", control), Mount("/", app)], lifespan=app.router.lifespan_context)
+uvicorn.run(app_with_control, port=int(sys.argv[1]), log_level="warning")

@@ -14,7 +14,7 @@ from typing import cast
 NOTES, TRICKS = Path(sys.argv[1]), set(sys.argv[2:])
 LOCK = threading.Lock()
 ANSWERS: dict[str, "threading.Event"] = {}
-GIVEN: dict[str, object] = {}
+REPLIES: dict[str, object] = {}
 CANCELLED: set[object] = set()
 LISTINGS: list[int] = []
 
@@ -34,9 +34,9 @@ def tool(name: str, description: str = "A tool.", **more: object) -> dict[str, o
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
-def tools() -> list[dict[str, object]]:
+def list_tools() -> list[dict[str, object]]:
     reads = {"annotations": {"readOnlyHint": True}}
-    listed: list[dict[str, object]] = [
+    definitions: list[dict[str, object]] = [
         tool("add", "Adds."),
         tool("look", "Looks.", **reads),
         tool("slow", "Takes its time."),
@@ -48,37 +48,39 @@ def tools() -> list[dict[str, object]]:
         tool("steps", "Tells how far it is."),
     ]
     if "heavy" in TRICKS:
-        listed += [tool(f"heavy_{number}", "m" * 1024 * 1024) for number in range(40)]
+        definitions += [tool(f"heavy_{number}", "m" * 1024 * 1024) for number in range(40)]
     if "many" in TRICKS:
-        listed += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
+        definitions += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
     if "typed" in TRICKS:
         count = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
         kinds = ("typed_right", "typed_wrong", "typed_missing", "typed_failed")
-        listed += [tool(name, outputSchema=count) for name in kinds]
-        listed += [tool("typed_oddly", outputSchema={"type": 7}), tool("asks_model")]
+        definitions += [tool(name, outputSchema=count) for name in kinds]
+        definitions += [tool("typed_oddly", outputSchema={"type": 7}), tool("asks_model")]
     if "odd" in TRICKS:
         bare: dict[str, object] = {"name": "no schema"}
-        listed += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare]
+        definitions += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare]
         tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
         root = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
         about: dict[str, object] = {"name": "cyclic", "description": "Trees.", "x-unknown": {"kept": True}}
-        listed.append({**about, "inputSchema": root})
+        definitions.append({**about, "inputSchema": root})
     if "misshapen" in TRICKS:
-        listed.append({**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}})
+        definitions.append(
+            {**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}}
+        )
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
-        listed = [one for one in listed if one["name"] != "add"]
-    changed = NOTES.with_suffix(".changed")
-    if "bare" in TRICKS and not changed.exists():
+        definitions = [definition for definition in definitions if definition["name"] != "add"]
+    changed_file = NOTES.with_suffix(".changed")
+    if "bare" in TRICKS and not changed_file.exists():
         return []
-    if changed.exists():
-        listed[1] = tool("look", changed.read_text(), **reads)
-    return listed
+    if changed_file.exists():
+        definitions[1] = tool("look", changed_file.read_text(), **reads)
+    return definitions
 
 
-def listing(params: dict[str, object]) -> dict[str, object]:
-    found, start = tools(), int(str(params.get("cursor") or 0))
-    page: dict[str, object] = {"tools": found[start : start + 200]}
-    return page if start + 200 >= len(found) else {**page, "nextCursor": str(start + 200)}
+def build_page(params: dict[str, object]) -> dict[str, object]:
+    definitions, start = list_tools(), int(str(params.get("cursor") or 0))
+    page: dict[str, object] = {"tools": definitions[start : start + 200]}
+    return page if start + 200 >= len(definitions) else {**page, "nextCursor": str(start + 200)}
 
 
 def is_stalled() -> bool:
@@ -87,22 +89,22 @@ def is_stalled() -> bool:
     return "stalls" in TRICKS and len(LISTINGS) == 2
 
 
-def text(said: str, **more: object) -> dict[str, object]:
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(content: str, **more: object) -> dict[str, object]:
+    return {"content": [{"type": "text", "text": content}], **more}
 
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 QUESTION: dict[str, object] = {"message": "What is your name?", "requestedSchema": FORM}
 
 
-def asked(
+def ask_client(
     request: object, method: str = "elicitation/create", params: dict[str, object] = QUESTION
 ) -> dict[str, object]:
     name = f"q{request}"
     ANSWERS[name] = threading.Event()
     send({"id": name, "method": method, "params": params})
     ANSWERS[name].wait()
-    return text(f"answered {json.dumps(GIVEN[name], sort_keys=True)}")
+    return text(f"answered {json.dumps(REPLIES[name], sort_keys=True)}")
 
 
 def was_cancelled(request: object, name: str) -> bool:
@@ -119,13 +121,13 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
     if name in ("slow", "slow_look") and was_cancelled(request, name):
         return {}
     if name in ("ask", "ask_look"):
-        return asked(request)
+        return ask_client(request)
     if name == "asks_model":
-        return asked(request, "sampling/createMessage", {"messages": [], "maxTokens": 5})
+        return ask_client(request, "sampling/createMessage", {"messages": [], "maxTokens": 5})
     if name.startswith("typed_"):
         count: object = {"typed_wrong": "three", "typed_oddly": "three"}.get(name, 3)
-        given = {} if name == "typed_missing" else {"structuredContent": {"count": count}}
-        return text(f"there are {count}", isError=name == "typed_failed", **given)
+        structured = {} if name == "typed_missing" else {"structuredContent": {"count": count}}
+        return text(f"there are {count}", isError=name == "typed_failed", **structured)
     if name == "big":
         return text("m" * int(os.environ.get("BIG_BYTES", "1000")))
     if name == "fails" and "BIG_BYTES" in os.environ:
@@ -137,8 +139,8 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
         meta = params["_meta"]
         token = cast(dict[str, object], meta)["progressToken"]
         for step in (1, 2, 3):
-            told = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
-            send({"method": "notifications/progress", "params": told})
+            progress = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
+            send({"method": "notifications/progress", "params": progress})
     return text(f"{name} of process {os.getpid()} for {os.environ.get('USER_NAME', 'all')}")
 
 
@@ -162,7 +164,7 @@ def handle(message: dict[str, object]) -> None:
     method, request = message.get("method"), message.get("id")
     params = cast(dict[str, object], message.get("params") or {})
     if method is None and str(request) in ANSWERS:
-        GIVEN[str(request)] = message.get("result") or message.get("error")
+        REPLIES[str(request)] = message.get("result") or message.get("error")
         ANSWERS[str(request)].set()
     elif method == "initialize":
         note(f"client {json.dumps(params.get('capabilities'), sort_keys=True)}")
@@ -173,7 +175,7 @@ def handle(message: dict[str, object]) -> None:
     elif method == "tools/list" and is_stalled():
         note("stalled listing")
     elif method == "tools/list":
-        send({"id": request, "result": listing(params)})
+        send({"id": request, "result": build_page(params)})
     elif method == "tools/call":
         threading.Thread(target=call, args=(request, params), daemon=True).start()
     elif method == "notifications/cancelled":

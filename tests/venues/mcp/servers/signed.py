@@ -34,13 +34,13 @@ BASE = f"http://127.0.0.1:{PORT}"
 SCOPE, MORE = "mail", "archive"
 
 
-class People:
+class AuthorizationServer:
     """The authorization server: registers any client, and signs in whoever is told."""
 
     def __init__(self) -> None:
         self.user, self.deny, self.lifetime, self.down, self.odd, self.issuer = "ann", False, 3600, False, False, ""
         self.more, self.at, self.modern = "", "tools/call", False
-        self.renewed = self.asked = 0
+        self.renewal_count = self.token_checks = 0
         self._clients: dict[str, OAuthClientInformationFull] = {}
         self._codes: dict[str, AuthorizationCode] = {}
         self._refresh: dict[str, RefreshToken] = {}
@@ -59,7 +59,7 @@ class People:
             self._access.clear()
         if "forget" in words:
             self._refresh.clear()
-        return {"renewed": self.renewed, "clients": len(self._clients), "asked": self.asked}
+        return {"renewed": self.renewal_count, "clients": len(self._clients), "asked": self.token_checks}
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self._clients.get(client_id)
@@ -95,7 +95,7 @@ class People:
         if self._codes.pop(authorization_code.code, None) is None:
             raise TokenError("invalid_grant")
         scopes = authorization_code.scopes
-        return self._issued(client, authorization_code.subject or "", authorization_code.resource, scopes)
+        return self._issue_token(client, authorization_code.subject or "", authorization_code.resource, scopes)
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         return self._refresh.get(refresh_token)
@@ -104,22 +104,22 @@ class People:
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
         del self._refresh[refresh_token.token]
-        self.renewed += 1
-        return self._issued(client, refresh_token.subject or "", refresh_token.resource, refresh_token.scopes)
+        self.renewal_count += 1
+        return self._issue_token(client, refresh_token.subject or "", refresh_token.resource, refresh_token.scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        self.asked += 1
-        found = self._access.get(token)
-        return found if found is not None and (found.expires_at or 0) > time.time() else None
+        self.token_checks += 1
+        access_token = self._access.get(token)
+        return access_token if access_token is not None and (access_token.expires_at or 0) > time.time() else None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self._access.pop(token.token, None)
 
-    def may(self, header: bytes, scope: str) -> bool:
-        found = self._access.get(header.decode().removeprefix("Bearer "))
-        return found is not None and scope in found.scopes
+    def has_scope(self, header: bytes, scope: str) -> bool:
+        access_token = self._access.get(header.decode().removeprefix("Bearer "))
+        return access_token is not None and scope in access_token.scopes
 
-    def _issued(
+    def _issue_token(
         self, client: OAuthClientInformationFull, subject: str, resource: str | None, scopes: list[str]
     ) -> OAuthToken:
         access, refresh = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
@@ -137,10 +137,10 @@ class People:
         )
 
 
-people = People()
+authorization_server = AuthorizationServer()
 server = MCPServer(
     "signed",
-    auth_server_provider=people,  # pyright: ignore[reportArgumentType] - what we do not offer it need not have
+    auth_server_provider=authorization_server,  # pyright: ignore[reportArgumentType] - what we do not offer it need not have
     auth=AuthSettings(
         issuer_url=BASE,  # pyright: ignore[reportArgumentType]
         resource_server_url=f"{BASE}/mcp",  # pyright: ignore[reportArgumentType]
@@ -162,10 +162,10 @@ def mailbox() -> str:
 
 @server.custom_route("/control", methods=["GET"])
 async def control(request: Request) -> JSONResponse:
-    return JSONResponse(people.control(dict(request.query_params)))
+    return JSONResponse(authorization_server.control(dict(request.query_params)))
 
 
-class Tricks:
+class FaultyApp:
     """What an authorization server does when it is not well, or when the resource has been taken over."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -173,36 +173,43 @@ class Tricks:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        if people.down and path == "/token":
+        if authorization_server.down and path == "/token":
             await JSONResponse({"error": "server_error"}, status_code=503)(scope, receive, send)
-        elif people.odd and path == "/token":
+        elif authorization_server.odd and path == "/token":
             await JSONResponse({"access_token": ["access-odd"]})(scope, receive, send)
-        elif people.issuer and path.startswith("/.well-known/oauth-protected-resource"):
-            told = {"resource": f"{BASE}/mcp", "authorization_servers": [people.issuer]}
-            await JSONResponse(told)(scope, receive, send)
-        elif (people.more or people.modern) and path == "/mcp" and scope["method"] == "POST":
-            await self._looked_at(scope, receive, send)
+        elif authorization_server.issuer and path.startswith("/.well-known/oauth-protected-resource"):
+            metadata = {"resource": f"{BASE}/mcp", "authorization_servers": [authorization_server.issuer]}
+            await JSONResponse(metadata)(scope, receive, send)
+        elif (
+            (authorization_server.more or authorization_server.modern) and path == "/mcp" and scope["method"] == "POST"
+        ):
+            await self._check_request(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    async def _looked_at(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _check_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         message = await receive()
         while message.get("more_body"):
             later = await receive()
             message = {**later, "body": message["body"] + later["body"]}
         token, method = dict(scope["headers"]).get(b"authorization", b""), message["body"]
-        if people.modern and b'"initialize"' in method:
+        if authorization_server.modern and b'"initialize"' in method:
             await JSONResponse({"error": "what is that?"}, status_code=400)(scope, receive, send)
-        elif people.more and token and f'"{people.at}"'.encode() in method and not people.may(token, people.more):
-            wants = {"www-authenticate": f'Bearer error="insufficient_scope", scope="{people.more}"'}
+        elif (
+            authorization_server.more
+            and token
+            and f'"{authorization_server.at}"'.encode() in method
+            and not authorization_server.has_scope(token, authorization_server.more)
+        ):
+            wants = {"www-authenticate": f'Bearer error="insufficient_scope", scope="{authorization_server.more}"'}
             await JSONResponse({}, status_code=403, headers=wants)(scope, receive, send)
         else:
-            told = iter([message])
+            messages = iter([message])
 
-            async def again() -> Message:
-                return next(told, None) or await receive()
+            async def receive_again() -> Message:
+                return next(messages, None) or await receive()
 
-            await self._app(scope, again, send)
+            await self._app(scope, receive_again, send)
 
 
-uvicorn.run(Tricks(server.streamable_http_app()), port=PORT, log_level="warning")
+uvicorn.run(FaultyApp(server.streamable_http_app()), port=PORT, log_level="warning")

@@ -16,26 +16,26 @@ from toolyard import Caller, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerCard
 from toolyard.venues.mcp.sessions.backoff import FIRST_DELAY_S, MAX_DELAY_S, OPEN_AFTER, Backoff
-from venues.mcp.plain import Plain, is_alive, state_of
+from venues.mcp.plain import PlainServer, is_alive, state_of
 
 
 @asynccontextmanager
-async def open_plain_yard(plain: Plain) -> AsyncGenerator[Yard, None]:
+async def open_plain_yard(plain: PlainServer) -> AsyncGenerator[Yard, None]:
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         yield yard
 
 
-def card(yard: Yard) -> ServerCard:
+def only_card(yard: Yard) -> ServerCard:
     (only,) = yard.servers.cards()
     return only
 
 
-async def called(yard: Yard, tool: str) -> CallEnded:
+async def call_tool(yard: Yard, tool: str) -> CallEnded:
     return (await wait_for_event(yard.call(tool, {}), CallEnded))[0]
 
 
 async def test_a_killed_server_is_back_for_the_next_call(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         assert get_result(await collect_events(yard.call("add", {}))).outcome == "ok"
         plain.kill()
@@ -48,32 +48,32 @@ async def test_a_killed_server_is_back_for_the_next_call(tmp_path: Path) -> None
 
 
 async def test_a_call_lost_with_its_server_may_have_taken_effect(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         run = yard.call("slow", {})
         await wait_for_event(run, CallStarted)
-        await wait_until(lambda: plain.noted("began") == ["slow"])
+        await wait_until(lambda: plain.read_notes("began") == ["slow"])
         plain.kill()
         (lost,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert get_problem(lost) == ("unknown", "unknown_outcome"), lost
-    assert plain.noted("began") == ["slow"]
+    assert plain.read_notes("began") == ["slow"]
 
 
 async def test_a_lost_call_that_only_reads_is_made_again(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, env={"SLOW_TENTHS": "10"})
+    plain = PlainServer(tmp_path, env={"SLOW_TENTHS": "10"})
     async with open_plain_yard(plain) as yard:
         run = yard.call("slow_look", {})
         await wait_for_event(run, CallStarted)
-        await wait_until(lambda: plain.noted("began") == ["slow_look"])
+        await wait_until(lambda: plain.read_notes("began") == ["slow_look"])
         plain.kill()
         (again,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert again.outcome == "ok", again
-    assert plain.noted("began") == ["slow_look"] * 2
+    assert plain.read_notes("began") == ["slow_look"] * 2
 
 
 async def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path: Path) -> None:
     """It is stopped when the call is written to it, and killed then: it cannot have read a byte."""
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         pid = plain.processes[-1]
         os.kill(pid, signal.SIGSTOP)
@@ -84,91 +84,91 @@ async def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path:
         os.kill(pid, signal.SIGKILL)
         (done,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert done.outcome == "ok", done
-    assert plain.noted("began") == ["add"]
+    assert plain.read_notes("began") == ["add"]
 
 
 async def test_ten_calls_that_fail_together_cause_one_new_session(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
-        runs = [asyncio.create_task(called(yard, "slow")) for _ in range(10)]
-        await wait_until(lambda: len(plain.noted("began")) == 10)
+        runs = [asyncio.create_task(call_tool(yard, "slow")) for _ in range(10)]
+        await wait_until(lambda: len(plain.read_notes("began")) == 10)
         plain.kill()
-        ended = await asyncio.gather(*runs)
-        assert [get_problem(one.result) for one in ended] == [("unknown", "unknown_outcome")] * 10
-        assert (await called(yard, "add")).result.outcome == "ok"
+        ended_calls = await asyncio.gather(*runs)
+        assert [get_problem(call.result) for call in ended_calls] == [("unknown", "unknown_outcome")] * 10
+        assert (await call_tool(yard, "add")).result.outcome == "ok"
         assert len(plain.processes) == 2
 
 
 async def test_a_server_that_crashes_at_its_start_is_given_up_with_its_last_words(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "crashes")
+    plain = PlainServer(tmp_path, "crashes")
     async with open_plain_yard(plain) as yard:
-        await wait_until(lambda: card(yard).status == "failed")
-        assert "it cannot find its configuration" in card(yard).error
+        await wait_until(lambda: only_card(yard).status == "failed")
+        assert "it cannot find its configuration" in only_card(yard).error
         assert "add" not in yard.tool_names
     assert plain.alive == []
 
 
 async def test_a_command_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
+    plain = PlainServer(tmp_path)
     plain.spec = type(plain.spec)(command="no-such-command-anywhere")
     async with open_plain_yard(plain) as yard:
-        await wait_until(lambda: card(yard).status == "failed")
-        assert "no-such-command-anywhere" in card(yard).error
+        await wait_until(lambda: only_card(yard).status == "failed")
+        assert "no-such-command-anywhere" in only_card(yard).error
 
 
 async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "hangs", connect_s=0.3)
+    plain = PlainServer(tmp_path, "hangs", connect_s=0.3)
     async with open_plain_yard(plain) as yard:
-        await wait_until(lambda: card(yard).status == "failed")
-        assert "did not answer in time" in card(yard).error
+        await wait_until(lambda: only_card(yard).status == "failed")
+        assert "did not answer in time" in only_card(yard).error
     assert plain.alive == []
 
 
 async def test_stopping_a_call_tells_the_server(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         run = yard.call("slow", {})
         await wait_for_event(run, CallStarted)
-        await wait_until(lambda: plain.noted("began") == ["slow"])
+        await wait_until(lambda: plain.read_notes("began") == ["slow"])
         await run.stop()
-        await wait_until(lambda: plain.noted("cancelled") == ["slow"])
+        await wait_until(lambda: plain.read_notes("cancelled") == ["slow"])
         assert len(plain.processes) == 1
 
 
 async def test_progress_is_told_while_it_runs(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_plain_yard(plain) as yard:
         events = await collect_events(yard.call("steps", {}))
-        told = [event for event in events if isinstance(event, CallProgressed)]
-        assert [(one.progress, one.total, one.message) for one in told] == [
+        progress_events = [event for event in events if isinstance(event, CallProgressed)]
+        assert [(progress.progress, progress.total, progress.message) for progress in progress_events] == [
             (1.0, 3.0, "step 1"), (2.0, 3.0, "step 2"), (3.0, 3.0, "step 3"),
         ]  # fmt: skip
 
 
 async def test_a_session_that_nobody_uses_is_closed_and_opened_again_by_a_call(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True, idle_s=0.2)
+    plain = PlainServer(tmp_path, trust=True, idle_s=0.2)
     async with open_plain_yard(plain) as yard:
-        await wait_until(lambda: card(yard).status == "idle")
+        await wait_until(lambda: only_card(yard).status == "idle")
         assert plain.alive == [] and "add" in yard.tool_names
-        assert (await called(yard, "add")).result.outcome == "ok"
+        assert (await call_tool(yard, "add")).result.outcome == "ok"
         assert len(plain.processes) == 2
 
 
 async def test_a_server_that_hangs_in_every_call_is_started_anew(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True, call_s=0.2)
+    plain = PlainServer(tmp_path, trust=True, call_s=0.2)
     async with open_plain_yard(plain) as yard:
         os.kill(plain.processes[-1], signal.SIGSTOP)
         for _ in range(3):
-            assert get_problem((await called(yard, "add")).result) == ("timeout", "timeout")
+            assert get_problem((await call_tool(yard, "add")).result) == ("timeout", "timeout")
         await wait_until(lambda: len(plain.processes) == 2)
-        assert (await called(yard, "add")).result.outcome == "ok"
+        assert (await call_tool(yard, "add")).result.outcome == "ok"
     assert plain.alive == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_children_and_their_children_end_with_us_however_we_end(tmp_path: Path, number: signal.Signals) -> None:
     """A yard in a process of its own, whose server is started by a shell, as npx does it."""
-    plain = Plain(tmp_path)
+    plain = PlainServer(tmp_path)
     script = f"""
 import asyncio
 from toolyard import Yard, Scripted
@@ -195,11 +195,11 @@ asyncio.run(main())
 
 
 async def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, trust=True)
+    plain = PlainServer(tmp_path, trust=True)
     async with open_yard([]) as yard:
         await yard.servers.add("twice", plain.spec)
         both = await asyncio.gather(*(yard.servers.act("twice", "remove") for _ in range(2)), return_exceptions=True)
-        assert sorted(type(one).__name__ for one in both) == ["NotFound", "ServerCard"], both
+        assert sorted(type(outcome).__name__ for outcome in both) == ["NotFound", "ServerCard"], both
         await wait_until(lambda: plain.alive == [])
         assert "add" not in yard.tool_names
 

@@ -15,8 +15,8 @@ from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.surfaces.mcp.client import ClientState
 from toolyard.surfaces.mcp.notifications import NotificationFeeds
 from toolyard.venues.mcp.server import find_least_needed
-from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio, settled
-from venues.mcp.plain import Plain
+from venues.mcp.modern import GUARDED, HttpServerProcess, over_http, over_stdio, wait_until_settled
+from venues.mcp.plain import PlainServer
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
 OTHER_ANN = Caller(user="ann", tenant="other")
@@ -25,18 +25,18 @@ ERAS = [("auto", "2026-07-28"), ("2025-11-25", "2025-11-25")]
 
 
 @asynccontextmanager
-async def open_http_yard(**more: object) -> AsyncGenerator[tuple[Yard, OverHttp], None]:
+async def open_http_yard(**more: object) -> AsyncGenerator[tuple[Yard, HttpServerProcess], None]:
     """Open a yard with a server that is reached over HTTP."""
     async with (
         asyncio.timeout(TEST_TIMEOUT_S * 2),
         over_http() as server,
         Yard(model=Scripted([]), servers={"http": server.spec(**more)}) as yard,
     ):
-        await settled(yard)
+        await wait_until_settled(yard)
         yield yard, server
 
 
-async def who(yard: Yard, caller: Caller) -> str:
+async def call_whoami(yard: Yard, caller: Caller) -> str:
     return get_result(await collect_events(yard.call("whoami", {}, caller=caller))).content
 
 
@@ -44,17 +44,17 @@ async def who(yard: Yard, caller: Caller) -> str:
 async def test_over_http_both_eras_are_spoken_with_our_headers(protocol: str, spoken: str) -> None:
     async with open_http_yard(protocol=protocol, headers={"x-user-name": "shop"}) as (yard, _):
         assert yard.servers.cards()[0].protocol == spoken
-        assert (await who(yard, ANN)).startswith("shop at ")
+        assert (await call_whoami(yard, ANN)).startswith("shop at ")
 
 
 @pytest.mark.parametrize(("protocol", "_"), ERAS)
 async def test_a_server_over_http_that_was_started_anew_is_found_again(protocol: str, _: str) -> None:
     """In the old era it does not know our session any more: it did nothing, and is asked again."""
     async with open_http_yard(protocol=protocol) as (yard, server):
-        before = await who(yard, ANN)
+        before = await call_whoami(yard, ANN)
         server.stop()
         await server.start()
-        after = await who(yard, ANN)
+        after = await call_whoami(yard, ANN)
         assert after.startswith(" at ") and after != before
 
 
@@ -63,19 +63,19 @@ async def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protoco
     async with open_http_yard(protocol=protocol) as (yard, _server):
         refused = await yard.servers.ask("http", ANN, "completion/complete", COMPLETE)
         assert getattr(refused, "code", 0) == METHOD_NOT_FOUND, refused
-        await who(yard, BOB)
+        await call_whoami(yard, BOB)
         assert yard.servers.get_connection("http", BOB).describe().sessions == 1
 
 
 async def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> None:
     async with open_http_yard() as (yard, server):
         server.stop()
-        calls = asyncio.create_task(who(yard, ANN))
+        calls = asyncio.create_task(call_whoami(yard, ANN))
         await wait_until(lambda: yard.servers.cards()[0].status == "failed")
         assert "not available" in await calls
         await server.start()
         assert (await yard.servers.act("http", "start")).status == "running"
-        assert "not available" not in await who(yard, ANN)
+        assert "not available" not in await call_whoami(yard, ANN)
 
 
 @pytest.mark.parametrize(("secret", "right"), [("s3cret", True), ("wrong", False)])
@@ -85,65 +85,65 @@ async def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: 
         oauth = OAuth(issuer=issuer, client_id="shop", client_secret=secret, scope="stock")
         spec = server.spec(oauth=oauth, trust=True)
         async with Yard(model=Scripted([]), servers={"guarded": spec}) as yard:
-            await settled(yard)
+            await wait_until_settled(yard)
             card = yard.servers.cards()[0]
             assert card.status in (("running",) if right else ("restarting", "failed")), card
             if right:
                 assert get_result(await collect_events(yard.call("stock", {}))).content == "seven"
 
 
-async def looked(yard: Yard, caller: Caller) -> tuple[str, str]:
+async def call_look(yard: Yard, caller: Caller) -> tuple[str, str]:
     """The process that answered, and for whom it thinks it did."""
-    said = get_result(await collect_events(yard.call("look", {}, caller=caller))).content.split()
-    return said[3], said[5]
+    words = get_result(await collect_events(yard.call("look", {}, caller=caller))).content.split()
+    return words[3], words[5]
 
 
 async def test_callers_of_one_server_share_its_session(tmp_path: Path) -> None:
-    async with open_yard([], servers={"shared": Plain(tmp_path).spec}) as yard:
-        assert await looked(yard, ANN) == await looked(yard, BOB)
+    async with open_yard([], servers={"shared": PlainServer(tmp_path).spec}) as yard:
+        assert await call_look(yard, ANN) == await call_look(yard, BOB)
         assert yard.servers.cards()[0].sessions == 1
 
 
 @pytest.mark.proves("000.division-scoped")
 async def test_a_server_is_told_for_which_division_each_call_is(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
+    plain = PlainServer(tmp_path)
     async with open_yard([], servers={"shared": plain.spec}) as yard:
-        await looked(yard, Caller(user="ann", division="clothing"))
-        await looked(yard, ANN)
-        assert plain.noted("for") == ["clothing", "all"]
+        await call_look(yard, Caller(user="ann", division="clothing"))
+        await call_look(yard, ANN)
+        assert plain.read_notes("for") == ["clothing", "all"]
 
 
 async def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
+    plain = PlainServer(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
     async with open_yard([], servers={"own": plain.spec}) as yard:
-        said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
-        assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
-        assert said[0] == said[3] and len({process for process, _ in said}) == 3
+        answers = await asyncio.gather(*(call_look(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
+        assert [name for _, name in answers] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
+        assert answers[0] == answers[3] and len({process for process, _ in answers}) == 3
         await wait_until(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
         assert yard.servers.cards()[0].sessions == 3
     assert plain.alive == []
 
 
 async def test_a_callers_name_is_taken_as_it_is(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
+    plain = PlainServer(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
     async with open_yard([], servers={"own": plain.spec}) as yard:
-        assert (await looked(yard, Caller(user="{tenant}", tenant="ann")))[1] == "{tenant}@ann"
+        assert (await call_look(yard, Caller(user="{tenant}", tenant="ann")))[1] == "{tenant}@ann"
 
 
 async def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "personal", auth="caller", env={"USER_NAME": "{user}"}, trust=True)
+    plain = PlainServer(tmp_path, "personal", auth="caller", env={"USER_NAME": "{user}"}, trust=True)
     async with open_yard([], servers={"own": plain.spec}) as yard:
-        assert (await looked(yard, BOB))[1] == "bob"
+        assert (await call_look(yard, BOB))[1] == "bob"
         assert "add" in yard.tool_names
         assert get_result(await collect_events(yard.call("add", {}, caller=ANN))).outcome == "ok"
 
 
 async def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"})
+    plain = PlainServer(tmp_path, auth="caller", env={"USER_NAME": "{user}"})
     async with open_yard([], servers={"own": plain.spec}) as yard:
         slow = asyncio.create_task(collect_events(yard.call("slow_look", {}, caller=ANN)))
-        await wait_until(lambda: plain.noted("began") == ["slow_look"])
-        await looked(yard, BOB)
+        await wait_until(lambda: plain.read_notes("began") == ["slow_look"])
+        await call_look(yard, BOB)
         links = {(who.user,): yard.servers.get_connection("own", who) for who in (ANN, BOB)}
         assert find_least_needed(links) == ("bob",)
         slow.cancel()
@@ -151,28 +151,28 @@ async def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp
 
 
 async def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
+    plain = PlainServer(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
     async with open_yard([], servers={"own": plain.spec}) as yard:
-        await looked(yard, ANN)
+        await call_look(yard, ANN)
         await wait_until(lambda: plain.alive == [])
-        assert (await looked(yard, ANN))[1] == "ann"
+        assert (await call_look(yard, ANN))[1] == "ann"
 
 
 async def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_the_same(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, idle_s=0.001)  # no process starts as fast
+    plain = PlainServer(tmp_path, idle_s=0.001)  # no process starts as fast
     async with open_yard([], servers={"late": plain.spec}) as yard:
         for times in (1, 2, 3):
             await wait_until(lambda: yard.servers.cards()[0].status == "idle")
-            assert (await looked(yard, ANN))[1] == "all"
+            assert (await call_look(yard, ANN))[1] == "all"
             assert len(plain.processes) == times + 1
 
 
 async def test_a_child_works_in_the_folder_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    plain = Plain(tmp_path, cwd=str(tmp_path / "work"))
+    plain = PlainServer(tmp_path, cwd=str(tmp_path / "work"))
     other = ServerSpec(command=sys.executable, args=plain.spec.args, cwd=str(tmp_path / "nowhere"))
     async with open_yard([], servers={"plain": plain.spec, "other": other}) as yard:
-        await wait_until(lambda: plain.noted("folder") == [str(tmp_path / "work")])
+        await wait_until(lambda: plain.read_notes("folder") == [str(tmp_path / "work")])
         await wait_until(lambda: "nowhere" in yard.servers.cards()[1].error)
 
 
@@ -188,26 +188,26 @@ async def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> N
 
 async def test_any_request_passes_through_as_it_came() -> None:
     """What resources and prompts are served by."""
-    told: list[tuple[str, str]] = []
+    notifications: list[tuple[str, str]] = []
     async with open_yard([], servers={"modern": over_stdio(trust=True)}) as yard:
         fleet = yard.servers
-        fleet.subscribe(lambda server, method, params, caller: told.append((server, method)))
+        fleet.subscribe(lambda server, method, params, caller: notifications.append((server, method)))
         answer = await fleet.ask("modern", ANN, "tools/list", {})
         assert getattr(answer, "raw", {})["tools"][0]["name"] == "greet"
         rejected = await fleet.ask("modern", ANN, "prompts/get", {"name": "none"})
         assert getattr(rejected, "code", 0) != 0
         assert "tools" in fleet.get_connection("modern", ANN).describe().capabilities
         await collect_events(yard.call("more", {}))
-        await wait_until(lambda: ("modern", "notifications/tools/list_changed") in told)
+        await wait_until(lambda: ("modern", "notifications/tools/list_changed") in notifications)
 
 
 async def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_path: Path) -> None:
     lists = frozenset({"promptsListChanged"})
     async with open_yard(
-        [], servers={"own": Plain(tmp_path, "tells", auth="caller", env={"USER_NAME": "{user}"}).spec}
+        [], servers={"own": PlainServer(tmp_path, "tells", auth="caller", env={"USER_NAME": "{user}"}).spec}
     ) as yard:
         notices = NotificationFeeds(yard.service)
         feeds = [notices.open(caller, lists, ClientState()) for caller in (ANN, BOB)]
-        await looked(yard, ANN)
+        await call_look(yard, ANN)
         await wait_until(lambda: feeds[0].waiting > 0)
         assert [feed.waiting for feed in feeds] == [1, 0]

@@ -10,7 +10,7 @@ from toolyard.venues.mcp.sessions.stderr_log import StderrLog
 from toolyard.venues.mcp.sessions.supervisor import SessionSupervisor
 
 
-class Unused:
+class FakeSession:
     """A session as far as a link looks at it."""
 
     modern = True
@@ -27,7 +27,7 @@ async def test_a_session_that_falls_asleep_is_given_to_nobody() -> None:
 
         @asynccontextmanager
         async def connect(era: Era) -> AsyncGenerator[UpstreamSession]:
-            sessions.append(cast(UpstreamSession, Unused()))
+            sessions.append(cast(UpstreamSession, FakeSession()))
             yield sessions[-1]
             closing.set()
             await close.wait()
