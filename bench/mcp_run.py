@@ -24,7 +24,7 @@ from toolyard.core.ports import Context, ModelRequest, Value
 from toolyard.models.chat import to_wire
 from toolyard.venues.mcp import McpVenue
 from venues.mcp.modern import over_http
-from venues.mcp.plain import Plain
+from venues.mcp.plain import PlainServer
 
 ROUNDS, CALLS, TURNS = 7, 200, 100
 MAX_CALL_RATIO = 1.5
@@ -105,7 +105,7 @@ async def measure_turn_ms(spec: ServerSpec) -> float:
 
 async def main() -> int:
     with TemporaryDirectory() as folder:
-        few, many = Plain(Path(folder), trust=True), Plain(Path(folder), "many", trust=True)
+        few, many = PlainServer(Path(folder), trust=True), PlainServer(Path(folder), "many", trust=True)
         async with over_http() as web:
             figures = {
                 "stdio_sdk_ms": await measure_sdk_ms(few.spec, "look", {}),

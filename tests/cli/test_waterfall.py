@@ -176,9 +176,9 @@ def test_outcomes_have_colours(outcome: Outcome, style: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "expected"),
     [(0.0004, "0 ms"), (0.9994, "999 ms"), (0.9996, "1.0 s"), (59.94, "59.9 s"), (59.96, "1m 00s"), (3599.9, "1h 00m"),
      (172_800.0, "2d 00h")],
 )  # fmt: skip
-def test_times_are_told_in_units_that_fit(seconds: float, told: str) -> None:
-    assert draw_lines(make_trace(last_at=T + seconds))[0] == f"run run_1 · running for {told}"
+def test_times_are_told_in_units_that_fit(seconds: float, expected: str) -> None:
+    assert draw_lines(make_trace(last_at=T + seconds))[0] == f"run run_1 · running for {expected}"

@@ -488,7 +488,10 @@ PROMPTS: dict[str, tuple[Run, tuple[str, ...]]] = {
 
 def list_prompts(request: FixtureRequest) -> Json:
     prompts = [
-        {**_describe(name), "arguments": [{"name": argument, "description": argument, "required": True} for argument in wanted]}
+        {
+            **_describe(name),
+            "arguments": [{"name": argument, "description": argument, "required": True} for argument in wanted],
+        }
         for name, (_, wanted) in PROMPTS.items()
     ]
     return {"prompts": [*prompts, *(_describe(name) for name in request.server.extra if "_prompt_" in name)]}

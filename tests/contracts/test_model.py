@@ -130,7 +130,11 @@ def offline(reply: str) -> AbstractAsyncContextManager[Model]:
 PROVIDERS: list[OpenModel] = [open_scripted, openai_chat, openai_responses, anthropic, gemini, local]
 """Those that may fail, and that may speak before they call."""
 MODELS: list[OpenModel] = [*PROVIDERS, offline]
-REPLIES = [*((provider, reply) for provider in PROVIDERS for reply in SCRIPTED), (offline, "a text"), (offline, "calls")]
+REPLIES = [
+    *((provider, reply) for provider in PROVIDERS for reply in SCRIPTED),
+    (offline, "a text"),
+    (offline, "calls"),
+]
 SPOKEN = [*((provider, reply) for provider in PROVIDERS for reply in ("a text", "calls")), (offline, "a text")]
 
 
@@ -149,16 +153,16 @@ def get_turn_end(events: Sequence[Event]) -> TurnEnded:
     return events[-1]
 
 
-@pytest.mark.parametrize(("made", "reply"), REPLIES)
-def test_a_model_gives_deltas_and_then_exactly_one_end(made: OpenModel, reply: str) -> None:
-    *deltas, last = stream_events(made, reply)
+@pytest.mark.parametrize(("build", "reply"), REPLIES)
+def test_a_model_gives_deltas_and_then_exactly_one_end(build: OpenModel, reply: str) -> None:
+    *deltas, last = stream_events(build, reply)
     assert isinstance(last, TurnEnded | TurnFailed)
     assert not any(isinstance(event, TurnEnded | TurnFailed) for event in deltas)
 
 
-@pytest.mark.parametrize(("made", "reply"), SPOKEN)
-def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(made: OpenModel, reply: str) -> None:
-    events = stream_events(made, reply)
+@pytest.mark.parametrize(("build", "reply"), SPOKEN)
+def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(build: OpenModel, reply: str) -> None:
+    events = stream_events(build, reply)
     streamed_text = ""
     for event in events:
         if isinstance(event, TextAppended):
@@ -169,32 +173,34 @@ def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(made: Op
     )
 
 
-@pytest.mark.parametrize("made", MODELS)
-def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_some(made: OpenModel) -> None:
-    events = stream_events(made, "calls")
+@pytest.mark.parametrize("build", MODELS)
+def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_some(build: OpenModel) -> None:
+    events = stream_events(build, "calls")
     turn = get_turn_end(events)
     assert turn.finish == "calls"
     calls = [item for item in turn.items if isinstance(item, Call)]
     assert list(turn.items[-2:]) == calls and [str(call.arguments["a"]) for call in calls] == ["1", "2"]
-    assert len({item.id for item in turn.items}) == len(turn.items) and all(call.id.startswith("call") for call in calls)
+    assert len({item.id for item in turn.items}) == len(turn.items) and all(
+        call.id.startswith("call") for call in calls
+    )
     assert {event.index for event in events if isinstance(event, ArgumentsAppended)} == {0, 1}
 
 
-@pytest.mark.parametrize("made", MODELS)
-def test_a_text_ends_with_stop_and_counts_tokens(made: OpenModel) -> None:
-    turn = get_turn_end(stream_events(made, "a text"))
+@pytest.mark.parametrize("build", MODELS)
+def test_a_text_ends_with_stop_and_counts_tokens(build: OpenModel) -> None:
+    turn = get_turn_end(stream_events(build, "a text"))
     assert turn.finish == "stop" and turn.usage.total > 0
 
 
-@pytest.mark.parametrize("made", PROVIDERS)
-def test_a_failure_is_data_with_the_providers_words(made: OpenModel) -> None:
-    (failure,) = stream_events(made, "a failure")
+@pytest.mark.parametrize("build", PROVIDERS)
+def test_a_failure_is_data_with_the_providers_words(build: OpenModel) -> None:
+    (failure,) = stream_events(build, "a failure")
     assert isinstance(failure, TurnFailed) and "no such model" in failure.problem.error and failure.problem.error_type
 
 
-@pytest.mark.parametrize("made", MODELS)
-async def test_a_stream_can_be_left_in_the_middle(made: OpenModel) -> None:
-    async with asyncio.timeout(20), made("a text") as model:
+@pytest.mark.parametrize("build", MODELS)
+async def test_a_stream_can_be_left_in_the_middle(build: OpenModel) -> None:
+    async with asyncio.timeout(20), build("a text") as model:
         stream = model.stream(request([user("hi")], clock=CountingClock()))
         assert isinstance(await anext(stream), TextAppended)
         await stream.aclose()

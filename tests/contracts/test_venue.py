@@ -80,7 +80,9 @@ async def client_venue() -> Venue:
 
 
 async def finding_venue() -> Venue:
-    return FindToolsVenue(lambda query, caller, allowed: [tool for tool in (GOOD,) if query == tool.name and allowed(tool)])
+    return FindToolsVenue(
+        lambda query, caller, allowed: [tool for tool in (GOOD,) if query == tool.name and allowed(tool)]
+    )
 
 
 async def mcp_venue() -> Venue:
@@ -123,20 +125,20 @@ def make_call(name: str, arguments: dict[str, object]) -> Call:
     return Call(id="call", at=0.0, tool=name, arguments=arguments)
 
 
-@pytest.mark.parametrize("made", VENUES)
-async def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], Awaitable[Venue]]) -> None:
-    venue = await made()
-    for tool in venue.tools():
-        assert NAME_PATTERN.fullmatch(tool.name) and tool.parameters["type"] == "object" and tool.description
-        assert venue.hooks(tool.name) is not None
+@pytest.mark.parametrize("build", VENUES)
+async def test_a_venue_lists_tools_that_can_be_offered_and_closes(build: Callable[[], Awaitable[Venue]]) -> None:
+    venue = await build()
+    for listed in venue.tools():
+        assert NAME_PATTERN.fullmatch(listed.name) and listed.parameters["type"] == "object" and listed.description
+        assert venue.hooks(listed.name) is not None
     await venue.close()
 
 
-@pytest.mark.parametrize(("made", "name", "arguments", "expected"), CASES)
+@pytest.mark.parametrize(("build", "name", "arguments", "expected"), CASES)
 async def test_a_venue_answers_with_a_value_a_failure_or_later(
-    made: Callable[[], Awaitable[Venue]], name: str, arguments: dict[str, object], expected: object
+    build: Callable[[], Awaitable[Venue]], name: str, arguments: dict[str, object], expected: object
 ) -> None:
-    venue = await made()
+    venue = await build()
     venue_tool = {tool.name: tool for tool in venue.tools()}.get(name) or Tool(name=name, venue="client")
     answer = await venue.run(make_call(name, arguments), venue_tool, CONTEXT)
     if isinstance(answer, Failure):

@@ -13,8 +13,8 @@ _numbers = st.integers(0, 10**14)
 
 
 @given(_numbers, st.integers(1, 10**6), _numbers)
-def test_what_was_given_out_is_understood(seq: int, turn: int, seen: int) -> None:
-    for cursor in (Cursor(seq), Cursor(seq, turn, seen)):
+def test_what_was_given_out_is_understood(seq: int, turn: int, value: int) -> None:
+    for cursor in (Cursor(seq), Cursor(seq, turn, value)):
         assert parse_cursor(str(cursor)) == cursor
 
 

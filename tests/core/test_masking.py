@@ -7,7 +7,7 @@ from toolyard.observability.telemetry import mask_secrets
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("no address: a@b?key=1", "no address: a@b?key=1"),
         ("https://host/a?q=milk&page=2#top", "https://host/a?q=milk&page=2#top"),
@@ -18,9 +18,9 @@ from toolyard.observability.telemetry import mask_secrets
         ("'https://h/cb#access_token=x' failed", "'https://h/cb#access_token=***' failed"),
     ],
 )
-def test_only_credentials_are_hidden(text: str, shown: str) -> None:
-    assert mask_addresses(text) == shown
-    assert mask_secrets(text) == shown
+def test_only_credentials_are_hidden(text: str, expected: str) -> None:
+    assert mask_addresses(text) == expected
+    assert mask_secrets(text) == expected
 
 
 def test_in_a_configuration_every_parameter_is_hidden() -> None:

@@ -76,7 +76,7 @@ async def test_a_budget_is_read_from_notion_page_by_page_and_only_for_its_month(
 
 
 @pytest.mark.parametrize(
-    ("failures", "variables", "error_type", "said"),
+    ("failures", "variables", "error_type", "expected"),
     [
         ([], {"NOTION_TOKEN": "wrong"}, "permission_denied", "API token is invalid"),
         ([], {"NOTION_GROCERIES_DATABASE": "elsewhere"}, "not_found", "Could not find database"),
@@ -90,7 +90,7 @@ async def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
     failures: list[tuple[int, str]],
     variables: dict[str, str],
     error_type: str,
-    said: str,
+    expected: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_notion(monkeypatch) as (yard, notion):
@@ -98,7 +98,7 @@ async def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
             monkeypatch.setenv(variable, changed)
         notion.failures = failures
         refused = await call_tool(yard, "add_to_groceries", item="milk")
-        assert get_problem(refused) == ("error", error_type) and said in refused.content
+        assert get_problem(refused) == ("error", error_type) and expected in refused.content
         assert TOKEN not in refused.content and notion.pages == []
 
 
@@ -167,7 +167,7 @@ async def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypat
 
 
 @pytest.mark.parametrize(
-    ("notion", "shown"),
+    ("notion", "expected"),
     [
         (StrictNotion(), ["Needed", "In cart", "Bought"]),
         (with_status_columns(), ["Not started", "In progress", "Done"]),
@@ -180,7 +180,7 @@ async def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypat
 )
 @pytest.mark.proves("003.notion-columns")
 async def test_a_status_may_be_a_select_or_a_status_column(
-    notion: StrictNotion, shown: list[str], monkeypatch: pytest.MonkeyPatch
+    notion: StrictNotion, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     def status_of(notion: StrictNotion) -> str:
@@ -198,7 +198,7 @@ async def test_a_status_may_be_a_select_or_a_status_column(
             assert changed["status"] == status
             assert (await call_value(yard, "list_groceries", status=status))["total"] == 1
             statuses.append(status_of(notion))
-        assert statuses == shown
+        assert statuses == expected
         assert (await call_value(yard, "list_groceries"))["total"] == 0
         assert notion.refusals == []
         cells = msgspec.to_builtins(notion.pages[0].cells)

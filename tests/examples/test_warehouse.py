@@ -170,7 +170,9 @@ async def test_several_calls_of_one_reply_are_all_run_and_answered_in_the_models
     assert answer == "好" and len(call_results) == 4
     assert [item.arguments["keyword"] for item in history if isinstance(item, Call)] == words
     names = [
-        [result["name"] for result in json.loads(item.content)["results"]] for item in history if isinstance(item, Result)
+        [result["name"] for result in json.loads(item.content)["results"]]
+        for item in history
+        if isinstance(item, Result)
     ]
     assert names == [["白砂糖", "红糖"], ["无盐黄油"], ["高筋面粉", "低筋面粉"], []]
 

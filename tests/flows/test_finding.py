@@ -199,8 +199,15 @@ async def test_a_find_with_wrong_arguments_is_told_so(arguments: dict[str, objec
 
 def test_the_tools_shown_only_grow_and_keep_their_order() -> None:
     turns = [
-        say("1"), call_find_tools("create a violin"), call_find_tools("tractor"), say("2"), say("3"), call_find_tools("library"), say("4"), say("5"),
-    ]  # fmt: skip
+        say("1"),
+        call_find_tools("create a violin"),
+        call_find_tools("tractor"),
+        say("2"),
+        say("3"),
+        call_find_tools("library"),
+        say("4"),
+        say("5"),
+    ]
     offered_names = run_in_large_yard(
         turns, ["list invoices", "hm", "update my passport", "and a museum?", "list invoices"]
     )

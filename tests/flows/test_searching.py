@@ -105,7 +105,9 @@ async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
         assert not [entry for entry in log if isinstance(entry.event, CallStarted | CallEnded)]
         trace = build_trace(log, done.run_id)
         assert trace is not None
-        assert [(traced_call.tool, traced_call.provider_ran_it, traced_call.outcome) for traced_call in trace.calls] == [("web_search", True, "ok")]
+        assert [
+            (traced_call.tool, traced_call.provider_ran_it, traced_call.outcome) for traced_call in trace.calls
+        ] == [("web_search", True, "ok")]
         why = "the provider searches itself" if wish == "auto" else "it was asked for"
         assert [turn.search for turn in trace.turns] == [f"native: {why}"]
 
@@ -325,19 +327,19 @@ async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("wish", "expected"),
     [
         ("native", "has no web_search; ask for auto or mcp"),
         ("mcp", "no MCP server that can search runs here"),
         ("duckduckgo", "no MCP server named duckduckgo"),
     ],
 )
-async def test_what_cannot_be_had_is_refused_in_words(wish: SearchMode, said: str) -> None:
+async def test_what_cannot_be_had_is_refused_in_words(wish: SearchMode, expected: str) -> None:
     async with open_yard(Scripted([]), add) as (yard, model):
-        with pytest.raises(Invalid, match=said) as refused:
+        with pytest.raises(Invalid, match=expected) as refused:
             await yard.execute(content="news", web_search=wish)
         assert refused.value.details == {"field": "web_search"} and model.requests == []
-        with pytest.raises(Invalid, match=said):
+        with pytest.raises(Invalid, match=expected):
             await yard.execute(content="news", settings=Settings(web_search=wish))
 
 

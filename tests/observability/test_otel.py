@@ -198,11 +198,13 @@ def test_a_correlation_id_that_is_no_trace_id_becomes_one_always_the_same() -> N
     assert 0 < trace_id("0" * 32) < 2**128 and 0 < span_id("x") < 2**64
 
 
-@pytest.mark.parametrize(("ratio", "kept"), [("0.0", 0), ("1.0", 4)])
-def test_a_sampler_keeps_a_trace_whole_or_not_at_all(ratio: str, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("ratio", "span_count"), [("0.0", 0), ("1.0", 4)])
+def test_a_sampler_keeps_a_trace_whole_or_not_at_all(
+    ratio: str, span_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", ratio)
-    assert len(record_spans(WHOLE_RUN)) == kept
+    assert len(record_spans(WHOLE_RUN)) == span_count
 
 
 @asynccontextmanager

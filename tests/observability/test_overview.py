@@ -22,7 +22,9 @@ def build_run(at: float, *took_ms: float, ending: str = "done") -> RunDigest:
         ending=ending,  # pyright: ignore[reportArgumentType]
         detail="",
         usage=Usage(input_tokens=3, output_tokens=1),
-        turns=tuple(TurnDigest(at=at, model="m", took_ms=duration, failed=False, usage=Usage()) for duration in took_ms),
+        turns=tuple(
+            TurnDigest(at=at, model="m", took_ms=duration, failed=False, usage=Usage()) for duration in took_ms
+        ),
         calls=tuple(CallDigest(at=at, tool="t", outcome="ok", took_ms=duration) for duration in took_ms),
     )
 

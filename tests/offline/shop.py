@@ -171,7 +171,11 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
     ) -> dict[str, object]:
         """Search the shop's products by name. The best match comes first."""
         shop.require_reachable()
-        return {"products": [{**product.row(), "in_stock": product.stock > 0} for product in search_catalogue(query, max_price)]}
+        return {
+            "products": [
+                {**product.row(), "in_stock": product.stock > 0} for product in search_catalogue(query, max_price)
+            ]
+        }
 
     @tool(
         sources={"code": "search_products"},

@@ -54,7 +54,13 @@ class OfflineConversation:
         if step.text:
             self.items.append(ModelText(id=self._id(), at=0.0, text=step.text))
         calls = [
-            Call(id=f"call_{self._id()}_{at}", at=0.0, tool=step_call.tool, arguments=step_call.arguments, confirm=step.confirm)
+            Call(
+                id=f"call_{self._id()}_{at}",
+                at=0.0,
+                tool=step_call.tool,
+                arguments=step_call.arguments,
+                confirm=step.confirm,
+            )
             for at, step_call in enumerate(step.calls)
         ]
         pairs = [(call.tool, call.arguments) for call in calls]

@@ -73,10 +73,11 @@ def list_reasons(faults: Sequence[CheckFault]) -> list[Reason]:
 def test_every_expected_call_is_of_a_tool_that_there_is_and_fits_its_schema(domain: Domain, half: Half) -> None:
     tools, schemas = definitions(domain), Schemas()
     for request in load_requests(domain, half):
-        for call in (call for exchange in request.exchanges for plan in exchange.plans() for call in flatten_plan(plan)):
-            assert call.tool in tools, request.id
-            for arguments in list_arguments(call) if call.lookup != "may" else ():
-                assert schemas.validate(tools[call.tool], call.tool, arguments) is None, (request.id, arguments)
+        plans = [plan for exchange in request.exchanges for plan in exchange.plans()]
+        for expected in (expected for plan in plans for expected in flatten_plan(plan)):
+            assert expected.tool in tools, request.id
+            for arguments in list_arguments(expected) if expected.lookup != "may" else ():
+                assert schemas.validate(tools[expected.tool], expected.tool, arguments) is None, (request.id, arguments)
 
 
 @every_file
@@ -131,7 +132,9 @@ def test_each_half_is_large_and_balanced_and_the_open_one_shares_no_message_with
         shares = {domain: [load.language == "zh" for load in load_requests(domain, half)] for domain in DOMAINS}
         assert sum(shares["warehouse"]) / len(shares["warehouse"]) >= 0.4
         assert all(sum(share) >= 4 for share in shares.values())
-        messages.append({re.sub(r"\W", "", exchange.message).casefold() for all_ in requests for exchange in all_.exchanges})
+        messages.append(
+            {re.sub(r"\W", "", exchange.message).casefold() for all_ in requests for exchange in all_.exchanges}
+        )
     assert messages[0] & messages[1] == set()
 
 
@@ -199,7 +202,7 @@ def test_another_plan_that_is_as_good_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ({"item": "Milk ", "qty": 1}, []),
         ({"item": "milk"}, []),
@@ -209,9 +212,9 @@ def test_another_plan_that_is_as_good_is_right() -> None:
     ],
 )
 def test_a_default_may_be_named_or_left_out_and_nothing_else_may_be_added(
-    given: dict[str, object], expected: list[Reason]
+    value: dict[str, object], expected: list[Reason]
 ) -> None:
-    faults = check_request("household", "household-open-01", spoil_turn(0, call("add_to_groceries", **given)))
+    faults = check_request("household", "household-open-01", spoil_turn(0, call("add_to_groceries", **value)))
     assert list_reasons(faults) == expected
 
 

@@ -66,7 +66,9 @@ def measure_longest_task(page: Page) -> Generator[LongestTask]:
     finally:
         events: list[Json] = json.loads(browser.stop_tracing())["traceEvents"]
     names = {(event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    tasks = [event for event in events if event["name"].endswith("RunTask") and names[event["pid"], event["tid"]] == MAIN]
+    tasks = [
+        event for event in events if event["name"].endswith("RunTask") and names[event["pid"], event["tid"]] == MAIN
+    ]
     assert len(tasks) > 100 and any("tdur" in task for task in tasks), "the browser did not tell of its tasks"
     longest.wall_ms = max(task.get("dur", 0) for task in tasks) / 1000
     longest.cpu_ms = max(task.get("tdur", 0) for task in tasks) / 1000
@@ -142,7 +144,8 @@ def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(
         wait_for_text(window.page, "The end.")
     print_line(
         capsys,
-        f"{MESSAGES} messages: {nodes} nodes; longest task {format_task(loading)} to load, {format_task(streaming)} to stream",
+        f"{MESSAGES} messages: {nodes} nodes; longest task {format_task(loading)} to load, "
+        f"{format_task(streaming)} to stream",
     )
     assert nodes < MAX_NODES
     assert streaming.cpu_ms <= 50, "the page stood still while an answer streamed"

@@ -219,7 +219,7 @@ def test_paths_start_from_where_they_were_written(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "store"),
+    ("value", "store"),
     [
         ("memory:", "memory:"),
         ("sqlite:////var/lib/a.db", "sqlite:////var/lib/a.db"),
@@ -227,8 +227,8 @@ def test_paths_start_from_where_they_were_written(file: Path) -> None:
         ("postgresql://u:p@h/db", "postgresql://u:p@h/db"),
     ],
 )
-def test_a_store_is_given_in_whole(file: Path, given: str, store: str) -> None:
-    assert load_text(file, f"store = '{given}'").store == store
+def test_a_store_is_given_in_whole(file: Path, value: str, store: str) -> None:
+    assert load_text(file, f"store = '{value}'").store == store
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("port = '80'", "line 1: port must be a whole number from 0 to 65535, not this text"),
         ("port = true", "line 1: port must be a whole number from 0 to 65535, not true"),
@@ -414,12 +414,12 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ("[telemetry]", "line 1: telemetry needs otlp_endpoint"),
     ],
 )
-def test_a_wrong_value_is_told_with_what_would_be_right(file: Path, text: str, told: str) -> None:
-    assert list_complaints(file, text) == [told]
+def test_a_wrong_value_is_told_with_what_would_be_right(file: Path, text: str, expected: str) -> None:
+    assert list_complaints(file, text) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b"port = 1\nport = 2\n", "line 2: Cannot overwrite a value"),
         (b"[limits]\n[limits]\n", "line 2: Cannot declare"),
@@ -437,12 +437,12 @@ def test_a_wrong_value_is_told_with_what_would_be_right(file: Path, text: str, t
         (b'"a\\nb\\u001b[31m" = 1', 'line 1: "a\\nb\\u001b[31m" is not a setting'),
     ],
 )  # fmt: skip
-def test_what_is_no_toml_is_refused_in_a_few_lines(file: Path, content: bytes, told: str) -> None:
+def test_what_is_no_toml_is_refused_in_a_few_lines(file: Path, content: bytes, expected: str) -> None:
     file.write_bytes(content)
     with pytest.raises(Misconfigured) as caught:
         load(file, HOME, {})
     message = str(caught.value)
-    assert message.startswith(f"{file} {told}")
+    assert message.startswith(f"{file} {expected}")
     assert len(message) < 10_000 and len(message.splitlines()) <= 21
 
 
@@ -737,7 +737,7 @@ def test_a_module_beside_the_configuration_is_found_and_several_are_joined(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         (
             "x = 1",
@@ -761,12 +761,14 @@ def test_a_module_beside_the_configuration_is_found_and_several_are_joined(tmp_p
         ),
     ],
 )
-def test_a_file_without_usable_tools_is_told_and_leaves_nothing_behind(tmp_path: Path, code: str, told: str) -> None:
+def test_a_file_without_usable_tools_is_told_and_leaves_nothing_behind(
+    tmp_path: Path, code: str, expected: str
+) -> None:
     (tmp_path / "bad.py").write_text(code)
     path = sys.path[:]
     with pytest.raises(Misconfigured) as caught:
         load_tools(["./bad.py"], tmp_path)
-    assert str(caught.value) == told
+    assert str(caught.value) == expected
     assert sys.path == path
 
 

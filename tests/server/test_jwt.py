@@ -70,7 +70,7 @@ def test_clocks_may_differ_by_half_a_minute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "expected"),
     [
         (make_shared_token(exp=time.time() - 40), "has expired"),
         (make_shared_token(exp=None), "lacks the claim exp"),
@@ -85,8 +85,8 @@ def test_clocks_may_differ_by_half_a_minute() -> None:
         ("a.b.c", "signature or its form"),
     ],
 )  # fmt: skip
-def test_an_unbelievable_token_is_refused_with_the_reason(token: str, told: str) -> None:
-    with pytest.raises(Unauthenticated, match=told):
+def test_an_unbelievable_token_is_refused_with_the_reason(token: str, expected: str) -> None:
+    with pytest.raises(Unauthenticated, match=expected):
         verifier(SHARED_CONFIG)(token)
 
 

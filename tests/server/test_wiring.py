@@ -169,7 +169,7 @@ def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ('allowed_domains = ["https://docs.python.org"]', "a domain such as docs.python.org, without https://"),
         ('user_location = { country = "Switzerland" }', "two capital letters, such as CH"),
@@ -177,8 +177,8 @@ def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: 
         ("max_uses = -1", "a whole number from 0"),
     ],
 )
-def test_what_a_search_cannot_be_held_to_is_told(line: str, said: str, tmp_path: Path) -> None:
+def test_what_a_search_cannot_be_held_to_is_told(line: str, expected: str, tmp_path: Path) -> None:
     file = tmp_path / "toolyard.toml"
     file.write_text(f"[web_search]\n{line}\n")
-    with pytest.raises(Misconfigured, match=re.escape(said)):
+    with pytest.raises(Misconfigured, match=re.escape(expected)):
         load(file, {"HOME": str(tmp_path)}, {})

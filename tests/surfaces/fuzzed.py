@@ -220,7 +220,9 @@ def forbid_unknown_fields(document: Json) -> Json:
             schema = content.get("application/json", {}).get("schema", {})
             for variant in (schema, *schema.get("oneOf", ())):
                 if "$ref" in variant:
-                    document["components"]["schemas"][variant["$ref"].rpartition("/")[2]]["additionalProperties"] = False
+                    document["components"]["schemas"][variant["$ref"].rpartition("/")[2]]["additionalProperties"] = (
+                        False
+                    )
     return document
 
 

@@ -89,7 +89,8 @@ class Fuzzer:
         """Requests in any order, with the ids that answers before them have told."""
         cases = {
             (label, mode): operation.as_strategy(
-                generation_mode=mode, path_parameters={parameter.name: "nobody" for parameter in operation.path_parameters}
+                generation_mode=mode,
+                path_parameters={parameter.name: "nobody" for parameter in operation.path_parameters},
             )
             for label, operation in self._operations.items()
             for mode in GenerationMode
@@ -245,7 +246,7 @@ def test_a_sound_server_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("route", "trace", "said"),
+    ("route", "trace", "expected"),
     [
         (raise_bug, "trace", "Server error"),
         (return_unavailable, "trace", "Server error"),
@@ -255,8 +256,8 @@ def test_a_sound_server_passes() -> None:
         (return_number, "", "there are 0 correlation ids"),
     ],
 )
-def test_a_server_that_breaks_its_word_is_caught(route: HTTPRouteHandler, trace: str, said: str) -> None:
-    with serve_routes(route, trace=trace) as url, pytest.raises(FailureGroup, match=said):
+def test_a_server_that_breaks_its_word_is_caught(route: HTTPRouteHandler, trace: str, expected: str) -> None:
+    with serve_routes(route, trace=trace) as url, pytest.raises(FailureGroup, match=expected):
         Fuzzer(url, fetch_openapi(url)).run_each({})
 
 

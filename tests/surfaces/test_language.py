@@ -145,7 +145,7 @@ async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('language = "not one"', "language must be a language tag"),
         ('language = "sv"', "[texts.sv]"),
@@ -156,7 +156,7 @@ async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
         ('[texts."not one"]\nlimit = "x"', "the name must be a language tag"),
     ],
 )
-def test_a_configuration_that_cannot_be_says_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+def test_a_configuration_that_cannot_be_says_what_to_do(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(Misconfigured) as raised:
         load_languages(tmp_path, text)
-    assert told in str(raised.value)
+    assert expected in str(raised.value)

@@ -143,7 +143,9 @@ async def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -
 async def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> None:
     async with open_client(requests_per_minute=30) as http:
         for _ in range(30):
-            assert [event async for _, event in http.stream("POST", "/ai/respond", {"prompt": "x"})][-1]["ending"] == "done"
+            assert [event async for _, event in http.stream("POST", "/ai/respond", {"prompt": "x"})][-1][
+                "ending"
+            ] == "done"
         status, body, headers = await http.ask("POST", "/ai/respond", {"prompt": "x"})
         for _ in range(30):  # on a slow machine some were given back meanwhile: one each two seconds
             if status != 200:

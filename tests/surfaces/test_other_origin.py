@@ -60,7 +60,7 @@ async def serve_front_end(scope: Mapping[str, object], receive: object, send: Ca
 async def open_page_of_another_origin(
     *, allowed_origin: str = "its own", keys: list[Key] | None = None, expected: str = "nothing"
 ) -> AsyncGenerator[tuple[Page, Backend], None]:
-    """Open a page of one server and let it use another server that lists the page's origin, or `listed` instead."""
+    """Open a page of one server and let it use another one that allows its origin, or `allowed_origin` instead."""
     backend = Backend()
     model = Scripted(lambda request: say("ok") if len(request.history) > 1 else call("add_to_groceries", item="milk"))
     async with asyncio.timeout(60), serve_app(serve_front_end) as front_end:
@@ -97,17 +97,17 @@ async def test_an_error_can_be_read_by_the_page_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "keys"), [("https://other.example", []), ("https://other.example", [ANN]), ("*", [])]
+    ("allowed_origin", "keys"), [("https://other.example", []), ("https://other.example", [ANN]), ("*", [])]
 )
 async def test_a_page_of_an_origin_that_is_not_listed_gets_nothing_and_does_nothing(
-    listed: str, keys: list[Key]
+    allowed_origin: str, keys: list[Key]
 ) -> None:
-    async with open_page_of_another_origin(listed=listed, keys=keys, expected="") as (page, backend):
+    async with open_page_of_another_origin(allowed_origin=allowed_origin, keys=keys, expected="") as (page, backend):
         assert await page.evaluate(TRY, [backend.url, SIGNED_IN]) == "failed: TypeError"
         assert backend.requests == [("OPTIONS", "/ai/respond")]
 
 
 async def test_a_star_lists_every_origin_where_a_key_is_needed() -> None:
-    async with open_page_of_another_origin(listed="*", keys=[ANN]) as (page, backend):
+    async with open_page_of_another_origin(allowed_origin="*", keys=[ANN]) as (page, backend):
         answer = await page.evaluate(ASK, [backend.url, SIGNED_IN])
         assert answer["status"] == 200 and answer["events"][-1]["type"] == "done"

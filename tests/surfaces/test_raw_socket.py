@@ -91,7 +91,9 @@ REFUSED: dict[str, bytes] = {
     "a negative length": build_post(b"/conversations", b"{}", b"Content-Length: -2"),
     "a length beyond all": build_post(b"/conversations", b"{}", b"Content-Length: " + b"9" * 100),
     "two lengths": build_post(b"/conversations", b"{}", b"Content-Length: 2", b"Content-Length: 3"),
-    "a length and chunks": build_post(b"/conversations", b"0\r\n\r\n", b"Content-Length: 5", b"Transfer-Encoding: chunked"),
+    "a length and chunks": build_post(
+        b"/conversations", b"0\r\n\r\n", b"Content-Length: 5", b"Transfer-Encoding: chunked"
+    ),
     "chunks that are none": build_post(b"/conversations", b"zz\r\n{}\r\n0\r\n\r\n", b"Transfer-Encoding: chunked"),
     "a chunk beyond all": build_post(b"/conversations", b"f" * 40 + b"\r\n{}", b"Transfer-Encoding: chunked"),
     "a long length": build_post(b"/conversations", b"{}", b"Content-Length: 99999999999"),

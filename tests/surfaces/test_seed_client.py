@@ -95,7 +95,9 @@ async def test_it_makes_a_conversation_and_changes_its_settings() -> None:
         changed = (await http.put(path, form))["conversation"]
         assert (changed["title"], changed["max_messages"]) == ("Docs", 20)
         assert changed["max_tokens"] is None, "no limit is null: the page would draw a zero"
-        assert [conversation["title"] for conversation in (await http.get("/conversations"))["conversations"]] == ["Docs"]
+        assert [conversation["title"] for conversation in (await http.get("/conversations"))["conversations"]] == [
+            "Docs"
+        ]
         assert (await http.get("/conversations/search?q=doc"))["count"] == 1
         assert (await http.delete(path))["success"]
 
@@ -146,18 +148,18 @@ async def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "told"),
+    ("server", "expected"),
     [
         ({"name": "Función y más"}, "funci-n-y-m-s"),
         ({"name": "Any name", "slug": "files"}, "files"),
         ({"name": "plain"}, "plain"),
     ],
 )
-async def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server: Json, told: str) -> None:
+async def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server: Json, expected: str) -> None:
     plain = PlainServer(tmp_path)
     async with open_api_client() as http:
         body = build_server_form(plain, "")["server"] | server
-        assert (await http.post("/servers", {"server": body}, expect=201))["server"]["id"] == told
+        assert (await http.post("/servers", {"server": body}, expect=201))["server"]["id"] == expected
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ ADD_AND_SEARCH = [as_tool(add), as_tool(local_web_search)]
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
 @pytest.mark.parametrize(
-    ("said", "venue"),
+    ("expected", "venue"),
     [
         ({}, "function"),
         ({"web_search": "native"}, "provider"),
@@ -31,16 +31,16 @@ ADD_AND_SEARCH = [as_tool(add), as_tool(local_web_search)]
         ({"web_search": "off"}, ""),
     ],
 )
-async def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue: str) -> None:
+async def test_each_way_to_ask_says_where_a_search_runs(expected: dict[str, object], venue: str) -> None:
     model = NativeScripted([say("ok")] * 4)
     async with open_api_client(model, tools=ADD_AND_SEARCH) as http:
-        async for _ in http.stream_post("/ai/respond", {"prompt": "news", **said}):
+        async for _ in http.stream_post("/ai/respond", {"prompt": "news", **expected}):
             pass
         conversation = await http.create_conversation()
-        await http.post(f"{conversation}/chat", {"content": "news", **said})
-        set_up = await http.create_conversation("Test", **said)
+        await http.post(f"{conversation}/chat", {"content": "news", **expected})
+        set_up = await http.create_conversation("Test", **expected)
         await http.post(f"{set_up}/chat", {"content": "news"})
-        camel = {"webSearch" if name == "web_search" else name: value for name, value in said.items()}
+        camel = {"webSearch" if name == "web_search" else name: value for name, value in expected.items()}
         body = {"messages": [{"role": "user", "content": "news"}], **camel}
         _, reply, _ = await http.send_request("POST", "/chat/v1/conversation", body)
         assert reply["message"]["content"] == "ok"
@@ -60,7 +60,7 @@ async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("expected", "words"),
     [
         ({"web_search": "native"}, "cannot search natively: its provider has no web_search"),
         ({"web_search": "mcp"}, "no MCP server that can search runs here"),
@@ -71,11 +71,11 @@ async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> No
         ({"useWebSearch": "yes"}, ""),
     ],
 )
-async def test_what_cannot_be_had_is_422_with_the_reason(said: dict[str, object], words: str) -> None:
+async def test_what_cannot_be_had_is_422_with_the_reason(expected: dict[str, object], words: str) -> None:
     async with open_api_client([], tools=ADD_ONLY) as http:
         conversation = await http.create_conversation()
         for path, body in (("/ai/respond", {"prompt": "news"}), (f"{conversation}/chat", {"content": "news"})):
-            status, reply, _ = await http.send_request("POST", path, {**body, **said})
+            status, reply, _ = await http.send_request("POST", path, {**body, **expected})
             assert (status, reply["error_type"]) == (422, "validation_error"), reply
             assert words in reply["error"]
 

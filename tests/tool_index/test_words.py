@@ -6,7 +6,7 @@ from toolyard.tool_index import extract_words
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("creates creating created creation", "create create create create"),
         ("cities boxes batches buses", "city box batch bus"),
@@ -20,12 +20,12 @@ from toolyard.tool_index import extract_words
         ("ｍｉｌｋ", "milk"),
     ],
 )
-def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
-    assert extract_words(one) == extract_words(other)
+def test_forms_of_a_word_are_one_word(first: str, other: str) -> None:
+    assert extract_words(first) == extract_words(other)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("bus", "but"),
         ("note", "not"),
@@ -37,8 +37,8 @@ def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
         ("need", "ne"),
     ],
 )
-def test_different_words_stay_different(one: str, other: str) -> None:
-    assert extract_words(one) != extract_words(other)
+def test_different_words_stay_different(first: str, other: str) -> None:
+    assert extract_words(first) != extract_words(other)
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ def says(*pieces: str) -> Reply:
 
 def asks(*calls: tuple[str, object], words: str = "") -> Reply:
     """Calls by tool and arguments; arguments that are a text are sent as they are."""
-    call_texts = [(tool, arguments if isinstance(arguments, str) else json.dumps(arguments)) for tool, arguments in calls]
+    call_texts = [
+        (tool, arguments if isinstance(arguments, str) else json.dumps(arguments)) for tool, arguments in calls
+    ]
     call_items = [call(tool, given, number=number) for number, (tool, given) in enumerate(call_texts)]
     return replies(*([text(words)] if words else []), *call_items)

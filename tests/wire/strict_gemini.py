@@ -251,7 +251,8 @@ def _content_faults(content: StrictGeminiContent, before: StrictGeminiContent | 
 def _signature_faults(contents: Sequence[StrictGeminiContent], model: str) -> list[str]:
     """Checked in the current turn: after the last content that is not only function responses."""
     start = max(
-        (n for n, entry in enumerate(contents) if entry.role == "user" and not entry.parts_of(FunctionResponse)), default=0
+        (n for n, entry in enumerate(contents) if entry.role == "user" and not entry.parts_of(FunctionResponse)),
+        default=0,
     )
     faults: list[str] = []
     for content in contents[start:] if model.startswith("gemini-3") else ():

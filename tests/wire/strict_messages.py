@@ -212,10 +212,18 @@ def _pair_faults(messages: Sequence[User | Assistant]) -> list[str]:
         if len(first) < len(results):
             faults.append("tool_result blocks must come first")
         faults += [f"unexpected tool_use_id {result!r} in tool_result" for result in results if result not in waiting]
-        faults += [f"tool_use {call_id!r} without a tool_result right after it" for call_id in waiting if call_id not in results]
+        faults += [
+            f"tool_use {call_id!r} without a tool_result right after it"
+            for call_id in waiting
+            if call_id not in results
+        ]
         faults += [f"more than one tool_result for {call_id!r}" for call_id in {*results} if results.count(call_id) > 1]
         waiting = [block.id for block in message.content if isinstance(block, ToolUse)]
-        faults += [f"tool_use ids must be unique: {call_id!r}" for call_id in waiting if call_id in seen or waiting.count(call_id) > 1]
+        faults += [
+            f"tool_use ids must be unique: {call_id!r}"
+            for call_id in waiting
+            if call_id in seen or waiting.count(call_id) > 1
+        ]
         seen.update(waiting)
     return faults + [f"tool_use {call_id!r} without a tool_result" for call_id in waiting]
 
@@ -263,7 +271,9 @@ def _block_faults(block: UserBlock | AssistantBlock) -> list[str]:
             return [] if SERVER_ID.fullmatch(block.id) else [f"bad server_tool_use id {block.id!r}"]
         case WebSearchResult():
             results = block.content if isinstance(block.content, list) else []
-            forged_results = [result for result in results if not str(result.get("encrypted_content", "")).startswith("enc_")]
+            forged_results = [
+                result for result in results if not str(result.get("encrypted_content", "")).startswith("enc_")
+            ]
             return ["invalid encrypted_content in a search result"] if forged_results else []
         case Image():
             return _source_faults(block.source, ("image/jpeg", "image/png", "image/gif", "image/webp"))

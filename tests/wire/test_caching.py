@@ -109,11 +109,11 @@ def split_body(side: CachingProvider, body: bytes) -> tuple[Body, list[msgspec.R
     return fields, msgspec.json.decode(fields.pop(side.messages), type=list[msgspec.Raw])
 
 
-@pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
+@pytest.mark.parametrize("build", [chat, qwen, gpt, claude, google])
 async def test_a_request_is_the_one_before_and_what_came_since_although_servers_come_and_go(
-    made: Callable[[], CachingProvider], tmp_path: Path
+    build: Callable[[], CachingProvider], tmp_path: Path
 ) -> None:
-    side, plain = made(), PlainServer(tmp_path, trust=True)
+    side, plain = build(), PlainServer(tmp_path, trust=True)
     bodies = await asyncio.wait_for(run_long(side, plain), 60)
     assert len(bodies) == 2 * RUNS >= 30 and len(plain.processes) > 4
     for before, now in pairwise(split_body(side, body) for body in bodies):

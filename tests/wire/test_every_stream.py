@@ -66,11 +66,19 @@ WIRES = (
 )
 each_stream = pytest.mark.parametrize(
     ("wire", "stream"),
-    [pytest.param(wire, recording, id=f"{wire.name}: {recording.name}") for wire in WIRES for recording in wire.streams],
+    [
+        pytest.param(wire, recording, id=f"{wire.name}: {recording.name}")
+        for wire in WIRES
+        for recording in wire.streams
+    ],
 )
 each_failing = pytest.mark.parametrize(
     ("wire", "stream"),
-    [pytest.param(wire, recording, id=f"{wire.name}: {recording.name}") for wire in WIRES for recording in wire.failing],
+    [
+        pytest.param(wire, recording, id=f"{wire.name}: {recording.name}")
+        for wire in WIRES
+        for recording in wire.failing
+    ],
 )
 
 

@@ -118,7 +118,9 @@ def test_what_a_segment_points_to_is_found_or_left_out(segment: dict[str, object
     grounding = {**GROUNDING, "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}]}
     model_text = items_of(text(CITED_TEXT), grounding=grounding)[-1]
     assert isinstance(model_text, ModelText)
-    assert [model_text.text[citation.start : citation.end] for citation in model_text.citations] == ([] if cited is None else [cited])
+    assert [model_text.text[citation.start : citation.end] for citation in model_text.citations] == (
+        [] if cited is None else [cited]
+    )
 
 
 def test_code_that_ran_is_a_call_with_its_output() -> None:

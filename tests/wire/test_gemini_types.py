@@ -61,7 +61,7 @@ THOUGHTS = {"includeThoughts": True}
 
 
 @pytest.mark.parametrize(
-    ("options", "model", "said"),
+    ("options", "model", "expected"),
     [
         (Options(max_tokens=900, temperature=0.2), "gemini-2.0-flash", {"maxOutputTokens": 900, "temperature": 0.2}),
         (Options(thinking="low"), "gemini-2.0-flash", None),
@@ -71,10 +71,12 @@ THOUGHTS = {"includeThoughts": True}
         (Options(thinking="adaptive"), MODEL, {"thinkingConfig": THOUGHTS}),
     ],
 )
-def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, said: object) -> None:
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(
+    options: Options, model: str, expected: object
+) -> None:
     body = json.loads(to_wire(request([user("hi")]), model, options=options))
     assert type_mismatches(body) == []
-    assert body.get("generationConfig") == said
+    assert body.get("generationConfig") == expected
 
 
 def to_urlsafe(value: Any) -> Any:
@@ -82,7 +84,8 @@ def to_urlsafe(value: Any) -> Any:
     if isinstance(value, dict):
         fields = cast("Body", value)
         return {
-            key: urlsafe(field) if key in ("data", "thoughtSignature") else to_urlsafe(field) for key, field in fields.items()
+            key: urlsafe(field) if key in ("data", "thoughtSignature") else to_urlsafe(field)
+            for key, field in fields.items()
         }
     return [to_urlsafe(element) for element in cast("list[Any]", value)] if isinstance(value, list) else value
 

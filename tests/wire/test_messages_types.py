@@ -71,7 +71,7 @@ def type_mismatches(body: object) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (Options(max_tokens=900, temperature=0.2), {"max_tokens": 900}),
         (Options(max_tokens=900, thinking=7), {"max_tokens": 1_924, "thinking": {**ENABLED, "budget_tokens": 1_024}}),
@@ -82,10 +82,10 @@ def type_mismatches(body: object) -> list[str]:
         (Options(thinking="adaptive"), {"thinking": {"type": "adaptive"}}),
     ],
 )
-def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, said: Body) -> None:
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, expected: Body) -> None:
     plain, body = (json.loads(to_wire(request([user("hi")]), options=choice)) for choice in (Options(), options))
     assert type_mismatches(body) == []
-    assert body == {**plain, **said}
+    assert body == {**plain, **expected}
 
 
 @pytest.mark.parametrize(

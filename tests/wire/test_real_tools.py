@@ -94,9 +94,9 @@ def gemini() -> EchoProvider:
 
 
 @pytest.mark.proves("002.provider-agnostic", "002.mcp-result-linked")
-@pytest.mark.parametrize("made", [chat, responses, messages, gemini])
-async def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], EchoProvider]) -> None:
-    provider, servers = made(), {"everything": build_npm_server("everything", trust=True)}
+@pytest.mark.parametrize("build", [chat, responses, messages, gemini])
+async def test_a_tool_of_a_real_server_works_with_every_provider(build: Callable[[], EchoProvider]) -> None:
+    provider, servers = build(), {"everything": build_npm_server("everything", trust=True)}
     async with (
         asyncio.timeout(120),
         provider.server.serving() as url,

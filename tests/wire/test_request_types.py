@@ -34,7 +34,7 @@ def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (Options(), {}),
         (Options(max_tokens=900, temperature=0.2), {"max_completion_tokens": 900, "temperature": 0.2}),
@@ -43,23 +43,23 @@ def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
         (Options(thinking="adaptive"), {}),
     ],
 )
-def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, said: Body) -> None:
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, expected: Body) -> None:
     plain, body = (json.loads(to_wire(request([user("hi")]), options=choice)) for choice in (Options(), options))
     assert type_mismatches(body) == []
-    assert body == {**plain, **said}
+    assert body == {**plain, **expected}
 
 
 @pytest.mark.parametrize(
-    ("provider", "said"),
+    ("provider", "expected"),
     [
         ("dashscope", {"max_tokens": 900, "enable_thinking": True, "thinking_budget": 2_048}),
         ("deepseek", {"max_tokens": 900, "reasoning_effort": "low"}),
     ],
 )
-def test_other_providers_have_other_words_for_it(provider: str, said: Body) -> None:
+def test_other_providers_have_other_words_for_it(provider: str, expected: Body) -> None:
     options = Options(max_tokens=900, thinking="low")
     body = json.loads(to_wire(request([user("hi")]), provider=provider, options=options))
-    assert body.items() >= said.items()
+    assert body.items() >= expected.items()
     assert "max_completion_tokens" not in body
 
 

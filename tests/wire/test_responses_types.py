@@ -47,7 +47,7 @@ def type_mismatches(body: object) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("options", "model", "said"),
+    ("options", "model", "expected"),
     [
         (Options(max_tokens=900, temperature=0.2), MODEL, {"max_output_tokens": 900, "temperature": 0.2}),
         (Options(thinking="low"), MODEL, {"reasoning": {"effort": "low", "summary": "auto"}}),
@@ -55,10 +55,10 @@ def type_mismatches(body: object) -> list[str]:
         (Options(thinking="low"), "gpt-4o", {}),
     ],
 )
-def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, said: Body) -> None:
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, expected: Body) -> None:
     plain, body = (json.loads(to_wire(request([user("hi")]), model, options=choice)) for choice in (Options(), options))
     assert type_mismatches(body) == []
-    assert body == {**plain, **said}
+    assert body == {**plain, **expected}
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])

@@ -100,14 +100,14 @@ def google(calls: Calls) -> ServerAndModel:
     return server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)
 
 
-@pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
+@pytest.mark.parametrize("build", [chat, qwen, gpt, claude, google])
 @pytest.mark.parametrize("calls", [RIGHT, WRONG], ids=["right", "wrong"])
 async def test_right_calls_run_as_they_were_written_and_wrong_ones_do_not(
-    made: Callable[[Calls], ServerAndModel], calls: Calls
+    build: Callable[[Calls], ServerAndModel], calls: Calls
 ) -> None:
     ran: dict[str, Json] = {}
     tools = [RecordingTool(name, ran) for name, _ in RIGHT]
-    server, model = made(calls)
+    server, model = build(calls)
     async with server.serving() as url, Yard(tools=tools, model=model(url), budget=ALL) as yard:
         events = [event async for event in yard.run("go on")]
     assert server.refusals == [] and len(server.bodies) == 2

@@ -78,9 +78,9 @@ def google() -> ScriptedProvider:
 
 
 @pytest.mark.proves("002.native-not-intercepted")
-@pytest.mark.parametrize("made", [claude, gpt, google])
-async def test_a_run_over_every_wire(made: Callable[[], ScriptedProvider]) -> None:
-    provider = made()
+@pytest.mark.parametrize("build", [claude, gpt, google])
+async def test_a_run_over_every_wire(build: Callable[[], ScriptedProvider]) -> None:
+    provider = build()
     async with (
         provider.server.serving() as url,
         Yard(tools=[add], model=provider.build_model(url), system_prompt="You add.") as yard,

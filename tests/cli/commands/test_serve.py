@@ -55,7 +55,9 @@ def read_entries(objects: Iterator[dict[str, object]], until_type: str) -> list[
     read_so_far: list[tuple[object, str, object]] = []
     for stream_object in objects:
         if "seq" in stream_object:
-            read_so_far.append((stream_object["seq"], cast(dict[str, str], stream_object["event"])["type"], stream_object["at"]))
+            read_so_far.append(
+                (stream_object["seq"], cast(dict[str, str], stream_object["event"])["type"], stream_object["at"])
+            )
             if read_so_far[-1][1] == until_type:
                 return read_so_far
     raise AssertionError(f"no {until_type} came: {read_so_far}")

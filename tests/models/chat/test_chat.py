@@ -210,13 +210,13 @@ async def test_a_body_of_many_megabytes_is_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    "made",
+    "build",
     [
         lambda: OpenAIChat(base_url="api.openai.com/v1"),
         lambda: OpenAIChat(base_url="http://h/v1", api_key="a\nb"),
         lambda: OpenAIChat(base_url="http://h/v1", headers={"X": "a\r\nY: b"}),
     ],
 )
-def test_what_cannot_be_sent_is_refused_when_the_model_is_made(made: Callable[[], OpenAIChat]) -> None:
+def test_what_cannot_be_sent_is_refused_when_the_model_is_made(build: Callable[[], OpenAIChat]) -> None:
     with pytest.raises(Misconfigured):
-        made()
+        build()

@@ -84,7 +84,9 @@ def test_the_messages_take_turns_and_tell_of_tools_calls_and_results() -> None:
 def test_without_tools_anything_may_be_said() -> None:
     assert build_grammar(request([user("hi")])) == ""
     assert build_grammar(request([user("hi")], tools=TOOLS, tool_choice="none")) == ""
-    assert [message["role"] for message in build_messages(request([user("hi")], tools=TOOLS, tool_choice="none"))] == ["user"]
+    assert [message["role"] for message in build_messages(request([user("hi")], tools=TOOLS, tool_choice="none"))] == [
+        "user"
+    ]
 
 
 def test_a_choice_is_in_the_grammar() -> None:
@@ -152,7 +154,9 @@ async def test_what_is_left_of_an_answer_that_was_left_is_skipped_by_the_next() 
             assert isinstance(await anext(stream), TextAppended)
             await stream.aclose()
             *_, last = await events_of(model, request([user("hi")]))
-            assert isinstance(last, TurnEnded) and [str(getattr(item, "text", "")) for item in last.items] == ["one two"]
+            assert isinstance(last, TurnEnded) and [str(getattr(item, "text", "")) for item in last.items] == [
+                "one two"
+            ]
 
 
 @pytest.mark.parametrize("name", ["local:/nowhere/model.gguf", "local:", "local:/etc"])

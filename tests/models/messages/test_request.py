@@ -77,7 +77,10 @@ def messages(*items: Item) -> list[Json]:
 
 def blocks(*items: Item) -> list[list[str]]:
     """Roles and types of blocks, the user's first message left out."""
-    return [[message["role"], *(block["type"] for block in message["content"])] for message in messages(user("hi"), *items)[1:]]
+    return [
+        [message["role"], *(block["type"] for block in message["content"])]
+        for message in messages(user("hi"), *items)[1:]
+    ]
 
 
 def test_a_whole_turn_reads_as_the_provider_wants_it() -> None:
@@ -218,7 +221,9 @@ def test_system_tools_and_messages_are_marked_at_four_places_at_most() -> None:
         sent = to_wire(request(history, system="s", tools=ADD, memo=memo))
         assert faults_of(sent) == [] and sent.count(b'"cache_control"') == 4
         sent_messages = json.loads(sent)["messages"]
-        assert [message for message, message in enumerate(sent_messages) if "cache_control" in message["content"][-1]] == [
+        assert [
+            message for message, message in enumerate(sent_messages) if "cache_control" in message["content"][-1]
+        ] == [
             len(sent_messages) - 3,
             len(sent_messages) - 1,
         ]

@@ -13,10 +13,10 @@ _MAPS = ("properties", "patternProperties", "$defs", "dependentSchemas")
 _LISTS = ("anyOf", "allOf", "oneOf", "prefixItems")
 _SINGLES = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 _WORDS_2020 = {
-    *_MAPS, *_LISTS, *_SINGLES, "$ref", "type", "enum", "const", "format", "title", "description", "default", "examples",
-    "deprecated", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
-    "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties",
-    "required", "dependentRequired",
+    *_MAPS, *_LISTS, *_SINGLES, "$ref", "type", "enum", "const", "format", "title", "description", "default",
+    "examples", "deprecated", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+    "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties",
+    "maxProperties", "required", "dependentRequired",
 }  # fmt: skip
 _WORDS_STRICT = {
     "$ref", "$defs", "type", "enum", "const", "title", "description", "anyOf", "properties", "required",
@@ -63,7 +63,9 @@ def _root_faults(node: Schema, *forbidden: str) -> list[str]:
 def _reference_faults(node: Schema) -> list[str]:
     targets = {"#", *(f"#/$defs/{name}" for name in node.get("$defs", {}))}
     return [
-        f"{schema['$ref']} leads nowhere" for schema in iter_schemas(node) if "$ref" in schema and schema["$ref"] not in targets
+        f"{schema['$ref']} leads nowhere"
+        for schema in iter_schemas(node)
+        if "$ref" in schema and schema["$ref"] not in targets
     ]
 
 
@@ -86,7 +88,9 @@ def openai_faults(node: Schema) -> list[str]:
     ]
     faults += [] if "properties" in node else ["object schema missing properties"]
     return faults + [
-        "array schema missing items" for schema in iter_schemas(node) if "array" in _kinds(schema) and "items" not in schema
+        "array schema missing items"
+        for schema in iter_schemas(node)
+        if "array" in _kinds(schema) and "items" not in schema
     ]
 
 

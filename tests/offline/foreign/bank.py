@@ -58,7 +58,9 @@ def list_transactions(
     return [
         {**transaction._asdict(), "day": transaction.day.isoformat()}
         for transaction in TRANSACTIONS
-        if transaction.account == account and (since is None or transaction.day >= since) and category in (None, transaction.category)
+        if transaction.account == account
+        and (since is None or transaction.day >= since)
+        and category in (None, transaction.category)
     ]
 
 

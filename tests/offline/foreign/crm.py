@@ -93,7 +93,12 @@ def list_tickets(
 ) -> list[dict[str, object]]:
     """List support tickets."""
     return [
-        {"ticket_number": number, "subject": ticket["subject"], "status": ticket["status"], "priority": ticket["priority"]}
+        {
+            "ticket_number": number,
+            "subject": ticket["subject"],
+            "status": ticket["status"],
+            "priority": ticket["priority"],
+        }
         for number, ticket in TICKETS.items()
         if status in (None, ticket["status"])
         and priority in (None, ticket["priority"])

@@ -87,7 +87,9 @@ def search_files(
     here = _path(path)
     inside = [file for file in FILES if here in ("", ".") or file.startswith(here + "/")]
     return [
-        name for name in inside if any(fnmatch(name, pattern) for name in (name, name.split("/")[-1])) or pattern in name
+        name
+        for name in inside
+        if any(fnmatch(name, pattern) for name in (name, name.split("/")[-1])) or pattern in name
     ]
 
 

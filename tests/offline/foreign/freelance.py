@@ -104,7 +104,8 @@ def list_invoices(
     return [
         {"invoice_number": key, **invoice, "due": invoice["due"].isoformat() if invoice["due"] else None}
         for key, invoice in INVOICES.items()
-        if (status is None or invoice["status"] == status) and (client is None or invoice["client"].lower() == client.lower())
+        if (status is None or invoice["status"] == status)
+        and (client is None or invoice["client"].lower() == client.lower())
     ]
 
 

@@ -58,7 +58,11 @@ def search_hotels(
 
 @tool(description="按名称查找酒店", read_only=True)
 def find_hotel(name: Annotated[str, Field(description="酒店名称或其中一部分")]) -> list[dict[str, object]]:
-    return [{"hotel_id": key, "name": hotel.name, "price": hotel.price} for key, hotel in HOTELS.items() if name in hotel.name]
+    return [
+        {"hotel_id": key, "name": hotel.name, "price": hotel.price}
+        for key, hotel in HOTELS.items()
+        if name in hotel.name
+    ]
 
 
 @tool(
@@ -81,7 +85,9 @@ def book_room(
 
 @tool(description="查看我的所有预订", read_only=True)
 def list_bookings() -> list[dict[str, object]]:
-    return [{"booking_no": key, **booking, "check_in": booking["check_in"].isoformat()} for key, booking in BOOKINGS.items()]
+    return [
+        {"booking_no": key, **booking, "check_in": booking["check_in"].isoformat()} for key, booking in BOOKINGS.items()
+    ]
 
 
 @tool(description="取消预订")

@@ -43,7 +43,9 @@ async def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
         assert last["message"] == {"role": "assistant", "content": "I've added Full Cream Milk to your cart!"}
         assert first["conversationId"] == second["conversationId"] == last["conversationId"]
         assert first["correlationId"] == last["correlationId"] and first["runId"] == last["runId"]
-    assert [request.system for request in model.requests] == ['You keep a shop.\n\nSpeak as a grocer.\n\ncart: {"items":0}'] * 3
+    assert [request.system for request in model.requests] == [
+        'You keep a shop.\n\nSpeak as a grocer.\n\ncart: {"items":0}'
+    ] * 3
     assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "add_to_cart", "go_to_checkout"]
     result_texts = [item.content for item in model.requests[2].history if isinstance(item, Result)]
     assert result_texts == ['{"products":[{"code":"M1","name":"Full Cream Milk"}]}', '{"ok":true}']

@@ -19,8 +19,8 @@ RESULT_MESSAGE = {"role": "tool", "toolCallId": "c1", "content": "ok"}
         ([user_message("a"), CALLS_MESSAGE, user_message("b")], "messages.2"),
         ([user_message("a"), RESULT_MESSAGE, user_message("b")], "messages.1"),
         ([user_message("a"), CALLS_MESSAGE, RESULT_MESSAGE, RESULT_MESSAGE, user_message("b")], "messages.3"),
-        ([user_message("a"), {"role": "assistant", "toolCalls": [TOOL_CALL, TOOL_CALL]}, RESULT_MESSAGE, RESULT_MESSAGE, user_message("b")],
-         "messages.1"),
+        ([user_message("a"), {"role": "assistant", "toolCalls": [TOOL_CALL, TOOL_CALL]}, RESULT_MESSAGE, RESULT_MESSAGE,
+          user_message("b")], "messages.1"),
         ([user_message("a"), {"role": "assistant", "content": "b"}], "messages.1"),
         ([{"role": "wizard", "content": "a"}], "messages.0"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages.0.content"),
@@ -91,7 +91,10 @@ async def test_a_result_of_20_mb_is_413_and_the_call_goes_on_waiting() -> None:
             await http.send_request("POST", PATH, encode(build_tool_results(first, "x" * size)))
             for size in (20_000_000, 2_000_000)
         ]
-        assert [(status, answer.get("error_type")) for status, answer, _ in answers] == [(413, "too_large"), (200, None)]
+        assert [(status, answer.get("error_type")) for status, answer, _ in answers] == [
+            (413, "too_large"),
+            (200, None),
+        ]
     (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert result.whole_bytes == 2_000_000 and len(result.content) <= 16_384
 

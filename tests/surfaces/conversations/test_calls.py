@@ -224,13 +224,13 @@ class AskingVenue:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ({"content": {"day": "Monday"}}, {"reply": "accepted", "content": {"day": "Monday"}}),
         ({"reply": "declined"}, {"reply": "declined", "content": {}}),
     ],
 )
-async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json, told: Json) -> None:
+async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json, expected: Json) -> None:
     model, store = Scripted([call("book"), say("booked")]), MemoryStore()
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         app = App(Wiring(model=model), Models(model), store, tasks)
@@ -250,5 +250,5 @@ async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json
         assert [event["question"] for _, event in received if event["type"] == "question.asked"] == [
             {"message": "Which day?"}
         ]
-        assert [json.loads(result) for result in await list_results(http, path)] == [told]
+        assert [json.loads(result) for result in await list_results(http, path)] == [expected]
         await app.close()

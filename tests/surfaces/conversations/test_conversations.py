@@ -61,7 +61,10 @@ async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> N
         async with aclosing(http.stream_chat(path, "once more")) as stream:
             objects = [event async for _, event in stream]
         assert max(history_lengths) <= 4 and len(history_lengths) == 7
-        assert any(object["type"] == "history.compacted" and object["tokens_after"] < object["tokens_before"] for object in objects)
+        assert any(
+            object["type"] == "history.compacted" and object["tokens_after"] < object["tokens_before"]
+            for object in objects
+        )
         conversation = (await http.get(path))["conversation"]
         assert len(conversation["messages"]) == len(await http.list_messages(path)) == 14
         assert conversation["messages_in_context"] <= 5

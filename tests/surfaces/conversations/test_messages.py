@@ -121,7 +121,9 @@ async def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(inde
         deletion = await http.delete(f"{path}/messages/{before[index]['id']}")
         after = await http.list_messages(path)
         assert [message["role"] for message in after] == left
-        assert deletion["deleted"] == [message["id"] for message in before if message["id"] not in {remaining["id"] for remaining in after}]
+        assert deletion["deleted"] == [
+            message["id"] for message in before if message["id"] not in {remaining["id"] for remaining in after}
+        ]
         answered = {message["tool_call_id"] for message in after if message["role"] == "tool"}
         assert {tool_call["id"] for message in after for tool_call in message["tool_calls"] or ()} == answered
         await http.delete(f"{path}/messages/{before[index]['id']}", expect=404)

@@ -105,7 +105,11 @@ async def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str
     async with open_api_client(script, way=way, tools=[list_directory]) as http:
         path = await http.create_conversation()
         received = [event async for event in http.stream_chat(path, "look")]
-        assert [delta.get("state") or delta["type"] for delta in drop_deltas(received)] == ["started", "finished", "done"]
+        assert [delta.get("state") or delta["type"] for delta in drop_deltas(received)] == [
+            "started",
+            "finished",
+            "done",
+        ]
         assert join_deltas(received) == "Two files." and is_over(received[-1][1])
         async with aclosing(http.stream_chat(path, "again")) as events:
             last, _ = await anext(events)
@@ -182,7 +186,9 @@ async def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_
         failed = await http.post(f"{path}/chat", {"content": "go"}, expect=502)
         assert (failed["error_type"], failed["error"]) == ("model_error", "no answer from the provider")
         assert failed["details"]["cause"] == "overloaded"
-        assert [message["content"] for message in await http.list_messages(path)] == ["go"]  # it was kept before anything else
+        assert [message["content"] for message in await http.list_messages(path)] == [
+            "go"
+        ]  # it was kept before anything else
         run = await http.get(f"{path}/runs/{failed['details']['run_id']}")
         assert run["run"]["ending"] == "failed"
         assert (await http.post(f"{path}/chat", {"content": "again"}))["assistant_message"]["content"] == "Here I am."

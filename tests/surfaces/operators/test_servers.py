@@ -216,7 +216,9 @@ async def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) 
         _, reply, _ = await http.send_request("GET", "/ai/tools/health")
         states = {server["id"]: server["status"] for server in reply["servers"]}
         assert states["good"] == "running" and states["bad"] in ("restarting", "failed")
-        assert "cannot find its configuration" in next(server["error"] for server in reply["servers"] if server["id"] == "bad")
+        assert "cannot find its configuration" in next(
+            server["error"] for server in reply["servers"] if server["id"] == "bad"
+        )
         assert reply["status"] == "warning" and reply["tools"]["schema_only"] == []
 
 

@@ -79,7 +79,9 @@ async def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> 
     async with open_client([together(call("add_to_groceries"), call("nowhere"), call("broken")), say("sorry")]) as http:
         received = await read_objects(http, prompt="go")
         status = [
-            (event["name"], event["state"], event.get("error_type")) for event in received if event["type"] == "tool.status"
+            (event["name"], event["state"], event.get("error_type"))
+            for event in received
+            if event["type"] == "tool.status"
         ]
         assert status == [
             ("add_to_groceries", "started", None),

@@ -48,7 +48,9 @@ async def order(
 ) -> list[str]:
     """Order things."""
     assert (
-        all(isinstance(order, OrderLine) for order in orders) and isinstance(place, StoragePlace) and isinstance(day, date)
+        all(isinstance(order, OrderLine) for order in orders)
+        and isinstance(place, StoragePlace)
+        and isinstance(day, date)
     )
     return [f"{order.item} {order.unit.name}" for order in orders]
 

@@ -92,7 +92,9 @@ def test_what_changes_for_one_caller_is_quarantined_for_that_caller_alone() -> N
         await relist(yard, BOB)
         assert get_result(await collect_events(yard.run("go", caller=ANN))).content == "look for ann"
         assert get_problem(get_result(await collect_events(yard.run("go", caller=BOB)))) == ("error", "unknown_tool")
-        assert [sorted(model_request.offer.hashes) for model_request in requests] == [["add", "look"]] * 2 + [["add"]] * 2
+        assert [sorted(model_request.offer.hashes) for model_request in requests] == [["add", "look"]] * 2 + [
+            ["add"]
+        ] * 2
         assert await call_tool(yard, CARL) == "look for carl", "nor for one who comes later"
         (quarantined_tool,) = list_quarantined(yard)
         assert (

@@ -214,7 +214,11 @@ async def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
             await configure_server(server, revoke="yes", down="yes", issuer=evil.base)
             assert "sign in" in await call_mailbox(yard)
         assert len(evil.requests) >= 2, "it was asked who it is, and to register us"
-        assert not [request for request in evil.requests if b"refresh-" in request or b"access-" in request or b"POST /token" in request]
+        assert not [
+            request
+            for request in evil.requests
+            if b"refresh-" in request or b"access-" in request or b"POST /token" in request
+        ]
 
 
 async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(

@@ -18,7 +18,7 @@ DATA = base64.b64encode(b"12345").decode()
 
 
 @pytest.mark.parametrize(
-    ("block", "told"),
+    ("block", "expected"),
     [
         ({"type": "text", "text": "hello"}, "hello"),
         ({"type": "image", "data": DATA, "mimeType": "image/png"}, "[image: image/png, 5 bytes]"),
@@ -35,10 +35,10 @@ DATA = base64.b64encode(b"12345").decode()
         ({"type": "hologram", "depth": 3}, '{"type":"hologram","depth":3}'),
     ],
 )
-def test_each_kind_is_told_and_the_whole_is_kept(block: dict[str, object], told: str) -> None:
+def test_each_kind_is_told_and_the_whole_is_kept(block: dict[str, object], expected: str) -> None:
     raw: dict[str, object] = {"content": [block]}
     answer = parse_call_result(raw)
-    assert isinstance(answer, Value) and answer.value == told
+    assert isinstance(answer, Value) and answer.value == expected
     assert answer.native == (b"" if block["type"] == "text" else json.dumps(raw, separators=(",", ":")).encode())
 
 
@@ -97,7 +97,7 @@ async def test_an_image_of_a_real_server_is_kept_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "outcome", "told"),
+    ("tool", "outcome", "expected"),
     [
         ("typed_right", ("ok", ""), '{"count":3}'),
         ("typed_wrong", ("error", "invalid_result"), 'count: "three" is not of type "integer"'),
@@ -107,12 +107,12 @@ async def test_an_image_of_a_real_server_is_kept_whole() -> None:
     ],
 )
 async def test_a_structured_result_is_held_to_what_its_tool_promised(
-    tmp_path: Path, tool: str, outcome: tuple[str, str], told: str
+    tmp_path: Path, tool: str, outcome: tuple[str, str], expected: str
 ) -> None:
     """One that breaks its promise is an error that says that the tool has run, and has all that came."""
     async with open_yard([], servers={"plain": PlainServer(tmp_path, "typed", trust=True).spec}) as yard:
         came = get_result(await collect_events(yard.call(tool, {})))
         assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
-        assert told in (came.error.error if came.error else came.content)
+        assert expected in (came.error.error if came.error else came.content)
         assert "there are" in came.content
         assert ("has run" in came.content) is (outcome[1] == "invalid_result")

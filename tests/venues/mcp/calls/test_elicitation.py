@@ -43,26 +43,26 @@ REPLIES: list[tuple[str, dict[str, object], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "content", "_", "told"), REPLIES)
-async def test_in_the_old_era(tmp_path: Path, reply: str, content: dict[str, object], _: str, told: str) -> None:
+@pytest.mark.parametrize(("reply", "content", "_", "expected"), REPLIES)
+async def test_in_the_old_era(tmp_path: Path, reply: str, content: dict[str, object], _: str, expected: str) -> None:
     plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         run = yard.call("ask", {})
         question = (await wait_parked(run)).question
         assert question == {**QUESTION, "requestedSchema": FORM}
         await yard.answer(run.conversation, (await wait_parked(run)).call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
-        assert (await wait_result(run)).content == f"answered {told}"
+        assert (await wait_result(run)).content == f"answered {expected}"
     assert plain.read_notes("began") == ["ask"]
 
 
-@pytest.mark.parametrize(("reply", "content", "told", "_"), REPLIES)
-async def test_in_the_new_era(reply: str, content: dict[str, object], told: str, _: str) -> None:
+@pytest.mark.parametrize(("reply", "content", "expected", "_"), REPLIES)
+async def test_in_the_new_era(reply: str, content: dict[str, object], expected: str, _: str) -> None:
     async with open_yard([], servers={"modern": over_stdio()}) as yard:
         run = yard.call("greet", {})
         question = await wait_parked(run)
         assert question.question["message"] == "What is your name?" and question.question["server"] == "modern"
         await yard.answer(run.conversation, question.call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
-        assert (await wait_result(run)).content == told
+        assert (await wait_result(run)).content == expected
 
 
 async def test_two_questions_are_asked_one_after_the_other() -> None:
