@@ -128,7 +128,7 @@ class Owner:
         self.running.clear()
 
     def drive(self, max_steps: int = MAX_STEPS) -> None:
-        """Carry out up to `most` steps; all of them must come to a rest in `MOST_STEPS`."""
+        """Carry out up to `max_steps` steps; all of them must come to a rest in `MAX_STEPS`."""
         for _ in range(max_steps):
             step = self._rules.plan(self.state, self.epoch, self.now)
             if isinstance(step, Wait | Rest):

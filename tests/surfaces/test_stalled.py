@@ -2,17 +2,17 @@
 
 import asyncio
 
-from toolyard.surfaces import middleware as _door
+from toolyard.surfaces import middleware
 
 STALLED_S = 0.05
 
 
 async def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not() -> None:
     async def answer(until: float, blocked: bool) -> bool:
-        async def send(message: _door.Message) -> None:
+        async def send(message: middleware.Message) -> None:
             await (asyncio.Event().wait() if blocked else asyncio.sleep(0))
 
-        sender = _door._ResponseSender(send, [], stalled_s=STALLED_S)  # pyright: ignore[reportPrivateUsage]
+        sender = middleware._ResponseSender(send, [], stalled_s=STALLED_S)  # pyright: ignore[reportPrivateUsage]
         try:
             while asyncio.get_running_loop().time() < until:
                 await sender({"type": "http.response.body"})

@@ -129,7 +129,7 @@ async def test_what_is_to_be_cached_is_marked_where_the_provider_looks_for_it(tm
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         assert bytes(fields["system"]).endswith(MARK + b"}]") and bytes(fields["tools"]).endswith(MARK + b"}]")
         messages = msgspec.json.decode(fields["messages"], type=list[msgspec.Raw])
-        marked_indexes = [message for message, message in enumerate(messages) if MARK in bytes(message)]
+        marked_indexes = [index for index, message in enumerate(messages) if MARK in bytes(message)]
         assert bytes(messages[-1]).endswith(MARK + b"}]}")
         ends.append(len(messages) - 1)
         assert marked_indexes == ends[-2:], number

@@ -221,12 +221,8 @@ def test_system_tools_and_messages_are_marked_at_four_places_at_most() -> None:
         sent = to_wire(request(history, system="s", tools=ADD, memo=memo))
         assert faults_of(sent) == [] and sent.count(b'"cache_control"') == 4
         sent_messages = json.loads(sent)["messages"]
-        assert [
-            message for message, message in enumerate(sent_messages) if "cache_control" in message["content"][-1]
-        ] == [
-            len(sent_messages) - 3,
-            len(sent_messages) - 1,
-        ]
+        marked = [n for n, message in enumerate(sent_messages) if "cache_control" in message["content"][-1]]
+        assert marked == [len(sent_messages) - 3, len(sent_messages) - 1]
 
 
 def test_prior_elements_stay_byte_for_byte_the_same_but_for_the_marks() -> None:

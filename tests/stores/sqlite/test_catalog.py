@@ -102,18 +102,18 @@ LETTERS = st.text(st.sampled_from("aAkKſsSßẞİıiIK%_\\\"'/\n\x00\x7f \u2028
 
 
 @settings(deadline=None, max_examples=60)
-@given(said=st.lists(LETTERS, min_size=1, max_size=8), titles=LETTERS, sought=st.lists(LETTERS, max_size=12))
-def test_every_letter_is_found_as_in_memory(expected: list[str], titles: str, sought: list[str]) -> None:
+@given(texts=st.lists(LETTERS, min_size=1, max_size=8), titles=LETTERS, sought=st.lists(LETTERS, max_size=12))
+def test_every_letter_is_found_as_in_memory(texts: list[str], titles: str, sought: list[str]) -> None:
     async def main(directory: str) -> None:
         memory, sqlite = MemoryStore(), await SqliteStore.open(Path(directory) / "store.db")
         try:
             for store in (memory, sqlite):
-                for number, text in enumerate(expected):
+                for number, text in enumerate(texts):
                     await write_conversation(store, f"c{number}", text, title=titles[number:])
-            parts = [text[start:].swapcase() for text in expected for start in range(len(text))]
-            for text in (*sought, *parts, *expected):
+            parts = [text[start:].swapcase() for text in texts for start in range(len(text))]
+            for text in (*sought, *parts, *texts):
                 assert await search_ids(sqlite, text) == await search_ids(memory, text), text
-            for number, text in enumerate(expected):
+            for number, text in enumerate(texts):
                 assert f"c{number}" in await search_ids(sqlite, text)
         finally:
             await sqlite.close()

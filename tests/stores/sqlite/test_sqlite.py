@@ -127,7 +127,7 @@ async def test_a_lock_file_without_an_owner_does_not_matter(store_path: Path) ->
 
 
 def find_crash_faults(reported_seqs: list[int], stored_seqs: list[int]) -> list[str]:
-    """What a crash has broken: `told` was reported as committed, `kept` was found afterwards."""
+    """Name what a crash has broken, given what was reported as committed and what was found afterwards."""
     wrong: list[str] = []
     if stored_seqs != list(range(1, len(stored_seqs) + 1)):
         wrong.append("gap")
