@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from support import TEST_TIMEOUT_S
-from toolyard.cli import sign_in_callback as _loopback
+from toolyard.cli import sign_in_callback
 from toolyard.cli.sign_in_callback import CallbackListener, listen_for_callback
 
 
@@ -24,7 +24,7 @@ async def test_a_visitor_who_comes_too_early_does_not_spoil_it_for_the_right_one
 ) -> None:
     async with asyncio.timeout(TEST_TIMEOUT_S), listen_for_callback(0) as page:
         with monkeypatch.context() as hasty:
-            hasty.setattr(_loopback, "READ_S", 0.1)
+            hasty.setattr(sign_in_callback, "READ_S", 0.1)
             assert await visit(page, "state=right&code=early") == b""
         answer = asyncio.create_task(page.wait_for_answer("right"))
         assert (await visit(page, "state=wrong&code=1")).startswith(b"HTTP/1.1 400")

@@ -11,7 +11,7 @@ from real_servers import build_npm_server, build_python_server
 from support import STAFF, open_yard
 from toolyard import say
 from toolyard.core.ports import Offer
-from toolyard.models.schema_dialects import convert  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.schema_dialects import convert
 from wire.local import offer, request, user
 
 

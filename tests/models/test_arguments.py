@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.events import TurnEnded
 from toolyard.core.items import Call
-from toolyard.models.arguments import is_whole, read_arguments  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.arguments import is_whole, read_arguments
 from toolyard.models.chat import from_wire
 from wire.local import request
 from wire.reply_bytes import DONE, TOOLS, piece

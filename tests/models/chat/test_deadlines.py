@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolyard.core.events import TextAppended, TurnEnded
 from toolyard.models.chat.model import Deadlines, OpenAIChat, Retry
-from toolyard.models.http import client as _http
+from toolyard.models.http import client as http_client
 from wire.local import (
     STREAM_HEAD,
     SleepRecorder,
@@ -49,7 +49,7 @@ async def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_na
 
 
 async def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_http, "FAIL_FAST_FIRST_BYTE_S", 0.1)
+    monkeypatch.setattr(http_client, "FAIL_FAST_FIRST_BYTE_S", 0.1)
     over = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

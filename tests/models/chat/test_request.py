@@ -22,8 +22,8 @@ from toolyard.core.items import (
 )
 from toolyard.core.tools import NAME_PATTERN, Tool
 from toolyard.models.chat import to_wire
-from toolyard.models.chat.request import CACHE_KEY  # pyright: ignore[reportPrivateUsage]
-from toolyard.models.encode_cache import NO_RESULT, EncodeCache  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.chat.request import CACHE_KEY
+from toolyard.models.encode_cache import NO_RESULT, EncodeCache
 from wire.local import NOW, offer, request, user
 from wire.strict_chat import faults_of
 

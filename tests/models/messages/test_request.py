@@ -25,10 +25,10 @@ from toolyard.core.items import (
 )
 from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
-from toolyard.models.encode_cache import NO_RESULT, EncodeCache  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.encode_cache import NO_RESULT, EncodeCache
 from toolyard.models.messages import from_wire, to_wire
-from toolyard.models.messages.history import HISTORY_OMITTED  # pyright: ignore[reportPrivateUsage]
-from toolyard.models.messages.request import CONTINUE_TEXT  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.messages.history import HISTORY_OMITTED
+from toolyard.models.messages.request import CONTINUE_TEXT
 from wire.local import NOW, offer, request, user
 from wire.messages_streams import CITATION, SEARCH_RESULTS, encode_cited_text, encode_search, encode_search_result
 from wire.strict_messages import encode_end, encode_start, encode_text, encode_thinking, faults_of, signature_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from models.hard_schemas import HARD, SHAPES, TREE, parameters
 from models.schema_dialects.dialect_rules import FAULTS, Schema
-from toolyard.models.schema_dialects import (  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.schema_dialects import (
     Dialect,
     UnsupportedSchema,
     convert,

@@ -12,7 +12,7 @@ from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
 from toolyard.core.events import CallEnded, RunEnded
 from toolyard.engine.authentication import LOCAL_ADMIN
-from toolyard.surfaces.mcp import sessions as _mcp_sessions
+from toolyard.surfaces.mcp import sessions
 from toolyard.surfaces.mcp.http import MAX_BODY_BYTES
 
 FORM: Json = {"elicitation": {}}
@@ -318,7 +318,7 @@ async def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> N
         host.with_key("maria").open_session() as other,
         host.with_key("anna").open_session() as first,
     ):
-        for _ in range(_mcp_sessions.MAX_SESSIONS_PER_CALLER - 1):
+        for _ in range(sessions.MAX_SESSIONS_PER_CALLER - 1):
             async with host.with_key("anna").open_session():
                 pass
         assert (await first.ask("ping")).status == 200
