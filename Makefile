@@ -9,9 +9,10 @@ READY := $(VENV)/.ready
 DOCS := $(VENV)/.docs-ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
-# Tests that need a browser, other people's clients and servers, or processes that are killed: `make test-clients`.
-CLIENTS := tests/page tests/client tests/conformance tests/crash tests/examples/test_shop.py \
-	tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py tests/venues/mcp/test_real_servers.py \
+# Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
+# are killed: `make test-clients`.
+CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_shop.py \
+	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py tests/venues/mcp/test_real_servers.py \
 	tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ help:
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
 	@echo "make test    run the tests, but for those of test-clients"
 	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
-	@echo "make test-clients  run the tests with browsers, other people's clients and servers, and killed processes"
+	@echo "make test-clients  run the tests with browsers, other people's clients and servers, commands, and killed processes"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
