@@ -15,7 +15,7 @@ from finding.catalogue import build_catalogue, read_queries
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 
-from offline.corpus import DOMAINS, load
+from offline.corpus import DOMAINS, load_requests
 from offline.worlds import world
 from toolyard import Yard
 from toolyard.core.events import RunSuspended
@@ -85,7 +85,7 @@ def measure_own_requests() -> Times:
     first: list[float] = []
     later: list[float] = []
     for domain in DOMAINS:
-        messages = [request.exchanges[0].message for half in ("open", "held") for request in load(domain, half)]
+        messages = [request.exchanges[0].message for half in ("open", "held") for request in load_requests(domain, half)]
         with world(domain, "usual") as tools:
             domain_first, domain_later = asyncio.run(measure_turns(messages, tools))
         first, later = first + domain_first, later + domain_later
