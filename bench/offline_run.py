@@ -85,7 +85,8 @@ def measure_own_requests() -> Times:
     first: list[float] = []
     later: list[float] = []
     for domain in DOMAINS:
-        messages = [request.exchanges[0].message for half in ("open", "held") for request in load_requests(domain, half)]
+        requests = [*load_requests(domain, "open"), *load_requests(domain, "held")]
+        messages = [request.exchanges[0].message for request in requests]
         with world(domain, "usual") as tools:
             domain_first, domain_later = asyncio.run(measure_turns(messages, tools))
         first, later = first + domain_first, later + domain_later

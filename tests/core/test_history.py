@@ -1,4 +1,4 @@
-"""Histories share what they have in common and never change under a reader; `find_faults` is a strict provider's eye."""
+"""Histories share what they have in common and never change under a reader; `find_faults` is a provider's eye."""
 
 import pytest
 from hypothesis import given
