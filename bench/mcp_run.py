@@ -6,6 +6,7 @@ rounds: other work on a shared machine can only make a round more expensive. The
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
@@ -126,4 +127,5 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
+    logging.disable()  # log lines of the measured runs would bury the table
     sys.exit(asyncio.run(main()))

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -115,4 +116,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    logging.disable()  # log lines of the measured runs would bury the table
     sys.exit(main())

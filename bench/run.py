@@ -1,6 +1,7 @@
 """Measure Toolyard beside a hand-written loop and its peers, in one table. Exit with 1 if a figure is missed."""
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,6 +81,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    logging.disable()  # log lines of the measured runs would bury the table
     try:
         sys.exit(main())
     except (ContestError, peers.PeerError) as error:
