@@ -13,8 +13,8 @@ _numbers = st.integers(0, 10**14)
 
 
 @given(_numbers, st.integers(1, 10**6), _numbers)
-def test_what_was_given_out_is_understood(seq: int, turn: int, value: int) -> None:
-    for cursor in (Cursor(seq), Cursor(seq, turn, value)):
+def test_what_was_given_out_is_understood(seq: int, turn: int, text_bytes: int) -> None:
+    for cursor in (Cursor(seq), Cursor(seq, turn, text_bytes)):
         assert parse_cursor(str(cursor)) == cursor
 
 

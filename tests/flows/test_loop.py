@@ -263,14 +263,14 @@ async def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule:
 
 
 @pytest.mark.parametrize(
-    ("choice", "value"), [("auto", ["auto"]), ("required", ["required", "auto"]), ("add", ["add", "auto"])]
+    ("choice", "sent_choices"), [("auto", ["auto"]), ("required", ["required", "auto"]), ("add", ["add", "auto"])]
 )
-async def test_a_forced_choice_of_tool_holds_for_the_first_turn(choice: str, value: list[str]) -> None:
-    script = [call("add", a=1, b=1), say("ok")] if len(value) == 2 else [say("ok")]
+async def test_a_forced_choice_of_tool_holds_for_the_first_turn(choice: str, sent_choices: list[str]) -> None:
+    script = [call("add", a=1, b=1), say("ok")] if len(sent_choices) == 2 else [say("ok")]
     model = Scripted(script)
     async with Yard(tools=[add], model=model) as yard:
         await yard.ask("go", tool_choice=choice)
-    assert [request.tool_choice for request in model.requests] == value
+    assert [request.tool_choice for request in model.requests] == sent_choices
 
 
 async def test_with_tool_choice_none_no_tool_is_offered_and_none_runs() -> None:

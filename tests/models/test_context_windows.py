@@ -50,7 +50,7 @@ def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "room"),
+    ("name", "options", "room"),
     [
         ("anthropic:claude-sonnet-4-5", "temperature = 0", 200_000),  # 16,384 fit in what is left at 80 %
         ("anthropic:claude-sonnet-4-5", "max_tokens = 64_000", 170_000),
@@ -64,11 +64,11 @@ def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
     ],
 )
 def test_room_is_made_early_enough_for_the_answer_that_is_asked_for(
-    name: str, value: str, room: int, tmp_path: Path
+    name: str, options: str, room: int, tmp_path: Path
 ) -> None:
     file = tmp_path / "toolyard.toml"
     file.write_text(
-        f'store = "memory:"\nmodel = "{name}"\n[model_options."{name}"]\n{value}\n'
+        f'store = "memory:"\nmodel = "{name}"\n[model_options."{name}"]\n{options}\n'
         '[providers.mine]\nbase_url = "http://h"\nwire = "messages"\n'
     )
     assert build_wiring(load(file, {}, {}), tmp_path).windows == {name: room}

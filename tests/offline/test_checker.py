@@ -202,7 +202,7 @@ def test_another_plan_that_is_as_good_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("arguments", "expected"),
     [
         ({"item": "Milk ", "qty": 1}, []),
         ({"item": "milk"}, []),
@@ -212,9 +212,9 @@ def test_another_plan_that_is_as_good_is_right() -> None:
     ],
 )
 def test_a_default_may_be_named_or_left_out_and_nothing_else_may_be_added(
-    value: dict[str, object], expected: list[Reason]
+    arguments: dict[str, object], expected: list[Reason]
 ) -> None:
-    faults = check_request("household", "household-open-01", spoil_turn(0, call("add_to_groceries", **value)))
+    faults = check_request("household", "household-open-01", spoil_turn(0, call("add_to_groceries", **arguments)))
     assert list_reasons(faults) == expected
 
 

@@ -86,10 +86,10 @@ def check_harmless(window: Window) -> None:
     assert window.page.evaluate("() => window.pwned === undefined")
 
 
-@pytest.mark.parametrize("expected", ["links", "table", "picture", "text"])
-def test_what_a_tool_gives_is_drawn_and_does_nothing(windows: Windows, server: Site, expected: str) -> None:
+@pytest.mark.parametrize("kind", ["links", "table", "picture", "text"])
+def test_what_a_tool_gives_is_drawn_and_does_nothing(windows: Windows, server: Site, kind: str) -> None:
     window = windows.open(server)
-    window.send(expected)
+    window.send(kind)
     expect(window.answer).to_have_text("Look.")
     window.card("evil").get_by_role("button").first.click()
     expect(window.card("evil")).to_contain_text("in this server")

@@ -219,7 +219,7 @@ def test_paths_start_from_where_they_were_written(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "store"),
+    ("setting", "store"),
     [
         ("memory:", "memory:"),
         ("sqlite:////var/lib/a.db", "sqlite:////var/lib/a.db"),
@@ -227,8 +227,8 @@ def test_paths_start_from_where_they_were_written(file: Path) -> None:
         ("postgresql://u:p@h/db", "postgresql://u:p@h/db"),
     ],
 )
-def test_a_store_is_given_in_whole(file: Path, value: str, store: str) -> None:
-    assert load_text(file, f"store = '{value}'").store == store
+def test_a_store_is_given_in_whole(file: Path, setting: str, store: str) -> None:
+    assert load_text(file, f"store = '{setting}'").store == store
 
 
 @pytest.mark.parametrize(

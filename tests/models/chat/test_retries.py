@@ -64,23 +64,23 @@ TOO_LONG = [
 """In the words of OpenAI and vLLM, Anthropic (twice), Gemini, DashScope and llama.cpp."""
 
 
-@pytest.mark.parametrize("expected", TOO_LONG)
-async def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(expected: str) -> None:
-    problem = await run_turn(StrictChat(refuses(400, expected)), SleepRecorder())
+@pytest.mark.parametrize("message", TOO_LONG)
+async def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(message: str) -> None:
+    problem = await run_turn(StrictChat(refuses(400, message)), SleepRecorder())
     assert isinstance(problem, Problem) and problem.error_type == "too_large"
 
 
 @pytest.mark.parametrize(
-    "expected",
+    "message",
     [
         "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens for claude-3-haiku-20240307",
         "max_tokens is too large: 99999. This model supports at most 16384 completion tokens, whereas you…",
     ],
 )
-async def test_where_more_is_asked_for_than_a_model_gives_it_is_told_what_to_set(expected: str) -> None:
-    problem = await run_turn(StrictChat(refuses(400, expected)), SleepRecorder())
+async def test_where_more_is_asked_for_than_a_model_gives_it_is_told_what_to_set(message: str) -> None:
+    problem = await run_turn(StrictChat(refuses(400, message)), SleepRecorder())
     assert isinstance(problem, Problem) and problem.error_type == "model_error"
-    assert expected in problem.error
+    assert message in problem.error
     assert problem.error.endswith("; set a smaller max_tokens for this model in [model_options]")
 
 

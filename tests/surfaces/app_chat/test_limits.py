@@ -51,8 +51,8 @@ async def test_a_session_ends_in_the_middle_of_a_request() -> None:
         assert last["stopReason"] == "max_session_turns" and len(model.requests) == 7
 
 
-@pytest.mark.parametrize(("before", "asked_calls"), [(199, 1), (200, 0)])
-async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked_calls: int) -> None:
+@pytest.mark.parametrize(("before", "request_count"), [(199, 1), (200, 0)])
+async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, request_count: int) -> None:
     model = Scripted(call_forever)
     async with open_api_client(model) as http:
         history: list[object] = [user_message("go")]
@@ -65,7 +65,7 @@ async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, as
             ]
         app = AppClient(http)
         last = await answer_all_calls(app, await app.post({"messages": history, "tools": TOOLS}))
-        assert last["stopReason"] == "max_session_turns" and len(model.requests) == asked_calls
+        assert last["stopReason"] == "max_session_turns" and len(model.requests) == request_count
 
 
 @pytest.mark.proves("000.limit-30-a-minute")
