@@ -12,8 +12,8 @@ PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
 CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_shop.py \
-	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py tests/venues/mcp/test_real_servers.py \
-	tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
+	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py \
+	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
 .PHONY: help serve page shop browser test test-fast test-clients check docs bench crash mcp-storm fuzz screenshots conformance offline-score
@@ -31,7 +31,7 @@ help:
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
 	@echo "make screenshots   take the pictures of the web page in docs/images anew"
-	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
+	@echo "make fuzz    send random requests and check that each answer is documented, longer than test-clients does (FUZZ_EXAMPLES=100)"
 	@echo "make conformance  the official MCP conformance suite and Inspector against /mcp, with one table of scores"
 	@echo "make offline-score   what the offline model makes of each set of requests, also with other people's tools"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."

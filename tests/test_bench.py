@@ -35,12 +35,12 @@ class WritingModel:
         if self._forgetful:
             request.memo.clear()
         self.sent_bytes = len(to_wire(request))
-        mint = request.clock
+        clock = request.clock
         if request.turn <= LAST:
-            call = Call(id=mint.new_id("call"), at=mint.now(), tool="add", arguments={"a": request.turn, "b": 1})
+            call = Call(id=clock.new_id("call"), at=clock.now(), tool="add", arguments={"a": request.turn, "b": 1})
             yield TurnEnded(items=(call,), finish="calls")
         else:
-            yield TurnEnded(items=(ModelText(id=mint.new_id("text"), at=mint.now(), text="done"),), finish="stop")
+            yield TurnEnded(items=(ModelText(id=clock.new_id("text"), at=clock.now(), text="done"),), finish="stop")
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -17,7 +17,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import cast
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 DROPPED_PREFIXES = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
 NO_OLLAMA = "http://127.0.0.1:9/v1"
 
@@ -30,7 +30,7 @@ class CommandResult:
 
 
 def build_environment(folder: Path, **more: str) -> dict[str, str]:
-    """That of a person whose home is this folder."""
+    """Return the environment of a user whose home is this folder."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED_PREFIXES)}
     return {
         **inherited,
@@ -51,7 +51,7 @@ def run_toolyard(folder: Path, *arguments: str, input_text: str = "", **more: st
         input=input_text,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert "Traceback" not in completed.stderr and "unexpected" not in completed.stderr, completed.stderr
@@ -87,18 +87,18 @@ class ServerProcess:
 
     def errors(self) -> list[str]:
         """Return what it wrote to standard error; it must have ended."""
-        self._readers[1].join(PATIENCE_S)
+        self._readers[1].join(TIMEOUT_S)
         return [line.rstrip("\n") for line in self._errors]
 
     def kill(self) -> None:
         self.process.kill()
         self.wait()
         for reader in self._readers:
-            reader.join(PATIENCE_S)
+            reader.join(TIMEOUT_S)
 
     def read_until(self, text: str) -> str:
-        """The first line from here on that holds these words."""
-        while (line := self._lines.get(timeout=PATIENCE_S)) is not None:
+        """Return the next line that contains the text."""
+        while (line := self._lines.get(timeout=TIMEOUT_S)) is not None:
             self.output_lines.append(line)
             if text in line:
                 return line
@@ -106,7 +106,7 @@ class ServerProcess:
         raise AssertionError(f"the server ended without saying {text!r}: {self.output_lines} {self._errors}")
 
     def wait(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(TIMEOUT_S)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -115,7 +115,7 @@ class ServerProcess:
 
 @contextmanager
 def start_server(folder: Path, *arguments: str, **more: str) -> Generator[ServerProcess]:
-    """A server that has said where it listens."""
+    """Yield a server once it has printed its address."""
     server = ServerProcess(folder, arguments, more)
     try:
         server.url = server.read_until("listens on").rpartition(" ")[2]
@@ -127,7 +127,7 @@ def start_server(folder: Path, *arguments: str, **more: str) -> Generator[Server
 def request_json(
     url: str, body: object = None, *, method: str = "", headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, object]]:
-    """The status and the JSON of an answer."""
+    """Send a request and return the status and the JSON of its answer."""
     try:
         with _open_url(url, body, method, headers) as answer:
             return answer.status, json.load(answer)
@@ -147,7 +147,7 @@ def open_stream(
 
 
 def read_until(objects: Iterator[dict[str, object]], **fields: object) -> dict[str, object]:
-    """The first object that has these values."""
+    """Return the first object that has these values."""
     received: list[dict[str, object]] = []
     for stream_object in objects:
         received.append(stream_object)
@@ -161,14 +161,14 @@ def join_text(objects: Sequence[dict[str, object]]) -> str:
 
 
 def fetch_list(url: str, name: str) -> list[dict[str, str]]:
-    """The list of that name in an answer."""
+    """Return the list of that name in an answer."""
     status, reply = request_json(url)
     assert status == 200, reply
     return cast(list[dict[str, str]], reply[name])
 
 
 def parse_curl(line: str, **variables: str) -> tuple[str, dict[str, object], dict[str, str]]:
-    """What a printed curl line sends: the address, the JSON body and the headers."""
+    """Return what a printed curl line sends: the address, the JSON body and the headers."""
     words = iter(shlex.split(line))
     assert next(words) == "curl"
     url, body, headers = "", "", dict[str, str]()
@@ -187,4 +187,4 @@ def _open_url(url: str, body: object, method: str, headers: Mapping[str, str] | 
     data = None if body is None else json.dumps(body).encode()
     kind = {} if data is None else {"content-type": "application/json"}
     request = urllib.request.Request(url, data, {**kind, **(headers or {})}, method=method or None)
-    return urllib.request.urlopen(request, timeout=PATIENCE_S)
+    return urllib.request.urlopen(request, timeout=TIMEOUT_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.commands.test_models import serve_ollama
-from cli.process import PATIENCE_S, ServerProcess, build_environment, open_stream, request_json, start_server
+from cli.process import TIMEOUT_S, ServerProcess, build_environment, open_stream, request_json, start_server
 
 TOOLS = """
 from toolyard import ToolError, tool
@@ -104,7 +104,7 @@ def test_a_log_that_nobody_reads_stops_nobody(tmp_path: Path) -> None:
             url = next(line for line in server.stdout if "listens on" in line).split()[-1]
             for _ in range(500):  # more lines than a pipe takes
                 request = urllib.request.Request(f"{url}/me", headers={"x-correlation-id": "i" * 128})
-                urllib.request.urlopen(request, timeout=PATIENCE_S).close()
+                urllib.request.urlopen(request, timeout=TIMEOUT_S).close()
         finally:
             server.kill()
 

@@ -23,8 +23,8 @@ async def test_a_visitor_who_comes_too_early_does_not_spoil_it_for_the_right_one
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with asyncio.timeout(TEST_TIMEOUT_S), listen_for_callback(0) as page:
-        with monkeypatch.context() as hasty:
-            hasty.setattr(sign_in_callback, "READ_S", 0.1)
+        with monkeypatch.context() as patch:
+            patch.setattr(sign_in_callback, "READ_S", 0.1)
             assert await visit(page, "state=right&code=early") == b""
         answer = asyncio.create_task(page.wait_for_answer("right"))
         assert (await visit(page, "state=wrong&code=1")).startswith(b"HTTP/1.1 400")

@@ -115,7 +115,7 @@ def local_tools(record: ClientRecord, running: asyncio.Event) -> list[object]:
 
 
 def odd_tools(record: ClientRecord) -> list[object]:
-    """What they tell is more, or other, than a server takes."""
+    """Return tools whose results a server rejects: too large, too deep or not encodable."""
 
     def huge() -> str:
         """Tells very much."""

@@ -8,7 +8,7 @@ import pytest
 
 from client.drivers import PACKAGE, build_package, node_path
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 HURRIED = """
 let waits = 0;
 const later = setTimeout;
@@ -26,7 +26,7 @@ def run_module(module: str, script: str, *words: str) -> object:
     """What a script tells that is given the parts of a module."""
     code = f"const module = await import(process.argv[1]), words = process.argv.slice(2);{script}"
     command = [node_path(), "--input-type=module", "-e", code, (PACKAGE / "dist" / f"{module}.js").as_uri(), *words]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     return json.loads(done.stdout)
 
 

@@ -20,7 +20,7 @@ from toolyard.core.events import CallEnded, CallParked
 from toolyard.core.mcp_servers import OAuth, ServerSpec, SignInAnswer
 
 Json = Any
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 BACK = "http://127.0.0.1:8765/callback"
 SIGN_IN = "toolyard servers login"
 MAX_TRIES = 4
@@ -28,7 +28,7 @@ MAX_TRIES = 4
 
 async def main(url: str) -> None:
     spec = ServerSpec(url=url, trust=True, pin="off", oauth=_oauth())
-    async with asyncio.timeout(PATIENCE_S), Yard(model=Scripted([]), servers={"suite": spec}) as yard:
+    async with asyncio.timeout(TIMEOUT_S), Yard(model=Scripted([]), servers={"suite": spec}) as yard:
         for _ in range(MAX_TRIES):
             failures = [await _call(yard, name, arguments) for name, arguments in _calls(yard)]
             if not any(SIGN_IN in message for message in (yard.servers.cards()[0].error, *failures)):

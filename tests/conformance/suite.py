@@ -17,7 +17,7 @@ from real_servers import find_node
 Era = Literal["both", "legacy", "modern"]
 HERE = Path(__file__).parent
 THERE = Path(sys.prefix) / "conformance"
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 _LINE = re.compile(r"[✓✗] (\S+): (\d+) passed, (\d+) failed")
 
 
@@ -39,7 +39,7 @@ def install_suite() -> list[str]:
             for file in ("package.json", "package-lock.json"):
                 shutil.copy(HERE / file, THERE / file)
             command = [*find_node(), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-            subprocess.run(command, cwd=THERE, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
+            subprocess.run(command, cwd=THERE, check=True, timeout=TIMEOUT_S, stdout=subprocess.DEVNULL)
             ready.write_bytes(lock_bytes)
     return [find_node()[0], str(THERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
 
@@ -67,7 +67,7 @@ sampling = true
 def run(*words: str) -> str:
     """What the suite says."""
     done = subprocess.run(
-        [*install_suite(), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=THERE
+        [*install_suite(), *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=THERE
     )
     return done.stdout + done.stderr
 

@@ -638,8 +638,8 @@ class MinuteCountStore(MemoryStore):
         super().__init__()
         self.counts: dict[tuple[str, float], int] = {}
 
-    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
-        count = self.counts[who, now // 60] = self.counts.get((who, now // 60), 0) + 1
+    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+        count = self.counts[key, now // 60] = self.counts.get((key, now // 60), 0) + 1
         late = count > per_minute
         return Allowance(
             granted=not late, remaining=max(per_minute - count, 0), retry_after_s=60 - now % 60 if late else 0.0

@@ -89,7 +89,7 @@ async def mcp_venue() -> Venue:
     """With one real server, in the old era, and another that is away."""
     plain = PlainServer(Path(mkdtemp(prefix="toolyard-")), trust=True)
     away = ServerSpec(url="http://127.0.0.1:9/mcp")
-    fleet = McpManager(
+    manager = McpManager(
         {"plain": plain.spec, "away": away},
         make_connector=SdkConnector,
         store=MemoryStore(),
@@ -98,8 +98,8 @@ async def mcp_venue() -> Venue:
         apply_rules=lambda tool: tool,
         on_tools_changed=lambda: None,
     )
-    await fleet.open()
-    return McpVenue(fleet)
+    await manager.open()
+    return McpVenue(manager)
 
 
 VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue, finding_venue, mcp_venue]

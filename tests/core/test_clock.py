@@ -11,13 +11,13 @@ class FixedClock(SystemClock):
 
 
 def test_what_is_made_later_comes_later_so_that_a_store_keeps_it_together() -> None:
-    mint, ids = FixedClock(), list[str]()
+    clock, ids = FixedClock(), list[str]()
     for second in (0.0, 1.0, 60.0, 86_400.0, 2_000_000_000.0):
-        mint.at = 1_700_000_000.0 + second
-        ids.append(mint.new_id("conversation"))
+        clock.at = 1_700_000_000.0 + second
+        ids.append(clock.new_id("conversation"))
     assert ids == sorted(ids)
 
 
 def test_ids_of_one_second_differ() -> None:
-    mint = FixedClock()
-    assert len({mint.new_id("call") for _ in range(1_000)}) == 1_000
+    clock = FixedClock()
+    assert len({clock.new_id("call") for _ in range(1_000)}) == 1_000

@@ -92,7 +92,7 @@ def test_a_history_in_order_has_no_faults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "said_of_it"),
+    ("items", "fault"),
     [
         ([tool_call("a")], "calls ['a'] have no result"),
         ([tool_call("a"), user("u"), ok_result("a")], "calls ['a'] have no result before 'u'"),
@@ -105,5 +105,5 @@ def test_a_history_in_order_has_no_faults() -> None:
         ([user("u"), user("u")], "id 'u' is used twice"),
     ],
 )
-def test_what_a_strict_provider_would_refuse_is_a_fault(items: list[Item], said_of_it: str) -> None:
-    assert said_of_it in find_faults(items)
+def test_what_a_strict_provider_would_refuse_is_a_fault(items: list[Item], fault: str) -> None:
+    assert fault in find_faults(items)

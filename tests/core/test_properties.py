@@ -127,9 +127,9 @@ class Play:
             case GiveCommand():
                 self.owner.submit(self._command(happening))
             case FinishTurn():
-                self._turn_over(happening)
+                self._finish_turn(happening)
             case FinishCall():
-                self._call_over(happening)
+                self._finish_call(happening)
             case PassTime():
                 self.owner.now += happening.seconds
             case Crash():
@@ -193,7 +193,7 @@ class Play:
         call_id = self._id("p")
         return tool_call(call_id, "web_search"), ok_result(call_id, "web_search")
 
-    def _turn_over(self, over: FinishTurn) -> None:
+    def _finish_turn(self, over: FinishTurn) -> None:
         if not self.owner.asking:
             return
         text = model_text(self._id("t"))
@@ -210,7 +210,7 @@ class Play:
         }
         self.owner.end_turn(ends[over.kind]())
 
-    def _call_over(self, over: FinishCall) -> None:
+    def _finish_call(self, over: FinishCall) -> None:
         if over.kind == "twice":
             call_id = _pick([*sorted(self.owner.witness.ended_calls), "nowhere"], over.pick)
             return self.owner.try_again(
@@ -299,7 +299,7 @@ def _loses_a_result(state: State, entry: Entry) -> State:
     return replace(after, history=History(after.history[:-1])) if lost else after
 
 
-def _keeps_a_secret() -> Callable[[State, Entry], State]:
+def _depends_on_hidden_state() -> Callable[[State, Entry], State]:
     seen_seqs: list[int] = []
 
     def apply_differently_each_time(state: State, entry: Entry) -> State:
@@ -335,7 +335,7 @@ def _takes_the_dead_for_living(state: State, epoch: int, now: float) -> Step:
 BROKEN = {
     "a fold that accepts a second result": (Rules(apply=_accepts_a_second_result), "ended twice"),
     "a fold that loses a result": (Rules(apply=_loses_a_result), "no result"),
-    "a fold that remembers what is not in the log": (Rules(apply=_keeps_a_secret()), "folds to another state"),
+    "a fold that remembers what is not in the log": (Rules(apply=_depends_on_hidden_state()), "folds to another state"),
     "a recovery that runs everything again": (Rules(may_run_again=lambda _: True), "not idempotent and ran twice"),
     "a plan that is deaf to stops": (Rules(plan=_is_deaf_to_stops), "although it was stopped"),
     "a plan that forgets who is exclusive": (Rules(plan=_forgets_who_is_exclusive), "has company"),

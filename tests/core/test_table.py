@@ -85,7 +85,7 @@ def _build_suspended() -> Story:
     return story
 
 
-def _build_full_line() -> Story:
+def _build_full_queue() -> Story:
     story = _build_between_turns()
     for number in range(16):
         story.queue(f"q{number}")
@@ -130,7 +130,7 @@ BUILDER_BY_SITUATION: dict[str, Callable[[], Story]] = {
     "calls open": _build_calls_open,
     "calls waiting": _build_waiting,
     "suspended": _build_suspended,
-    "line full": _build_full_line,
+    "line full": _build_full_queue,
     "asking": lambda: _build_in_phase("asking"),
     "asking, expired": lambda: _build_waiting(expires_at=NOW),
     "allowed": lambda: _build_in_phase("allowed"),
@@ -267,7 +267,7 @@ def test_the_situations_are_what_they_are_called() -> None:
     run = _build_suspended().state.run
     assert run is not None
     assert run.suspended_at is not None
-    assert len(_build_full_line().state.queue) == 16
+    assert len(_build_full_queue().state.queue) == 16
 
 
 def test_an_attempt_out_of_order_is_refused() -> None:

@@ -15,10 +15,12 @@ DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "web-search.md"
 
 
 def build_facts(
-    native: bool, own_search: bool, beside: bool = True, others: bool = False, control: bool = False
+    native: bool, own_search: bool, mixes_tools: bool = True, has_other_tools: bool = False, control: bool = False
 ) -> SearchFacts:
     no_native, no_own = "" if native else "it has none", "" if own_search else "none runs"
-    return SearchFacts(no_native=no_native, no_own=no_own, beside=beside, others=others, control=control)
+    return SearchFacts(
+        no_native=no_native, no_own=no_own, mixes_tools=mixes_tools, has_other_tools=has_other_tools, control=control
+    )
 
 
 @pytest.mark.proves("002.auto-native")
@@ -40,11 +42,19 @@ def test_auto_never_takes_the_provider_s_where_control_is_needed() -> None:
 
 
 def test_where_a_provider_takes_no_functions_beside_its_own_auto_keeps_the_functions() -> None:
-    assert choose_search("auto", build_facts(native=True, own_search=True, beside=False, others=True)).where == "mcp"
-    assert choose_search("auto", build_facts(native=True, own_search=False, beside=False, others=True)).where == "off"
-    alone = choose_search("auto", build_facts(native=True, own_search=True, beside=False, others=False))
+    assert (
+        choose_search("auto", build_facts(native=True, own_search=True, mixes_tools=False, has_other_tools=True)).where
+        == "mcp"
+    )
+    assert (
+        choose_search("auto", build_facts(native=True, own_search=False, mixes_tools=False, has_other_tools=True)).where
+        == "off"
+    )
+    alone = choose_search("auto", build_facts(native=True, own_search=True, mixes_tools=False, has_other_tools=False))
     assert (alone.where, alone.alone) == ("native", True)
-    insisted = choose_search("native", build_facts(native=True, own_search=True, beside=False, others=True))
+    insisted = choose_search(
+        "native", build_facts(native=True, own_search=True, mixes_tools=False, has_other_tools=True)
+    )
     assert (insisted.where, insisted.alone) == ("native", True)
 
 
@@ -54,28 +64,30 @@ def read_rows() -> list[list[str]]:
     return [cells for cells in lines if len(cells) == 6][1:]
 
 
-def read_outcome(wish: str, *conditions: bool) -> str:
+def read_outcome(mode: str, *conditions: bool) -> str:
     facts = ["yes" if condition else "no" for condition in conditions]
     for wishes, *wanted, outcome in read_rows():
-        if wish in wishes.split(", ") and all(want in ("any", fact) for want, fact in zip(wanted, facts, strict=True)):
+        if mode in wishes.split(", ") and all(want in ("any", fact) for want, fact in zip(wanted, facts, strict=True)):
             return outcome
-    raise AssertionError(f"the page does not say what becomes of {wish} with {facts}")
+    raise AssertionError(f"the page does not say what becomes of {mode} with {facts}")
 
 
-@pytest.mark.parametrize("wish", WISHES)
-def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: AskedMode) -> None:
-    for native, has_own, beside, others, control in product((True, False), repeat=5):
-        search_facts = build_facts(native, has_own, beside, others, control)
-        choice = choose_search(wish, search_facts)
+@pytest.mark.parametrize("mode", WISHES)
+def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(mode: AskedMode) -> None:
+    for native, has_own, mixes_tools, has_other_tools, control in product((True, False), repeat=5):
+        search_facts = build_facts(native, has_own, mixes_tools, has_other_tools, control)
+        choice = choose_search(mode, search_facts)
         outcome = "refused" if choice.refused else choice.where
-        assert outcome == read_outcome(wish, native, has_own, control, others and not beside), search_facts
-        assert choice.why and choice.alone == (choice.where == "native" and not beside)
+        assert outcome == read_outcome(mode, native, has_own, control, has_other_tools and not mixes_tools), (
+            search_facts
+        )
+        assert choice.why and choice.alone == (choice.where == "native" and not mixes_tools)
         assert not choice.refused or (choice.where == "off" and "ask for auto" in choice.why)
 
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
 @pytest.mark.parametrize(
-    ("use", "preference", "wish"),
+    ("use", "preference", "mode"),
     [
         (True, "ai-web-search", "native"),
         (True, "mcp", "mcp"),
@@ -87,8 +99,8 @@ def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: AskedMode) 
         (False, "mcp", "off"),
     ],
 )
-def test_the_older_words_mean_the_same(use: bool | None, preference: Preference | None, wish: SearchMode) -> None:
-    assert merge_modes("", use, preference) == wish
+def test_the_older_words_mean_the_same(use: bool | None, preference: Preference | None, mode: SearchMode) -> None:
+    assert merge_modes("", use, preference) == mode
 
 
 def test_both_ways_of_saying_it_at_once_are_refused() -> None:

@@ -72,7 +72,7 @@ class Storm:
 
     def __init__(self, yard: Yard, seed: int) -> None:
         self._yard = yard
-        self._luck = random.Random(seed)
+        self._rng = random.Random(seed)
         self.pids: set[int] = set()
         self.waits: list[Wait] = []
         self.wrong: list[str] = []
@@ -98,9 +98,9 @@ class Storm:
             pass
 
     async def kill_during_call(self) -> None:
-        """Right after it was begun, when it may not have been read, or when it has told that it is under way."""
+        """Kill the server right after a call has started, or after its first progress report."""
         run = self._yard.call("trigger-long-running-operation", {"duration": 1, "steps": 20})
-        await wait_for_event(run, CallProgressed if self._luck.random() < 0.5 else CallStarted)
+        await wait_for_event(run, CallProgressed if self._rng.random() < 0.5 else CallStarted)
         os.kill(self.pid(), signal.SIGKILL)
         ended, _ = await wait_for_event(run, CallEnded)
         self.lost += ended.result.outcome == "unknown"
@@ -108,7 +108,7 @@ class Storm:
             self.wrong.append(f"a lost call was told as {ended.result.outcome}: {ended.result.content[:200]}")
 
     async def kill_and_call(self) -> None:
-        await (self.kill_during_call() if self._luck.random() < 0.5 else self.kill_between_calls())
+        await (self.kill_during_call() if self._rng.random() < 0.5 else self.kill_between_calls())
         began, sessions = time.perf_counter(), self.describe_connection().sessions
         ended, _ = await wait_for_event(self._yard.call("echo", {"message": "again"}), CallEnded)
         total_s, connection = time.perf_counter() - began, self.describe_connection()

@@ -24,13 +24,20 @@ KILLED = -9
 GIVEN_UP = "the server stopped 3 times during this turn"
 
 
-def storm(folder: Path, seed: int, *, kills: int = 12, lie: bool = False) -> tuple[int, list[str]]:
+def storm(folder: Path, seed: int, *, kills: int = 12, falsely_idempotent: bool = False) -> tuple[int, list[str]]:
     """How many processes were killed, and everything that is wrong afterwards."""
     chance, killed = random.Random(seed), 0
     database, effects = folder / "yard.db", folder / "effects"
     while True:
         kill_at = chance.randint(1, 60) if killed < kills else 0
-        command = [sys.executable, str(CHILD), str(database), str(effects), str(kill_at), *(["lie"] if lie else [])]
+        command = [
+            sys.executable,
+            str(CHILD),
+            str(database),
+            str(effects),
+            str(kill_at),
+            *(["lie"] if falsely_idempotent else []),
+        ]
         code = subprocess.run(command, timeout=90, check=False).returncode
         if code == KILLED:
             killed += 1

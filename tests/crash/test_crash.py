@@ -18,7 +18,7 @@ def test_the_check_can_fail_a_tool_that_lies_about_being_idempotent_is_caught(tm
     for seed in range(5):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        _, wrong = storm(folder, seed, lie=True)
+        _, wrong = storm(folder, seed, falsely_idempotent=True)
         if any("took effect 2 times" in fault for fault in wrong):
             return
     pytest.fail("no doubled effect was found although the tool ran again after every crash")

@@ -45,8 +45,8 @@ def script(request: ModelRequest) -> Turn:
     return call("charge", amount=2) if done == 4 else say("all done")
 
 
-def tools(moments: Moments, *, lie: bool) -> list[object]:
-    @tool(idempotent=lie)
+def tools(moments: Moments, *, falsely_idempotent: bool) -> list[object]:
+    @tool(idempotent=falsely_idempotent)
     async def charge(amount: int, context: Context) -> str:
         """An effect that must not happen twice."""
         moments.note("TOOL", context.idempotency_key)
@@ -102,9 +102,9 @@ async def decide(yard: Yard, conversation: str) -> None:
             continue  # an earlier look at the log made this decision
 
 
-async def main(database: str, effects: str, kill_at: int, lie: bool) -> None:
+async def main(database: str, effects: str, kill_at: int, falsely_idempotent: bool) -> None:
     moments = Moments(effects, kill_at)
-    yard_tools = tools(moments, lie=lie)
+    yard_tools = tools(moments, falsely_idempotent=falsely_idempotent)
     async with (
         asyncio.timeout(60),
         Yard(tools=yard_tools, model=Scripted(script), store=f"sqlite:///{database}") as yard,

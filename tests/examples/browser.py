@@ -11,7 +11,7 @@ QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-PATIENCE_MS = 30_000
+TIMEOUT_MS = 30_000
 
 
 def find_browser() -> str:
@@ -30,10 +30,12 @@ async def page_of(url: str, before: str = "", *, expected: str = "404") -> Async
     async with async_playwright() as driver:
         window = await driver.chromium.launch(executable_path=find_browser(), args=list(QUIET))
         page = await window.new_page(viewport={"width": 1440, "height": 900})
-        page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
+        page.set_default_timeout(TIMEOUT_MS)
+        expect.set_options(timeout=TIMEOUT_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said, expected) else None)
+        page.on(
+            "console", lambda message: complaints.append(message.text) if _is_complaint(message, expected) else None
+        )
         if before:
             await page.add_init_script(before)
         try:

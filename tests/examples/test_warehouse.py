@@ -56,7 +56,10 @@ def answer_from_result(request: ModelRequest) -> Turn:
     if not isinstance(last, Result):
         return call("search_materials", keyword="面粉")
     materials = json.loads(last.content)["results"]
-    lines = [f"\n{n}. {one['name']} - 库存{one['quantity']}{one['unit']}" for n, one in enumerate(materials, 1)]
+    lines = [
+        f"\n{n}. {material['name']} - 库存{material['quantity']}{material['unit']}"
+        for n, material in enumerate(materials, 1)
+    ]
     return say(f"我找到了{len(materials)}种面粉：", *lines)
 
 

@@ -52,7 +52,7 @@ def make_tools(gate: Callable[[str], bool] = lambda _: True) -> list[object]:
 
 
 def list_offered_names(request: ModelRequest) -> list[str]:
-    return [shown.name for shown in request.offer.tools]
+    return [tool.name for tool in request.offer.tools]
 
 
 def offers(model: Scripted) -> list[list[str]]:
@@ -114,15 +114,17 @@ async def test_the_first_request_keeps_to_the_budget_in_bytes() -> None:
         assert await yard.ask("list invoices, flights, hotels, gardens, recipes and playlists") == "ok"
 
 
-def make_tool_with_schema(thing: str, schema_bytes: int) -> object:
-    @tool(name=f"inspect_{thing}", description=f"Inspect one {thing}. {'x' * schema_bytes}")
+def make_tool_with_long_description(thing: str, description_bytes: int) -> object:
+    @tool(name=f"inspect_{thing}", description=f"Inspect one {thing}. {'x' * description_bytes}")
     def inspect(name: str) -> str:
         return name
 
     return inspect
 
 
-@pytest.mark.parametrize("tools", [make_tools()[:64], [make_tool_with_schema(thing, 1200) for thing in THINGS[:28]]])
+@pytest.mark.parametrize(
+    "tools", [make_tools()[:64], [make_tool_with_long_description(thing, 1200) for thing in THINGS[:28]]]
+)
 async def test_up_to_64_tools_of_about_ten_thousand_tokens_are_all_shown(tools: Sequence[object]) -> None:
     def script(request: ModelRequest) -> Turn:
         assert len(request.offer.tools) == len(tools)
@@ -292,7 +294,7 @@ async def test_a_real_tool_that_was_not_shown_is_run_and_its_arguments_are_check
 
     turns = [together(call("get_glacier", name="A"), call("get_glacier", name=[1])), say("ok")]
     async with open_yard(turns, make_tools()) as yard:
-        bad, good = sorted(get_results(await collect_events(yard.run("hello"))), key=lambda one: one.outcome)
+        bad, good = sorted(get_results(await collect_events(yard.run("hello"))), key=lambda result: result.outcome)
         assert (good.outcome, good.content) == ("ok", "get glacier A")
         assert get_problem(bad) == ("error", "validation_error")
 

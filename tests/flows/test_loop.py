@@ -225,7 +225,7 @@ async def test_a_run_that_is_out_of_time_is_stopped_in_the_middle_of_a_call() ->
 async def test_calls_beyond_the_bound_of_a_turn_are_refused_one_by_one_and_the_others_run() -> None:
     async with open_yard([together(*[call("add", a=1, b=1)] * 500), say("ok")], [add]) as yard:
         call_results = get_results(await collect_events(yard.run("go")))
-        assert [result.outcome for result in sorted(call_results, key=lambda one: one.at)].count("ok") == 64
+        assert [result.outcome for result in sorted(call_results, key=lambda result: result.at)].count("ok") == 64
         assert sum(get_problem(result) == ("error", "too_large") for result in call_results if result.error) == 436
 
 

@@ -85,16 +85,16 @@ PROVIDERS = [
 
 
 @pytest.mark.proves("002.native-answer", "002.native-needs-no-mcp", "002.native-one-request", "002.auto-native")
-@pytest.mark.parametrize("wish", ["auto", "native"])
+@pytest.mark.parametrize("mode", ["auto", "native"])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
 async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
-    provider: SearchProvider, wish: SearchMode
+    provider: SearchProvider, mode: SearchMode
 ) -> None:
     server = provider.server()
     async with AsyncExitStack() as stack:
         base_url = await stack.enter_async_context(server.serving())
         yard = await stack.enter_async_context(Yard(model=provider.make_model(base_url)))
-        done = await yard.execute(content="Search for the latest AI news", web_search=wish)
+        done = await yard.execute(content="Search for the latest AI news", web_search=mode)
         assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
         assert done.tools == (ToolRun(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
         assert done.citations[0].url.startswith("https://") and done.usage.total > 0
@@ -108,7 +108,7 @@ async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
         assert [
             (traced_call.tool, traced_call.provider_ran_it, traced_call.outcome) for traced_call in trace.calls
         ] == [("web_search", True, "ok")]
-        why = "the provider searches itself" if wish == "auto" else "it was asked for"
+        why = "the provider searches itself" if mode == "auto" else "it was asked for"
         assert [turn.search for turn in trace.turns] == [f"native: {why}"]
 
 
@@ -119,8 +119,8 @@ async def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_d
         Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard,
     ):
         first = await yard.execute("Is it so?", web_search="native")
-        for wish in ("native", "off"):
-            await yard.execute("Sure?", web_search=wish, conversation=first.conversation)
+        for mode in ("native", "off"):
+            await yard.execute("Sure?", web_search=mode, conversation=first.conversation)
         assert await find_history_faults(yard, first.conversation) == []
     assert server.refusals == []
     second, third = (json.loads(body) for body in server.bodies[1:])
@@ -145,16 +145,16 @@ async def test_native_and_own_tools_are_offered_and_called_in_one_request() -> N
 
 
 @pytest.mark.proves("002.usage-summed", "002.prefer-mcp", "002.auto-unsupported", "002.search-configured")
-@pytest.mark.parametrize(("wish", "configured"), [("auto", ""), ("mcp", ""), ("", "mcp")])
+@pytest.mark.parametrize(("mode", "configured"), [("auto", ""), ("mcp", ""), ("", "mcp")])
 async def test_an_mcp_search_takes_two_model_calls_and_both_count(
-    wish: SearchMode, configured: SearchMode, tmp_path: Path
+    mode: SearchMode, configured: SearchMode, tmp_path: Path
 ) -> None:
     plain = PlainServer(tmp_path, names={"look": "web_search"}, trust=True)
 
     script = [call("web_search"), say("Found.")]
     async with open_yard(Scripted(script), servers={"plain": plain.spec}, web_search=configured) as (yard, model):
         await wait_until(lambda: "web_search" in yard.tool_names)
-        done = await yard.execute(content="Search for the latest AI news", web_search=wish)
+        done = await yard.execute(content="Search for the latest AI news", web_search=mode)
         assert (done.text, done.model_calls) == ("Found.", 2)
         assert done.usage == Usage(input_tokens=20, output_tokens=10)
         (ran,) = done.tools
@@ -203,7 +203,7 @@ async def test_with_two_search_servers_the_preference_decides_which_of_them_sear
 
 
 @pytest.mark.parametrize(
-    ("wish", "offered"),
+    ("mode", "offered"),
     [
         ("off", []),
         ("native", ["web_search"]),
@@ -213,16 +213,16 @@ async def test_with_two_search_servers_the_preference_decides_which_of_them_sear
     ],
 )
 async def test_the_rule_of_web_search_holds_for_every_search_server(
-    wish: SearchMode, offered: list[str], tmp_path: Path
+    mode: SearchMode, offered: list[str], tmp_path: Path
 ) -> None:
 
     servers = two_search_servers(tmp_path)
     second = servers.pop("duckduckgo")
     async with open_yard(NativeScripted([say("ok")]), servers=servers) as (yard, model):
         await start_second(yard, second)
-        await yard.execute(content="news", web_search=wish)
+        await yard.execute(content="news", web_search=mode)
         assert list_search_tools(model) == offered
-        if wish in ("native", "auto"):
+        if mode in ("native", "auto"):
             assert ("web_search", "provider") in list_offered_tools(model.requests[-1])
 
 
@@ -250,7 +250,7 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
 
 @pytest.mark.proves("002.auto-custom-control", "002.auto-logging", "002.prefer-native")
 @pytest.mark.parametrize(
-    ("rules", "wish", "offered"),
+    ("rules", "mode", "offered"),
     [
         (SearchRules(), "", [OWN_SEARCH, ADD_FUNCTION]),
         (SearchRules(), "auto", [NATIVE_SEARCH, ADD_FUNCTION]),
@@ -266,10 +266,10 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
     ],
 )
 async def test_the_tools_of_a_request_are_those_that_the_rule_gives(
-    rules: SearchRules, wish: SearchMode, offered: list[tuple[str, str]]
+    rules: SearchRules, mode: SearchMode, offered: list[tuple[str, str]]
 ) -> None:
     async with open_yard(NativeScripted([say("ok")]), local_web_search, add, web_search=rules) as (yard, model):
-        await yard.execute(content="news", web_search=wish)
+        await yard.execute(content="news", web_search=mode)
         (request,) = model.requests
         assert sorted(list_offered_tools(request)) == sorted(offered)
         assert (NO_SEARCH_NOTE in request.system) is (OWN_SEARCH not in offered and NATIVE_SEARCH not in offered)
@@ -295,8 +295,8 @@ async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_
         yard,
         model,
     ):
-        for wish in ("auto", "native", ""):
-            await yard.execute(content="news", web_search=wish)
+        for mode in ("auto", "native", ""):
+            await yard.execute(content="news", web_search=mode)
         nothing_else = Settings(tools=frozenset({"web_search", "code_execution"}))
         await yard.execute(content="news", web_search="auto", settings=nothing_else)
         code = ("code_execution", "provider")
@@ -327,20 +327,20 @@ async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("mode", "expected"),
     [
         ("native", "has no web_search; ask for auto or mcp"),
         ("mcp", "no MCP server that can search runs here"),
         ("duckduckgo", "no MCP server named duckduckgo"),
     ],
 )
-async def test_what_cannot_be_had_is_refused_in_words(wish: SearchMode, expected: str) -> None:
+async def test_what_cannot_be_had_is_refused_in_words(mode: SearchMode, expected: str) -> None:
     async with open_yard(Scripted([]), add) as (yard, model):
         with pytest.raises(Invalid, match=expected) as refused:
-            await yard.execute(content="news", web_search=wish)
+            await yard.execute(content="news", web_search=mode)
         assert refused.value.details == {"field": "web_search"} and model.requests == []
         with pytest.raises(Invalid, match=expected):
-            await yard.execute(content="news", settings=Settings(web_search=wish))
+            await yard.execute(content="news", settings=Settings(web_search=mode))
 
 
 async def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
@@ -362,8 +362,8 @@ async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_say
 
     script = [call("web_search", query="milk"), say("no")] * 2
     async with open_yard(NativeScripted(script), local_web_search) as (yard, model):
-        for wish in ("off", "native"):
-            done = await yard.execute(content="news", web_search=wish)
+        for mode in ("off", "native"):
+            done = await yard.execute(content="news", web_search=mode)
             assert [(tool.tool, tool.outcome) for tool in done.tools] == [("web_search", "error")]
         tool_results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
         assert {item.error.error_type for item in tool_results if item.error} == {"permission_denied"}
@@ -382,8 +382,8 @@ async def test_a_native_tool_that_is_called_like_one_of_ours_is_not_run() -> Non
 async def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> None:
     apps = Tool(name="web_search", description="In the app.", venue="client")
     async with open_yard(NativeScripted([say("ok")] * 3)) as (yard, model):
-        for wish in ("", "auto", "native"):
-            await yard.execute(content="news", web_search=wish, app_tools=[apps])
+        for mode in ("", "auto", "native"):
+            await yard.execute(content="news", web_search=mode, app_tools=[apps])
         client = ("web_search", "client")
         assert [list_offered_tools(request) for request in model.requests] == [[client], [client], [NATIVE_SEARCH]]
 
@@ -443,7 +443,7 @@ async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
 
 async def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_nobody_spoke_of_one() -> None:
     async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
-        done = [await yard.execute("What is new?", web_search=wish, conversation="c") for wish in ("auto", "")]
+        done = [await yard.execute("What is new?", web_search=mode, conversation="c") for mode in ("auto", "")]
         log = await yard.service.read_entries("c")
     first, second = (build_trace(log, run.run_id) for run in done)
     assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]

@@ -218,8 +218,8 @@ async def test_a_tool_that_cancels_its_own_task_ends_at_once(way: str) -> None:
     async with open_yard([call("give_up"), say("sorry")], [give_up]) as yard:
         events = await collect_events(yard.run("go"))
         assert get_ending(events).ending == "done"
-        expected = {"then returns": "ok", "leaves a scope open": get_result(events).outcome}
-        assert get_result(events).outcome == expected.get(way, "cancelled")
+        if way != "leaves a scope open":  # then any outcome will do: the run must end
+            assert get_result(events).outcome == ("ok" if way == "then returns" else "cancelled")
 
 
 @pytest.mark.parametrize("rule", ["idempotent", "none"])

@@ -1,4 +1,4 @@
-"""The models after the first: asked where the one before cannot be had, and only before it has begun."""
+"""Fallback models: asked when the model before is unavailable and has sent nothing."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -81,20 +81,20 @@ async def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had()
 
 def run_two_providers(first: StrictChat, second: StrictChat) -> tuple[str, list[float], list[float]]:
     """What two providers come to, asked for one turn, and how long each was waited for."""
-    naps = SleepRecorder(), SleepRecorder()
+    sleeps = SleepRecorder(), SleepRecorder()
 
     async def run() -> str:
         async with (
-            first.serving() as one,
-            second.serving() as other,
-            open_model(OpenAIChat(base_url=one, sleep=naps[0], random=lambda: 0.0)) as a,
-            open_model(OpenAIChat(base_url=other, sleep=naps[1], random=lambda: 0.0)) as b,
+            first.serving() as first_url,
+            second.serving() as second_url,
+            open_model(OpenAIChat(base_url=first_url, sleep=sleeps[0], random=lambda: 0.0)) as a,
+            open_model(OpenAIChat(base_url=second_url, sleep=sleeps[1], random=lambda: 0.0)) as b,
         ):
             line = FallbackModel(["a", "b"], {"a": a, "b": b}.__getitem__)
             events = [event async for event in line.stream(request([user("hi")]))]
         return "".join(event.text for event in events if isinstance(event, TextAppended))
 
-    return asyncio.run(run()), naps[0].durations_s, naps[1].durations_s
+    return asyncio.run(run()), sleeps[0].durations_s, sleeps[1].durations_s
 
 
 def test_a_provider_that_asks_to_wait_is_passed_over_at_once_where_another_can_answer() -> None:

@@ -17,10 +17,10 @@ from toolyard.models import responses as openai_responses
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.everything import ADD
 from wire.local import NOW, offer, request, user
-from wire.test_gemini_types import type_mismatches as gemini_wrong
-from wire.test_messages_types import type_mismatches as messages_wrong
-from wire.test_request_types import type_mismatches as chat_wrong
-from wire.test_responses_types import type_mismatches as responses_wrong
+from wire.test_gemini_types import type_mismatches as gemini_mismatches
+from wire.test_messages_types import type_mismatches as messages_mismatches
+from wire.test_request_types import type_mismatches as chat_mismatches
+from wire.test_responses_types import type_mismatches as responses_mismatches
 
 
 def encode_base64(body: bytes) -> str:
@@ -77,12 +77,14 @@ class ImageWire:
 
 
 WIRES = {
-    "chat": ImageWire(openai_chat.to_wire, strict_chat.faults_of, chat_wrong, "gpt-4o", "deepseek-chat"),
+    "chat": ImageWire(openai_chat.to_wire, strict_chat.faults_of, chat_mismatches, "gpt-4o", "deepseek-chat"),
     "responses": ImageWire(
-        openai_responses.to_wire, strict_responses.faults_of, responses_wrong, "gpt-5-mini", "gpt-3.5-turbo"
+        openai_responses.to_wire, strict_responses.faults_of, responses_mismatches, "gpt-5-mini", "gpt-3.5-turbo"
     ),
-    "messages": ImageWire(anthropic.to_wire, strict_messages.faults_of, messages_wrong, "claude"),
-    "gemini": ImageWire(gemini.to_wire, strict_gemini.faults_of, gemini_wrong, strict_gemini.MODEL, "gemini-2.5-pro"),
+    "messages": ImageWire(anthropic.to_wire, strict_messages.faults_of, messages_mismatches, "claude"),
+    "gemini": ImageWire(
+        gemini.to_wire, strict_gemini.faults_of, gemini_mismatches, strict_gemini.MODEL, "gemini-2.5-pro"
+    ),
 }
 each_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 

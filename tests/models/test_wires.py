@@ -87,14 +87,14 @@ def number_ids(reply: Reply, number: int) -> Reply:
 @each_wire
 async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for(wire: WireCase) -> None:
     server = wire.server(*(number_ids(wire.odd, n) for n in range(3)), wire.says("Done."))
-    tools, memo, mint = offer(ADD), dict[str, object](), CountingClock()
+    tools, memo, clock = offer(ADD), dict[str, object](), CountingClock()
     history = History(HI)
     async with (
         server.serving() as base_url,
         open_model(wire.build_model(base_url=base_url, model=wire.model, api_key=KEY)) as model,
     ):
         for _ in range(4):
-            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
+            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=clock)
             last = (await events_of(model, model_request))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)
@@ -114,9 +114,9 @@ async def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(w
         server.serving() as base_url,
         open_model(
             build_model(base_url=base_url + "/", model=wire.model, api_key=f" {KEY}\n", headers={"X-Team": "a"})
-        ) as one,
+        ) as model,
     ):
-        assert isinstance((await events_of(one, request(HI, correlation_id="corr-1")))[-1], TurnEnded)
+        assert isinstance((await events_of(model, request(HI, correlation_id="corr-1")))[-1], TurnEnded)
     assert server.paths == [wire.path]
     (sent_headers,) = server.headers
     assert KEY in sent_headers[wire.key_header] and sent_headers[wire.key_header].split()[-1] == KEY
@@ -139,15 +139,15 @@ async def test_an_error_is_told_in_the_provider_s_words_and_tried_again_where_th
 ) -> None:
     refusal = wire.refuses(status, f"no, not with {KEY}")
     refusal.headers["x-request-id"] = "req_9"
-    server, naps = wire.server(*[refusal] * 4), SleepRecorder()
+    server, sleeps = wire.server(*[refusal] * 4), SleepRecorder()
     async with (
         server.serving() as base_url,
-        open_model(wire.build_model(base_url=base_url, model=wire.model, api_key=KEY, sleep=naps)) as model,
+        open_model(wire.build_model(base_url=base_url, model=wire.model, api_key=KEY, sleep=sleeps)) as model,
     ):
         problem = (await failure_of(model, request(HI))).problem
     assert problem.error_type == error_type and "no, not with ***" in problem.error
     assert (problem.details["request_id"], problem.details["status"]) == ("req_9", status)
-    assert (len(server.bodies), len(naps.durations_s)) == (attempts, attempts - 1)
+    assert (len(server.bodies), len(sleeps.durations_s)) == (attempts, attempts - 1)
     assert KEY not in repr(problem)
 
 
@@ -175,8 +175,11 @@ def body_of(wire: WireCase, *tools: Tool, model: str = "") -> dict[str, Any]:
         name = model or wire.model
         extra = {"model": name} if wire is GEMINI else {}
         server = wire.server(wire.says("a"), **extra)
-        async with server.serving() as base_url, open_model(wire.build_model(base_url=base_url, model=name)) as made:
-            await events_of(made, request(HI, tools=offer(*tools)))
+        async with (
+            server.serving() as base_url,
+            open_model(wire.build_model(base_url=base_url, model=name)) as open_wire_model,
+        ):
+            await events_of(open_wire_model, request(HI, tools=offer(*tools)))
         assert server.refusals == []
         return json.loads(server.bodies[0])
 
@@ -236,14 +239,14 @@ def test_a_model_that_does_not_reason_is_not_asked_for_it() -> None:
 async def test_reasoning_goes_back_to_the_model_that_sealed_it_and_to_no_other(model: str) -> None:
     first = responses_bytes.replies(responses_bytes.build_reasoning("Hm."), responses_bytes.call("add", '{"a":1}'))
     server = strict_responses(first, responses_bytes.says("3."))
-    mint = CountingClock()
+    clock = CountingClock()
     async with server.serving() as base_url:
-        async with open_model(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as one:
-            turn = (await events_of(one, request(HI, tools=offer(ADD), clock=mint)))[-1]
+        async with open_model(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as first_model:
+            turn = (await events_of(first_model, request(HI, tools=offer(ADD), clock=clock)))[-1]
         assert isinstance(turn, TurnEnded)
         history = [*HI, *turn.items, *(answer(item) for item in turn.items if isinstance(item, Call))]
-        async with open_model(OpenAIResponses(base_url=base_url, model=model)) as other:
-            assert isinstance((await events_of(other, request(history, clock=mint)))[-1], TurnEnded)
+        async with open_model(OpenAIResponses(base_url=base_url, model=model)) as second_model:
+            assert isinstance((await events_of(second_model, request(history, clock=clock)))[-1], TurnEnded)
     item_types = [item.get("type") for item in json.loads(server.bodies[1])["input"]]
     assert ("reasoning" in item_types) is (model == "gpt-5-mini")
 

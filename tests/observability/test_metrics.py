@@ -1,4 +1,4 @@
-"""What is counted of a run, and how it is told to Prometheus."""
+"""What is counted of a run, and its Prometheus format."""
 
 import re
 from pathlib import Path

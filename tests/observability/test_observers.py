@@ -1,4 +1,4 @@
-"""Whoever is told of entries cannot do harm to those who write them."""
+"""An observer that fails affects neither the run nor other observers."""
 
 import asyncio
 import logging

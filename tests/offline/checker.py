@@ -24,7 +24,7 @@ from toolyard.core.ports import Clock, Model, ModelRequest
 from toolyard.models.offline.dialogue import Dialogue, find_dialogue
 from toolyard.venues.function import as_tool
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 MAX_TURNS = 12
 Reason = Literal["ending", "calls", "arguments", "order", "answer"]
 Outcome = Literal["ran", "proposed", "to edit", "offered", "asked", "wrong", "unsafe"]
@@ -114,7 +114,7 @@ def check(domain: Domain, request: CorpusRequest, model: Callable[[], Model]) ->
         try:
             records = asyncio.run(_run_request(request, FixedTimeModel(model()), tools))
         except TimeoutError:
-            late = CheckFault("ending", f"it was not done within {PATIENCE_S} s")
+            late = CheckFault("ending", f"it was not done within {TIMEOUT_S} s")
             return RequestVerdict(request=request, faults=(late,), answers=(), outcome="wrong")
         definitions = {tool.definition.name: tool.definition for tool in map(as_tool, tools)}
     exchanges = list(zip(request.exchanges, records, strict=True))
@@ -132,7 +132,7 @@ def _pick_worst(outcomes: Sequence[Outcome]) -> Outcome:
 async def _run_request(request: CorpusRequest, model: Model, tools: Sequence[object]) -> list[ExchangeRecord]:
     caller = Caller(user="somebody", roles=request.roles, locale=request.language or "en")
     limits = Limits(turns_per_request=MAX_TURNS)
-    async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, limits=limits) as yard:
+    async with asyncio.timeout(TIMEOUT_S), Yard(tools=tools, model=model, limits=limits) as yard:
         messages = [
             UserMessage(id=f"item_{number}", at=NOW.timestamp(), parts=(TextPart(text=exchange.message),))
             for number, exchange in enumerate(request.exchanges)

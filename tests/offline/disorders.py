@@ -101,42 +101,40 @@ ENDINGS = (" please", " thanks", ", thank you", " now", " for me", "吧", "谢�
 
 
 def _wrap_in(frames: Sequence[str]) -> Change:
-    def change(order: PlainOrder, chance: random.Random) -> str:
-        return chance.choice(frames).replace("{who}", chance.choice(WHO)).replace("{}", order.text)
+    def change(order: PlainOrder, rng: random.Random) -> str:
+        return rng.choice(frames).replace("{who}", rng.choice(WHO)).replace("{}", order.text)
 
     return change
 
 
-def _change_value(order: PlainOrder, chance: random.Random) -> str:
+def _change_value(order: PlainOrder, rng: random.Random) -> str:
     """Put the reservation where a value stands: `add milk if it is cheap to groceries`."""
     frames = CHINESE_INSIDE if order.is_chinese else INSIDE
     words = [value for value in order.values.values() if not value.isdigit()]
     if not words:
-        return _change_number(order, chance)
-    changed, frame = chance.choice(words), chance.choice(frames)
+        return _change_number(order, rng)
+    changed, frame = rng.choice(words), rng.choice(frames)
     return order.fill(lambda value: frame.replace("{}", value) if value == changed else value)
 
 
-def _change_number(order: PlainOrder, chance: random.Random) -> str:
+def _change_number(order: PlainOrder, rng: random.Random) -> str:
     """Write a number so that it is not the one number that its digits are."""
     numbers = [value for value in order.values.values() if value.isdigit()]
     if not numbers:
-        return _wrap_in(CONDITIONS)(order, chance)
-    frame = chance.choice(NUMBERS)
+        return _wrap_in(CONDITIONS)(order, rng)
+    frame = rng.choice(NUMBERS)
     return order.fill(
-        lambda value: (
-            frame.replace("{}", value, 1).replace("{}", str(chance.randint(1, 9))) if value in numbers else value
-        )
+        lambda value: frame.replace("{}", value, 1).replace("{}", str(rng.randint(1, 9))) if value in numbers else value
     )
 
 
-def _pad(order: PlainOrder, chance: random.Random) -> str:
+def _pad(order: PlainOrder, rng: random.Random) -> str:
     """Put the reservation beyond what is read of a message."""
-    filler = chance.choice((" ", "\n", " please", "。", ". "))
-    return order.text + filler * 2_100 + chance.choice(("don't!", "said Bob", "- if he agrees", "别"))
+    filler = rng.choice((" ", "\n", " please", "。", ". "))
+    return order.text + filler * 2_100 + rng.choice(("don't!", "said Bob", "- if he agrees", "别"))
 
 
-def _two_sentences(order: PlainOrder, chance: random.Random) -> str:
+def _two_sentences(order: PlainOrder, rng: random.Random) -> str:
     after = (
         "Wait, no.",
         "Bob wrote that.",
@@ -156,10 +154,10 @@ def _two_sentences(order: PlainOrder, chance: random.Random) -> str:
         "小王说：",
         "Not yet.",
     )
-    mark = chance.choice((". ", "! ", "; ", ", ", " - ", "\n", "… ", "。"))
-    if chance.random() < 0.5:
-        return order.text + mark + chance.choice(after)
-    return chance.choice(before) + " " + order.text
+    mark = rng.choice((". ", "! ", "; ", ", ", " - ", "\n", "… ", "。"))
+    if rng.random() < 0.5:
+        return order.text + mark + rng.choice(after)
+    return rng.choice(before) + " " + order.text
 
 
 CHANGES: dict[str, Change] = {
@@ -178,20 +176,20 @@ CHANGES: dict[str, Change] = {
 
 def disorders(orders: Sequence[PlainOrder], count: int, seed: int) -> Iterator[tuple[str, str]]:
     """Yield messages, each with the kind of change that made it no order."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     kinds = list(CHANGES)
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        message = CHANGES[kind](chance.choice(orders), chance)
-        if chance.random() < 0.3:
-            message = chance.choice(COURTESIES) + message + chance.choice(ENDINGS)
-        if chance.random() < 0.2:
-            message = chance.choice((str.upper, str.title, str.swapcase))(message)
-        if chance.random() < 0.1:
-            message = _with_typo(message, chance)
+        message = CHANGES[kind](rng.choice(orders), rng)
+        if rng.random() < 0.3:
+            message = rng.choice(COURTESIES) + message + rng.choice(ENDINGS)
+        if rng.random() < 0.2:
+            message = rng.choice((str.upper, str.title, str.swapcase))(message)
+        if rng.random() < 0.1:
+            message = _with_typo(message, rng)
         yield kind, message
 
 
-def _with_typo(message: str, chance: random.Random) -> str:
-    at = chance.randrange(len(message))
+def _with_typo(message: str, rng: random.Random) -> str:
+    at = rng.randrange(len(message))
     return message[:at] + message[at + 1 : at + 2] + message[at : at + 1] + message[at + 2 :]

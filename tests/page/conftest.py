@@ -45,8 +45,8 @@ def browser() -> Generator[Browser]:
 def server(request: pytest.FixtureRequest) -> Generator[Site]:
     """The module's server: with its SCENES, its TOOLS, and what else its WIRING says."""
     module = cast(ModuleType, request.module)  # pyright: ignore[reportUnknownMemberType]
-    with start_site(module.SCENES, tools=module.TOOLS, **getattr(module, "WIRING", {})) as made:
-        yield made
+    with start_site(module.SCENES, tools=module.TOOLS, **getattr(module, "WIRING", {})) as site:
+        yield site
 
 
 @pytest.fixture

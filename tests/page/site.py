@@ -23,7 +23,7 @@ from toolyard.models.scripted import Scripted, Turn, say
 HOLD = "\u200b"
 """A piece of text at which the model stops until the test says to go on. It is not seen."""
 Scenes = Mapping[str, Sequence[Turn]]
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 T = TypeVar("T")
 
 
@@ -40,7 +40,7 @@ class Site:
         self.stopped = asyncio.Event()
 
     def resume(self) -> None:
-        """Let one thing that was held go on."""
+        """Release one `hold`."""
         self._loop.call_soon_threadsafe(self._may_go_on.release)
 
     async def hold(self) -> None:
@@ -71,8 +71,8 @@ class Site:
         return self.run(fill())
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """Something to be done in the server."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+        """Run a coroutine in the server's event loop and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.stopped.set)
@@ -129,9 +129,9 @@ def start_site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: o
 
     thread = threading.Thread(target=run, name="site", daemon=True)
     thread.start()
-    running = ready.result(PATIENCE_S)
+    running = ready.result(TIMEOUT_S)
     try:
         yield running
     finally:
         running.stop()
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)

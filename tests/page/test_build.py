@@ -13,7 +13,7 @@ from cli.process import build_environment, start_server
 
 ROOT = Path(__file__).parents[2]
 NO_REGISTRY = "http://127.0.0.1:9"
-PATIENCE_S = 600.0
+TIMEOUT_S = 600.0
 
 
 def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +23,7 @@ def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[s
         env=build_environment(folder, **more),
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
@@ -61,8 +61,8 @@ def test_a_wheel_holds_the_page_and_what_is_installed_from_it_serves_it(tmp_path
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(installed)
     with start_server(tmp_path, PYTHONPATH=str(installed)) as server:
-        with urllib.request.urlopen(f"{server.url}/", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"{server.url}/", timeout=TIMEOUT_S) as answer:
             page = answer.read().decode()
         (script,) = re.findall(r'src="\./(assets/[^"]+\.js)"', page)
-        with urllib.request.urlopen(f"{server.url}/{script}", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"{server.url}/{script}", timeout=TIMEOUT_S) as answer:
             assert answer.read() == (installed / "toolyard" / "page" / script).read_bytes()

@@ -1,4 +1,4 @@
-"""What the page tells in the browser's console, for whoever looks for a request in the server's log."""
+"""What the page logs to the browser's console, so that a request can be found in the server's log."""
 
 import re
 

@@ -66,8 +66,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> PlainServer:
 
 @pytest.fixture(scope="module")
 def server(plain: PlainServer) -> Generator[Site]:
-    with start_site(SCENES, tools=[stock, sell, chart], servers={"plain": plain.spec}) as made:
-        yield made
+    with start_site(SCENES, tools=[stock, sell, chart], servers={"plain": plain.spec}) as site:
+        yield site
 
 
 def open_route(windows: Windows, server: Site, route: str) -> Window:

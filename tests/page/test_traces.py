@@ -58,10 +58,10 @@ def server(strict: StrictChat) -> Generator[Site]:
         return OpenAIChat(base_url=addresses[0], model=name, api_key=SECRET)
 
     prices = {"priced": Price(input=10_000, output=20_000)}
-    with start_site(SCENES, tools=[stock], named_model=make_priced_model, prices=prices, keep_requests=True) as made:
-        addresses.append(made.run(serving.__aenter__()))
-        yield made
-        made.run(serving.__aexit__(None, None, None))
+    with start_site(SCENES, tools=[stock], named_model=make_priced_model, prices=prices, keep_requests=True) as site:
+        addresses.append(site.run(serving.__aenter__()))
+        yield site
+        site.run(serving.__aexit__(None, None, None))
 
 
 def test_what_a_run_cost_and_what_went_to_the_model_are_shown_and_copied(

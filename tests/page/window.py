@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 
 from page.site import Site
 
-PATIENCE_MS = 30_000
-expect.set_options(timeout=PATIENCE_MS)
+TIMEOUT_MS = 30_000
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 class Windows:
@@ -30,7 +30,7 @@ class Windows:
             locale=locale,
             reduced_motion="reduce",
         )
-        context.set_default_timeout(PATIENCE_MS)
+        context.set_default_timeout(TIMEOUT_MS)
         self._stack.callback(context.close)
         return self.open_tab(context, url)
 
@@ -45,7 +45,7 @@ class Windows:
 
         page.on("request", check_origin)
         page.on("pageerror", lambda error: self.complaints.append(f"failed: {error}"))
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: self.complaints.append(message.text) if message.type == "error" else None)
         page.goto(url)
         return Window(page)
 

@@ -235,8 +235,8 @@ def test_a_store_is_given_in_whole(file: Path, setting: str, store: str) -> None
     "store", ["", "x.db", "sqlite://x.db", "sqlite:///", "sqlite:///:memory:", "sqlite:///a#b", "mysql://x"]
 )
 def test_what_is_not_a_store_is_refused_with_what_is(file: Path, store: str) -> None:
-    [told] = list_complaints(file, f"store = '{store}'")
-    assert told.startswith("line 1: store must be ")
+    [complaint] = list_complaints(file, f"store = '{store}'")
+    assert complaint.startswith("line 1: store must be ")
 
 
 def test_synchronous_is_part_of_the_store(file: Path) -> None:
@@ -479,8 +479,8 @@ def test_no_text_of_the_file_is_repeated_wherever_a_secret_was_put(file: Path, p
     "name", ["PORT", "LIMITS", "JWT__ALGORITHM", "KEYS", "PROVIDERS__A", "API_KEY", "TOOLS__X", "LIMITS__X__Y"]
 )
 def test_no_text_of_a_variable_is_repeated(file: Path, name: str) -> None:
-    [told, *_] = list_complaints(file, "", {**HOME, f"TOOLYARD_{name}": SECRET})
-    assert told.startswith(f"TOOLYARD_{name}: ") and SECRET not in told
+    [complaint, *_] = list_complaints(file, "", {**HOME, f"TOOLYARD_{name}": SECRET})
+    assert complaint.startswith(f"TOOLYARD_{name}: ") and SECRET not in complaint
 
 
 WILD = st.recursive(
@@ -537,7 +537,7 @@ def keys(draw: st.DrawFn, number: int) -> tuple[str, str]:
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[str, list[tuple[tuple[str | int, ...], str, int]]]:
     """A text, and for keys of it the path, how the last part is written, and the line."""
-    text, expected = "", list[tuple[tuple[str | int, ...], str, int]]()
+    text, key_lines = "", list[tuple[tuple[str | int, ...], str, int]]()
     table: tuple[str | int, ...] = ()
     arrays: dict[str, int] = {}
     for number in range(draw(st.integers(1, 12))):
@@ -562,8 +562,8 @@ def documents(draw: st.DrawFn) -> tuple[str, list[tuple[tuple[str | int, ...], s
                 arrays["again"] = arrays.get("again", -1) + 1
                 table = path = ("again", arrays["again"])
                 parts = [("again", "again")]
-        expected.append((path, parts[-1][1], line))
-    return text if draw(st.booleans()) else text.rstrip("\r\n"), expected
+        key_lines.append((path, parts[-1][1], line))
+    return text if draw(st.booleans()) else text.rstrip("\r\n"), key_lines
 
 
 @effort(deadline=None)
@@ -571,10 +571,10 @@ def documents(draw: st.DrawFn) -> tuple[str, list[tuple[tuple[str | int, ...], s
 def test_the_line_that_is_found_is_the_one_that_holds_the_key(
     document: tuple[str, list[tuple[tuple[str | int, ...], str, int]]],
 ) -> None:
-    text, expected = document
+    text, key_lines = document
     tree: object = tomllib.loads(text)
     lines, toml_lines = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
-    for path, written, line in expected:
+    for path, written, line in key_lines:
         assert toml_lines.find_line(path) == line and written in lines[line - 1]
         assert toml_lines.find_line((*path, "not there", 3)) == line
         assert toml_lines.contains(path) and not toml_lines.contains((*path, "not there"))

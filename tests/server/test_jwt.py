@@ -22,7 +22,7 @@ SECRET = "a secret of at least thirty-two bytes"
 SHARED_CONFIG = JwtConfig(algorithm="HS256", secret=SECRET, issuer="https://id.example", audience="toolyard")
 PRIVATE_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def make_claims(**more: object) -> dict[str, object]:
@@ -123,7 +123,7 @@ def serve_jwks(body: bytes) -> Generator[str]:
             yield f"http://127.0.0.1:{server.server_port}/jwks.json"
         finally:
             server.shutdown()
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
 
 
 def test_public_keys_come_from_an_address() -> None:
@@ -143,7 +143,7 @@ class KeySource:
         self.free.set()
 
     def fetch(self) -> bytes:
-        self.free.wait(PATIENCE_S)
+        self.free.wait(TIMEOUT_S)
         self.fetch_count += 1
         if not self.body:
             raise OSError("nobody answers")
@@ -154,7 +154,7 @@ def wait_for_fetch() -> None:
     """Wait until nothing is being fetched."""
     for thread in threading.enumerate():
         if thread.name == "toolyard-jwks":
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
 
 
 def test_a_new_key_is_fetched_beside_the_work_and_a_wrong_one_does_not_make_us_ask_again() -> None:

@@ -43,9 +43,9 @@ class Bridge:
             return self.streams.get(message["id"], self.notifications)
         params: Json = message.get("params") or {}
         meta: Json = params.get("_meta") or {}
-        about = meta.get(f"{META_PREFIX}subscriptionId")
-        if about is not None:
-            return self.streams.get(about, self.notifications)
+        subscription_id = meta.get(f"{META_PREFIX}subscriptionId")
+        if subscription_id is not None:
+            return self.streams.get(subscription_id, self.notifications)
         is_news = message["method"].endswith(("/list_changed", "/updated"))
         return self.notifications if is_news or not self.streams else list(self.streams.values())[-1]
 
@@ -90,10 +90,10 @@ bridge = Bridge()
 async def lifespan(app: Starlette) -> AsyncGenerator[None]:
     pipe = asyncio.subprocess.PIPE
     bridge.child = await asyncio.create_subprocess_exec(sys.executable, *sys.argv[2:], stdin=pipe, stdout=pipe)
-    hearing = asyncio.create_task(bridge.read_messages())
+    reading = asyncio.create_task(bridge.read_messages())
     yield
     bridge.child.kill()
-    await hearing
+    await reading
 
 
 routes = [

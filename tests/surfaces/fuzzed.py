@@ -35,7 +35,7 @@ Json = Any
 Case = schemathesis.Case[Any]
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "4"))
 """How many requests of each kind; `make fuzz` makes more."""
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 SILENCE_S = 0.05
 """A stream that says nothing for so long is left: one that follows a conversation has no end."""
 
@@ -84,7 +84,7 @@ TURNS = {
     "everything": together(call("pay", amount=1), call("search"), call("book"), call("add", a=1, b=1)),
     "nonsense": together(call("no_such_tool"), call("add", a="one")),
 }
-"""What the model does when it is told such a word; to anything else it says something."""
+"""The model's turn for each of these messages; it answers any other message with text."""
 
 
 def reply(request: ModelRequest) -> Turn:
@@ -122,21 +122,21 @@ def serve_in_thread(open_app: Callable[[], AbstractAsyncContextManager[AsgiApp]]
 
     with listening, ThreadPoolExecutor(1) as pool:
         serving = pool.submit(asyncio.run, serve())
-        wait(cast(list[Future[Any]], [serving, ready]), PATIENCE_S, FIRST_COMPLETED)
+        wait(cast(list[Future[Any]], [serving, ready]), TIMEOUT_S, FIRST_COMPLETED)
         if serving.done():
             serving.result()
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             ready.result(0).should_exit = True
-            serving.result(PATIENCE_S)
+            serving.result(TIMEOUT_S)
 
 
 def send_case(case: Case, url: str, headers: Mapping[str, str]) -> schemathesis.Response:
     """The answer to a request; of a stream, what it says before it falls silent."""
     prepared = requests.Request(**case.as_transport_kwargs(base_url=url, headers=dict(headers))).prepare()
     host, path = urlsplit(url).netloc, (prepared.url or "").removeprefix(url)
-    connection = http.client.HTTPConnection(host, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(host, timeout=TIMEOUT_S)
     try:
         connection.request(prepared.method or "", path, cast(bytes, prepared.body), dict(prepared.headers))
         wire = connection.sock
@@ -198,7 +198,7 @@ CHECKS: list[Any] = [
 
 
 def fetch_openapi(url: str) -> Json:
-    return requests.get(f"{url}/openapi.json", timeout=PATIENCE_S).json()
+    return requests.get(f"{url}/openapi.json", timeout=TIMEOUT_S).json()
 
 
 MEANINGFUL_TEXTS: dict[str, dict[str, list[str]]] = {
@@ -215,8 +215,8 @@ MEANINGFUL_TEXTS: dict[str, dict[str, list[str]]] = {
 def forbid_unknown_fields(document: Json) -> Json:
     """The page without unknown fields, which many endpoints refuse: a sequence is to get on."""
     for methods in document["paths"].values():
-        for about in methods.values():
-            content = about.get("requestBody", {}).get("content", {})
+        for operation in methods.values():
+            content = operation.get("requestBody", {}).get("content", {})
             schema = content.get("application/json", {}).get("schema", {})
             for variant in (schema, *schema.get("oneOf", ())):
                 if "$ref" in variant:

@@ -1,4 +1,4 @@
-"""A client that calls the ASGI application in this process, without a socket, with the methods of `served.Client`."""
+"""A client that calls the ASGI application in this process, without a socket, with the methods of `SocketClient`."""
 
 import asyncio
 import json

@@ -41,8 +41,8 @@ CAPABILITIES: Any = {"tools": {}, "resources": {}, "prompts": {}, "completions":
 def build_result(method: str, params: Any) -> Any:
     match method:
         case "initialize":
-            about = {"name": NAME, "version": "1"}
-            return {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "serverInfo": about}
+            server_info = {"name": NAME, "version": "1"}
+            return {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "serverInfo": server_info}
         case "tools/list":
             return {"tools": [TOOL]}
         case "tools/call":

@@ -123,7 +123,7 @@ def build_key(user: str, *roles: str, tenant: str = "t", **more: object) -> Key:
 
 
 @asynccontextmanager
-async def connect_talk(yard: Yard, way: str = "inside") -> AsyncGenerator[ApiClient, None]:
+async def connect_api_client(yard: Yard, way: str = "inside") -> AsyncGenerator[ApiClient, None]:
     """Open a client of an open yard, in this process or over a socket."""
     async with (connect_client if way == "socket" else open_in_process_client)(yard) as transport:
         yield ApiClient(transport)
@@ -139,5 +139,5 @@ async def open_api_client(
     script: Script | Model = (), way: str = "inside", **wiring: object
 ) -> AsyncGenerator[ApiClient, None]:
     """Open a yard and a client of it. The block fails after 30 s."""
-    async with asyncio.timeout(30), build_yard(script, **wiring) as yard, connect_talk(yard, way) as http:
+    async with asyncio.timeout(30), build_yard(script, **wiring) as yard, connect_api_client(yard, way) as http:
         yield http

@@ -1,4 +1,4 @@
-"""Who is let in, as whom, and what everybody else is told."""
+"""Who is authenticated, as which caller, and the error for everybody else."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, strategies
 
-from surfaces.fuzzed import EXAMPLES, PATIENCE_S, SILENCE_S, fuzzed_app, make_settings, serve_in_thread
+from surfaces.fuzzed import EXAMPLES, SILENCE_S, TIMEOUT_S, fuzzed_app, make_settings, serve_in_thread
 from surfaces.talk import build_key
 
 HOST = b"Host: 127.0.0.1\r\n"
@@ -29,7 +29,7 @@ def url(request: pytest.FixtureRequest) -> Generator[str]:
 
 def connect(url: str) -> socket.socket:
     to = urlsplit(url)
-    return socket.create_connection((to.hostname or "", to.port or 0), timeout=PATIENCE_S)
+    return socket.create_connection((to.hostname or "", to.port or 0), timeout=TIMEOUT_S)
 
 
 def read_until_silence(wire: socket.socket, silence_s: float) -> bytes:
@@ -44,7 +44,7 @@ def read_until_silence(wire: socket.socket, silence_s: float) -> bytes:
     return b"".join(pieces)
 
 
-def send_raw(url: str, raw: bytes, silence_s: float = PATIENCE_S) -> bytes:
+def send_raw(url: str, raw: bytes, silence_s: float = TIMEOUT_S) -> bytes:
     with closing(connect(url)) as wire:
         with suppress(BrokenPipeError, ConnectionResetError):  # it has heard enough
             wire.sendall(raw)
@@ -56,7 +56,7 @@ def parse_statuses(answers: bytes) -> list[int]:
 
 
 def check_health(url: str) -> None:
-    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE_S)) as connection:
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT_S)) as connection:
         connection.request("GET", "/healthz")
         assert connection.getresponse().status == 200
 
@@ -194,7 +194,7 @@ def test_whoever_is_slow_holds_up_nobody(url: str) -> None:
         check_health(url)
         for number, wire in enumerate(wires[::10]):
             wire.sendall(raw[10 * number + 1 :])
-            assert parse_statuses(read_until_silence(wire, PATIENCE_S)) == [201]
+            assert parse_statuses(read_until_silence(wire, TIMEOUT_S)) == [201]
     check_health(url)
 
 

@@ -180,7 +180,7 @@ class RoleClient:
         self.ids |= {"correlation_id": trace, "run_id": listed["runs"][0]["run_id"]}
 
 
-def expected_outcome(caller: str, row: Row) -> str:
+def get_expected_outcome(caller: str, row: Row) -> str:
     return "let in" if caller in row.may else "unauthenticated" if caller == "nobody" else row.refusal
 
 
@@ -197,14 +197,14 @@ async def check_rows() -> None:
         serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):
-        server = RoleClient(session, url)
-        await server.prepare()
-        _, described, _ = await server.ask("nobody", "GET", "/openapi.json")
+        client = RoleClient(session, url)
+        await client.prepare()
+        _, described, _ = await client.ask("nobody", "GET", "/openapi.json")
         wrong = [
-            f"{row.method} {row.path}: {caller} is {outcome}, not {expected_outcome(caller, row)}"
+            f"{row.method} {row.path}: {caller} is {outcome}, not {get_expected_outcome(caller, row)}"
             for row in ROWS
             for caller in order_callers(row)
-            if (outcome := await server.request_outcome(caller, row)) != expected_outcome(caller, row)
+            if (outcome := await client.request_outcome(caller, row)) != get_expected_outcome(caller, row)
         ]
         assert not wrong, "\n".join(wrong)
         named = {(row.method, row.path.partition("?")[0]) for row in ROWS} | {("GET", TURN)}
@@ -224,12 +224,12 @@ async def check_turn() -> None:
         serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):
-        server = RoleClient(session, url)
-        await server.prepare()
+        client = RoleClient(session, url)
+        await client.prepare()
         row = make_hidden_row("GET", TURN, frozenset({"tenant operator"}))
         for caller in CALLERS:
-            among_others = "forbidden" if caller in ("owner", "tenant approver") else expected_outcome(caller, row)
-            assert await server.request_outcome(caller, row) == among_others, caller
+            among_others = "forbidden" if caller in ("owner", "tenant approver") else get_expected_outcome(caller, row)
+            assert await client.request_outcome(caller, row) == among_others, caller
 
 
 async def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:

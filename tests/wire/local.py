@@ -1,4 +1,4 @@
-"""What wire tests share: a counting mint, requests for the model, and real servers on the loopback."""
+"""What wire tests share: a counting clock, requests for the model, and real servers on the loopback."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
@@ -81,7 +81,7 @@ async def failure_of(model: Model, model_request: ModelRequest) -> TurnFailed:
 
 @asynccontextmanager
 async def serving(handler: Handler, path: str = "/chat/completions") -> AsyncGenerator[str, None]:
-    """A server that answers each post to the path with `handler`; gives its base URL."""
+    """Serve a path whose posts `handler` answers, and yield the base URL."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post(f"/v1{path}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
@@ -95,7 +95,7 @@ async def serving(handler: Handler, path: str = "/chat/completions") -> AsyncGen
 
 
 def streaming(packets: Sequence[bytes], content_type: str = "text/event-stream") -> Handler:
-    """Answers with these packets, one write each."""
+    """Return a handler that answers with these packets, one write each."""
 
     async def handler(received: web.Request) -> web.StreamResponse:
         await received.read()
@@ -143,7 +143,7 @@ class SleepRecorder:
 
 @asynccontextmanager
 async def open_model(model: M) -> AsyncGenerator[M, None]:
-    """The model, closed in the end."""
+    """Yield the model and close it afterwards."""
     try:
         yield model
     finally:

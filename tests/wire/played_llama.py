@@ -45,7 +45,7 @@ def main() -> None:
         order = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
         if isinstance(order, LlamaStop):
             continue
-        assert not (said := find_fault(msgspec.convert(order.body, LlamaBody))), said
+        assert not (fault := find_fault(msgspec.convert(order.body, LlamaBody))), fault
         for chunk in chunks:
             if isinstance(chunk, str):
                 sys.exit(3)

@@ -117,7 +117,7 @@ class StrictChatBody(_ChatStruct):
 
 
 def faults_of(body: bytes) -> list[str]:
-    """Why a strict provider refuses this body; empty if it takes it."""
+    """Return why a strict provider refuses this body; empty if it accepts it."""
     try:
         request_body = msgspec.json.decode(body, type=StrictChatBody)
     except (msgspec.DecodeError, UnicodeError) as error:

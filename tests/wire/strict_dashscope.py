@@ -17,7 +17,7 @@ Json = dict[str, object]
 
 
 def faults_of(body: bytes) -> list[str]:
-    """Why DashScope refuses this body; empty if it takes it."""
+    """Return why DashScope refuses this body; empty if it accepts it."""
     if faults := chat_faults(body):
         return [_wrap_fault(fault) for fault in faults]
     request_body = msgspec.json.decode(body, type=StrictChatBody)

@@ -15,7 +15,7 @@ THOUGHT = "Hm, 加."
 
 
 def faults_of(body: bytes) -> list[str]:
-    """Why DeepSeek refuses this body; empty if it takes it."""
+    """Return why DeepSeek refuses this body; empty if it accepts it."""
     request_body = msgspec.json.decode(body, type=dict[str, object])
     messages = msgspec.convert(request_body["messages"], list[dict[str, object]])
     faults: list[str] = []

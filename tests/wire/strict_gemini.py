@@ -160,7 +160,7 @@ class StrictGeminiBody(_GeminiStruct):
 
 
 def faults_of(body: bytes, model: str = MODEL) -> list[str]:
-    """Why a strict provider refuses this body; empty if it takes it."""
+    """Return why a strict provider refuses this body; empty if it accepts it."""
     try:
         request_body = msgspec.json.decode(body, type=StrictGeminiBody)
     except (msgspec.DecodeError, UnicodeError) as error:

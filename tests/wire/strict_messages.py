@@ -164,7 +164,7 @@ class StrictMessagesBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def faults_of(body: bytes) -> list[str]:
-    """Why the provider refuses this body; empty if it takes it."""
+    """Return why the provider refuses this body; empty if it accepts it."""
     try:
         request_body = msgspec.json.decode(body, type=StrictMessagesBody)
     except (msgspec.DecodeError, UnicodeError) as error:

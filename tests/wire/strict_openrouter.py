@@ -24,7 +24,7 @@ def sign_text(text: str) -> Detail:
 
 
 def faults_of(body: bytes) -> list[str]:
-    """Why OpenRouter refuses this body; empty if it takes it."""
+    """Return why OpenRouter refuses this body; empty if it accepts it."""
     request_body = msgspec.json.decode(body, type=dict[str, object])
     messages = msgspec.convert(request_body["messages"], list[dict[str, object]])
     faults: list[str] = []

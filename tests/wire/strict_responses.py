@@ -182,7 +182,7 @@ class StrictResponsesBody(_ResponsesStruct):
 
 
 def faults_of(body: bytes) -> list[str]:
-    """Why a strict provider refuses this body; empty if it takes it."""
+    """Return why a strict provider refuses this body; empty if it accepts it."""
     try:
         request_body = msgspec.json.decode(body, type=StrictResponsesBody)
         items = [msgspec.convert(item, KINDS[item.get("type", "message")]) for item in request_body.input]

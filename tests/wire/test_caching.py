@@ -85,11 +85,11 @@ def google() -> CachingProvider:
     return CachingProvider(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), "contents")
 
 
-async def run_long(side: CachingProvider, plain: PlainServer) -> list[bytes]:
+async def run_all(provider: CachingProvider, plain: PlainServer) -> list[bytes]:
     """The bodies of all requests; the server of the tools dies after every third run."""
     async with (
-        side.server.serving() as url,
-        Yard(model=side.build_model(url), system_prompt="You add.", servers={"plain": plain.spec}) as yard,
+        provider.server.serving() as url,
+        Yard(model=provider.build_model(url), system_prompt="You add.", servers={"plain": plain.spec}) as yard,
     ):
         for number in range(RUNS):
             events = await collect_events(yard.run(f"Question {number}", conversation="c"))
@@ -99,31 +99,31 @@ async def run_long(side: CachingProvider, plain: PlainServer) -> list[bytes]:
                 await wait_until(lambda: not plain.alive)
             if number % 6 == 5:
                 await wait_until(lambda: bool(plain.alive) and yard.servers.cards()[0].status == "running")
-    assert side.server.refusals == []
-    return side.server.bodies
+    assert provider.server.refusals == []
+    return provider.server.bodies
 
 
-def split_body(side: CachingProvider, body: bytes) -> tuple[Body, list[msgspec.Raw]]:
+def split_body(provider: CachingProvider, body: bytes) -> tuple[Body, list[msgspec.Raw]]:
     """A request without the marks of what to cache: its messages one by one, and all else."""
     fields = msgspec.json.decode(body.replace(MARK, b""), type=Body)
-    return fields, msgspec.json.decode(fields.pop(side.messages), type=list[msgspec.Raw])
+    return fields, msgspec.json.decode(fields.pop(provider.messages), type=list[msgspec.Raw])
 
 
 @pytest.mark.parametrize("build", [chat, qwen, gpt, claude, google])
 async def test_a_request_is_the_one_before_and_what_came_since_although_servers_come_and_go(
     build: Callable[[], CachingProvider], tmp_path: Path
 ) -> None:
-    side, plain = build(), PlainServer(tmp_path, trust=True)
-    bodies = await asyncio.wait_for(run_long(side, plain), 60)
+    provider, plain = build(), PlainServer(tmp_path, trust=True)
+    bodies = await asyncio.wait_for(run_all(provider, plain), 60)
     assert len(bodies) == 2 * RUNS >= 30 and len(plain.processes) > 4
-    for before, now in pairwise(split_body(side, body) for body in bodies):
+    for before, now in pairwise(split_body(provider, body) for body in bodies):
         assert "tools" in now[0] and now[0] == before[0]
         assert len(now[1]) > len(before[1]) and now[1][: len(before[1])] == before[1]
 
 
 async def test_what_is_to_be_cached_is_marked_where_the_provider_looks_for_it(tmp_path: Path) -> None:
     """The system text, the last tool, the newest message, and the one that was the newest before."""
-    bodies = await asyncio.wait_for(run_long(claude(), PlainServer(tmp_path, trust=True)), 60)
+    bodies = await asyncio.wait_for(run_all(claude(), PlainServer(tmp_path, trust=True)), 60)
     ends: list[int] = []
     for number, body in enumerate(bodies):
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])

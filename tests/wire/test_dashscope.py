@@ -77,7 +77,7 @@ async def test_a_run_in_chinese_goes_through() -> None:
         says("面粉还有", "三袋。", thought="想想"),
     )
     tools = offer(ADD, Tool(name="stock", description="查询库存", parameters={"type": "object"}))
-    mint, memo, turn = CountingClock(), dict[str, object](), None
+    clock, memo, turn = CountingClock(), dict[str, object](), None
     history = History([user("还有面粉吗?"), SystemText(id="s", at=NOW, text="请用中文")])
     async with (
         server.serving() as base_url,
@@ -85,7 +85,7 @@ async def test_a_run_in_chinese_goes_through() -> None:
     ):
         for _ in range(2):
             model_request = request(
-                history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, clock=mint
+                history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, clock=clock
             )
             turn = expect_ended(await events_of(model, model_request))
             calls = [item for item in turn.items if isinstance(item, Call)]

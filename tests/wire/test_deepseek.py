@@ -32,13 +32,13 @@ def test_calls_without_their_thought_are_refused() -> None:
 
 async def test_a_run_with_calls_goes_through_and_each_body_begins_with_the_one_before() -> None:
     server = strict_deepseek(asks(("add", {"a": 1})), asks(("add", {"a": 2})), says("Done."))
-    mint, memo, history = CountingClock(), dict[str, object](), History([user("add")])
+    clock, memo, history = CountingClock(), dict[str, object](), History([user("add")])
     async with (
         server.serving() as base_url,
         open_model(OpenAIChat(base_url=base_url, model="deepseek-reasoner", provider="deepseek")) as model,
     ):
         for _ in range(3):
-            turn = expect_ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, clock=mint)))
+            turn = expect_ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, clock=clock)))
             calls = [item for item in turn.items if isinstance(item, Call)]
             history = history.plus(turn.items).plus([answer(call) for call in calls])
     assert server.refusals == []

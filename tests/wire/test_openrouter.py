@@ -37,13 +37,13 @@ def build_results(items: tuple[Item, ...]) -> list[Item]:
 
 
 async def run_turns(model: str, server: StrictServer, turns: int) -> History:
-    mint, memo, history = CountingClock(), dict[str, object](), History([user("add")])
+    clock, memo, history = CountingClock(), dict[str, object](), History([user("add")])
     async with (
         server.serving() as base_url,
         open_model(OpenAIChat(base_url=base_url, model=model, provider="openrouter")) as asked,
     ):
         for _ in range(turns):
-            turn = expect_ended(await events_of(asked, request(history, tools=offer(ADD), memo=memo, clock=mint)))
+            turn = expect_ended(await events_of(asked, request(history, tools=offer(ADD), memo=memo, clock=clock)))
             history = history.plus(turn.items).plus(build_results(turn.items))
     return history
 

@@ -96,21 +96,21 @@ def build_results(turn: TurnEnded, number: int) -> list[Item]:
 
 
 async def test_thirty_turns_over_five_providers_are_taken_by_all_of_them() -> None:
-    mint, memo, tools = CountingClock(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
-    field = build_providers(TURNS)
+    clock, memo, tools = CountingClock(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
+    providers = build_providers(TURNS)
     history = History()
     async with AsyncExitStack() as stack:
-        urls = [await stack.enter_async_context(side.server.serving()) for side in field]
+        urls = [await stack.enter_async_context(provider.server.serving()) for provider in providers]
         models = [
             await stack.enter_async_context(open_model(side.build_model(url)))
-            for side, url in zip(field, urls, strict=True)
+            for side, url in zip(providers, urls, strict=True)
         ]
         for number in range(TURNS):
             if number % 2 == 0:
                 history = history.plus([user(f"question {number}", f"u{number}")])
-            model_request = request(history, system="You help.", tools=tools, memo=memo, clock=mint)
+            model_request = request(history, system="You help.", tools=tools, memo=memo, clock=clock)
             turn = expect_ended(await events_of(models[number % len(models)], model_request))
             history = history.plus(turn.items).plus(build_results(turn, number))
-    assert [side.server.refusals for side in field] == [[]] * len(field)
-    assert sum(len(side.server.bodies) for side in field) == TURNS
+    assert [side.server.refusals for side in providers] == [[]] * len(providers)
+    assert sum(len(side.server.bodies) for side in providers) == TURNS
     assert len(history) > 4 * TURNS

@@ -150,7 +150,7 @@ class Allowance(Struct, frozen=True, kw_only=True):
 class Limiter(Protocol):
     """Limits requests per minute by caller, exact at the boundary (GCRA)."""
 
-    async def take(self, who: str, per_minute: int, now: float) -> Allowance: ...
+    async def take(self, key: str, per_minute: int, now: float) -> Allowance: ...
 
 
 class KeyValue(Protocol):

@@ -55,9 +55,9 @@ class SearchFacts(Struct, frozen=True, kw_only=True):
     """Why the model's provider cannot search for this caller within the set limits."""
     no_own: str = ""
     """Why no tool of this server or of the application can search."""
-    beside: bool = True
+    mixes_tools: bool = True
     """Whether the provider accepts its own tools together with others."""
-    others: bool = False
+    has_other_tools: bool = False
     """Whether there are other tools to offer."""
     control: bool = False
     """Whether custom control or full logging is required."""
@@ -82,7 +82,7 @@ def choose_search(mode: Literal["auto", "native", "mcp", "duckduckgo", "off"], f
         case "native" if facts.no_native:
             return SearchChoice(where="off", why=f"{facts.no_native}; ask for auto or mcp", refused=True)
         case "native":
-            return SearchChoice(where="native", why="it was asked for", alone=not facts.beside)
+            return SearchChoice(where="native", why="it was asked for", alone=not facts.mixes_tools)
         case "mcp" | "duckduckgo" if facts.no_own:
             return SearchChoice(where="off", why=f"{facts.no_own}; ask for auto or native", refused=True)
         case "mcp" | "duckduckgo":
@@ -92,9 +92,9 @@ def choose_search(mode: Literal["auto", "native", "mcp", "duckduckgo", "off"], f
 
 
 def _choose_automatically(facts: SearchFacts) -> SearchChoice:
-    together = facts.beside or not facts.others
+    together = facts.mixes_tools or not facts.has_other_tools
     if not facts.no_native and together and not facts.control:
-        return SearchChoice(where="native", why="the provider searches itself", alone=not facts.beside)
+        return SearchChoice(where="native", why="the provider searches itself", alone=not facts.mixes_tools)
     if facts.control:
         why = "custom control or full logging is required"
     else:

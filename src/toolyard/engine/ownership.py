@@ -220,12 +220,12 @@ class Owner:
             # Cleared before the store is asked: an alarm that is set meanwhile must end the sleep below.
             self._alarm.clear()
             try:
-                nap_s = await self._wake_due()
+                sleep_s = await self._wake_due()
             except StoreDown as error:
                 _log.warning("the due runs could not be read from the store: %s", error)
-                nap_s = STORE_RETRY_S
+                sleep_s = STORE_RETRY_S
             try:
-                async with asyncio.timeout(nap_s):
+                async with asyncio.timeout(sleep_s):
                     await self._alarm.wait()
             except TimeoutError:
                 pass

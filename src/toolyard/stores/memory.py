@@ -135,9 +135,9 @@ class MemoryStore:
         self._require_open()
         self._records.pop((kind, name), None)
 
-    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
+    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._limits.take(who, per_minute, now)
+        return self._limits.take(key, per_minute, now)
 
     async def close(self) -> None:
         self._closed = True

@@ -27,20 +27,20 @@ class GcraLimiter:
     def __len__(self) -> int:
         return len(self._free_at)
 
-    def take(self, who: str, per_minute: int, now: float) -> Allowance:
+    def take(self, key: str, per_minute: int, now: float) -> Allowance:
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
         tick = self._advance(floor(now * _TICKS_PER_S))
         self._drop_old(tick)
         at, allowance = tick * per_minute, per_minute * _MINUTE
-        free_at = self._free_at.get((who, per_minute), at)
+        free_at = self._free_at.get((key, per_minute), at)
         used = max(free_at - at, 0)
         excess = used + _MINUTE - allowance
         if excess > 0:
             retry_after_s = -(-excess // per_minute) / _TICKS_PER_S
             return Allowance(granted=False, remaining=0, retry_after_s=retry_after_s)
-        self._free_at[who, per_minute] = at + used + _MINUTE
-        self._free_at.move_to_end((who, per_minute))
+        self._free_at[key, per_minute] = at + used + _MINUTE
+        self._free_at.move_to_end((key, per_minute))
         return Allowance(granted=True, remaining=-excess // _MINUTE, retry_after_s=0.0)
 
     def _advance(self, tick: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.process import PATIENCE_S, build_environment, request_json, run_toolyard, start_server
+from cli.process import TIMEOUT_S, build_environment, request_json, run_toolyard, start_server
 
 Json = Any
 ODD = Path(__file__).parents[2] / "surfaces" / "odd_server.py"
@@ -70,8 +70,8 @@ class McpProcess:
         return self.ask(method, {**(params or {}), "_meta": meta})
 
     def initialize(self, **capabilities: object) -> Json:
-        about = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
-        reply = self.ask("initialize", {**about, "clientInfo": {"name": "host", "version": "1"}})
+        params = {"protocolVersion": "2025-11-25", "capabilities": capabilities}
+        reply = self.ask("initialize", {**params, "clientInfo": {"name": "host", "version": "1"}})
         self.send_message(method="notifications/initialized")
         return reply
 
@@ -84,14 +84,14 @@ def start_mcp(folder: Path, *arguments: str) -> Generator[McpProcess]:
     process = subprocess.Popen(
         command, cwd=folder, env=build_environment(folder), stdin=-1, stdout=-1, stderr=subprocess.DEVNULL
     )
-    watchdog = threading.Timer(2 * PATIENCE_S, process.kill)  # whoever waits for a line then reads the end
+    watchdog = threading.Timer(2 * TIMEOUT_S, process.kill)  # whoever waits for a line then reads the end
     watchdog.start()
     try:
         with process:
             yield McpProcess(process)
             assert process.stdin is not None
             process.stdin.close()
-            assert process.wait(PATIENCE_S) == 0
+            assert process.wait(TIMEOUT_S) == 0
     finally:
         watchdog.cancel()
         process.kill()
@@ -101,12 +101,12 @@ def start_mcp(folder: Path, *arguments: str) -> Generator[McpProcess]:
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[McpProcess]:
     """The same, whether the store is free or a server has it."""
     if request.param == "its own yard":
-        with start_mcp(tmp_path) as made:
-            yield made
+        with start_mcp(tmp_path) as process:
+            yield process
         return
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    with start_server(tmp_path, "--tools", "./my_tools.py"), start_mcp(tmp_path) as made:
-        yield made
+    with start_server(tmp_path, "--tools", "./my_tools.py"), start_mcp(tmp_path) as process:
+        yield process
 
 
 def test_a_legacy_host_lists_calls_and_answers_on_the_same_pipe(host: McpProcess) -> None:

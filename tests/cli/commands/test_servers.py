@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.process import PATIENCE_S, CommandResult, build_environment, run_toolyard, start_server
+from cli.process import TIMEOUT_S, CommandResult, build_environment, run_toolyard, start_server
 from venues.mcp.modern import SIGNED, serve_blocking
 from venues.mcp.plain import PlainServer
 
@@ -23,7 +23,7 @@ def parse_rows(result: CommandResult) -> list[list[str]]:
 
 def wait_until_running(folder: Path, name: str) -> None:
     """A server of the store or of a file is started beside everything else."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while (found := parse_rows(run_toolyard(folder, "servers", "list"))[0][:2]) != [name, "running"]:
         assert found == [name, "starting"] and time.monotonic() < until, found
 
@@ -79,12 +79,12 @@ def test_a_person_signs_in_through_the_loopback_and_out_again(tmp_path: Path) ->
             back = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page).query))["redirect_uri"]
             for wrong, status in ((f"{back}?code=x&state=y", 400), (f"{back}s", 404)):
                 with pytest.raises(urllib.error.HTTPError) as refused:
-                    urllib.request.urlopen(wrong, timeout=PATIENCE_S)
+                    urllib.request.urlopen(wrong, timeout=TIMEOUT_S)
                 assert refused.value.code == status
                 refused.value.close()
-            with urllib.request.urlopen(page, timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(page, timeout=TIMEOUT_S) as answer:
                 assert "You can close this page" in answer.read().decode()
-            out, errors = login.communicate(timeout=PATIENCE_S)
+            out, errors = login.communicate(timeout=TIMEOUT_S)
         assert (login.returncode, out) == (0, "Signed in to 'mail': it is running\n"), errors
         assert run_toolyard(tmp_path, "servers", "call", "mail", "mailbox").out == "the mailbox of ann\n"
         assert "login mail" in run_toolyard(tmp_path, "servers", "logout", "mail").out
@@ -123,11 +123,11 @@ def test_options_may_follow_the_name_and_a_command_that_is_missing_is_an_error(t
     with start_server(tmp_path) as server:
         server.read_until("curl -N")
         text = "\n".join(server.output_lines)
-        count = len(count_plain_tools(text))
+        count = count_plain_tools(text)
         assert count > 1 and f"tools    {count}: {count} of plain" in text
         assert "bad is" in text and "no-such-runner is not on the PATH" in text
 
 
-def count_plain_tools(text: str) -> range:
-    """Return as many as the banner counts of the server `plain`."""
-    return range(int(text.partition(" of plain")[0].rpartition(" ")[2]))
+def count_plain_tools(text: str) -> int:
+    """Return how many tools of the server `plain` the banner reports."""
+    return int(text.partition(" of plain")[0].rpartition(" ")[2])

@@ -52,11 +52,11 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
     """Arguments that are broken, names that are none, and the same provider's ids in every turn."""
     odd = asks(("add", '{"a":1,}'), ("add", '{"a": 1, "b'), ("", "{}"), ("no such/tool", "[]"))
     strict = StrictChat(odd, odd, asks(("add", {"a": 1}), text="Again."), says("Done."))
-    tools, memo, mint = offer(Tool(name="add")), dict[str, object](), CountingClock()
+    tools, memo, clock = offer(Tool(name="add")), dict[str, object](), CountingClock()
     history = History(HI)
     async with strict.serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         for _ in range(4):
-            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
+            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=clock)
             last = (await events_of(model, model_request))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)

@@ -38,13 +38,13 @@ async def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_na
         writer.write(sent)
         await over.wait()
 
-    naps = SleepRecorder()
+    sleeps = SleepRecorder()
     deadlines = Deadlines(first_byte_s=0.2, idle_s=0.05)
     async with raw_server(talk) as base_url:
-        async with open_model(OpenAIChat(base_url=base_url, deadlines=deadlines, sleep=naps)) as model:
+        async with open_model(OpenAIChat(base_url=base_url, deadlines=deadlines, sleep=sleeps)) as model:
             problem = (await failure_of(model, request(HI))).problem
         over.set()
-    assert (problem.error_type, problem.details["deadline"], naps.durations_s) == ("timeout", deadline, [])
+    assert (problem.error_type, problem.details["deadline"], sleeps.durations_s) == ("timeout", deadline, [])
     assert f"the {deadline.replace('_', ' ')} deadline" in problem.error
 
 
@@ -71,14 +71,16 @@ async def test_a_server_that_does_not_take_the_connection_is_given_up_at_the_con
         for connection in sockets:
             connection.setblocking(False)
             connection.connect_ex(full.getsockname())
-        naps = SleepRecorder()
+        sleeps = SleepRecorder()
         base_url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
-        model = OpenAIChat(base_url=base_url, deadlines=Deadlines(connect_s=0.05), retry=Retry(attempts=2), sleep=naps)
+        model = OpenAIChat(
+            base_url=base_url, deadlines=Deadlines(connect_s=0.05), retry=Retry(attempts=2), sleep=sleeps
+        )
         async with open_model(model):
             problem = (await failure_of(model, request(HI))).problem
         for connection in sockets:
             connection.close()
-    assert (problem.error_type, problem.details["deadline"], len(naps.durations_s)) == ("timeout", "connect", 1)
+    assert (problem.error_type, problem.details["deadline"], len(sleeps.durations_s)) == ("timeout", "connect", 1)
 
 
 async def test_a_reader_that_takes_its_time_is_not_taken_for_a_silent_provider() -> None:

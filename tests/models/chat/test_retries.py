@@ -1,4 +1,4 @@
-"""What may pass is tried again before the first byte, and what went wrong is told in the provider's words."""
+"""Temporary errors are retried before the first byte; other errors carry the provider's message."""
 
 import asyncio
 import socket
@@ -28,27 +28,27 @@ from wire.strict_chat import StrictChat, says
 HI = [user("hi")]
 
 
-async def run_turn(strict: StrictChat, naps: SleepRecorder, retry: Retry | None = None) -> Problem | TurnEnded:
+async def run_turn(strict: StrictChat, sleeps: SleepRecorder, retry: Retry | None = None) -> Problem | TurnEnded:
     """One turn against the strict server: how it ended."""
     async with (
         strict.serving() as base_url,
-        open_model(OpenAIChat(base_url=base_url, retry=retry or Retry(), sleep=naps, random=lambda: 0.0)) as model,
+        open_model(OpenAIChat(base_url=base_url, retry=retry or Retry(), sleep=sleeps, random=lambda: 0.0)) as model,
     ):
         last = (await events_of(model, request(HI)))[-1]
-    return last.problem if isinstance(last, TurnFailed) else expect_ended(last)
+    return last.problem if isinstance(last, TurnFailed) else require_turn_ended(last)
 
 
-def expect_ended(event: object) -> TurnEnded:
+def require_turn_ended(event: object) -> TurnEnded:
     assert isinstance(event, TurnEnded), event
     return event
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
 async def test_what_may_pass_is_tried_again_with_twice_the_wait_each_time(status: int) -> None:
-    naps = SleepRecorder()
+    sleeps = SleepRecorder()
     strict = StrictChat(*[refuses(status, "later")] * 3, says("ok"))
-    assert isinstance((await run_turn(strict, naps)), TurnEnded)
-    assert naps.durations_s == [0.5, 1.0, 2.0]
+    assert isinstance((await run_turn(strict, sleeps)), TurnEnded)
+    assert sleeps.durations_s == [0.5, 1.0, 2.0]
     assert len(strict.bodies) == 4
     assert len(set(strict.bodies)) == 1
 
@@ -94,29 +94,29 @@ def test_the_wait_is_bounded_and_shortened_by_chance() -> None:
     ("status", "error_type"), [(400, "model_error"), (401, "model_error"), (404, "model_error"), (413, "model_error")]
 )
 async def test_what_will_not_pass_is_told_at_once_in_the_provider_s_words(status: int, error_type: str) -> None:
-    naps = SleepRecorder()
-    problem = await run_turn(StrictChat(refuses(status, "so it is", x_request_id="req_9")), naps)
+    sleeps = SleepRecorder()
+    problem = await run_turn(StrictChat(refuses(status, "so it is", x_request_id="req_9")), sleeps)
     assert isinstance(problem, Problem)
     assert problem.error_type == error_type
     assert "so it is" in problem.error
     assert problem.details == {"provider": "openai", "status": status, "request_id": "req_9", "type": "scripted"}
-    assert naps.durations_s == []
+    assert sleeps.durations_s == []
 
 
 @pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limited"), (503, "unavailable"), (504, "timeout")])
 async def test_the_last_attempt_s_failure_is_told_with_their_number(status: int, error_type: str) -> None:
-    naps = SleepRecorder()
-    problem = await run_turn(StrictChat(*[refuses(status, "busy")] * 9), naps, Retry(attempts=3))
+    sleeps = SleepRecorder()
+    problem = await run_turn(StrictChat(*[refuses(status, "busy")] * 9), sleeps, Retry(attempts=3))
     assert isinstance(problem, Problem)
-    assert (problem.error_type, problem.details["attempts"], len(naps.durations_s)) == (error_type, 3, 2)
+    assert (problem.error_type, problem.details["attempts"], len(sleeps.durations_s)) == (error_type, 3, 2)
 
 
 async def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
     body = b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
-    naps = SleepRecorder()
-    problem = await run_turn(StrictChat(Reply(status=429, packets=[body])), naps)
+    sleeps = SleepRecorder()
+    problem = await run_turn(StrictChat(Reply(status=429, packets=[body])), sleeps)
     assert isinstance(problem, Problem)
-    assert (problem.error_type, naps.durations_s) == ("rate_limited", [])
+    assert (problem.error_type, sleeps.durations_s) == ("rate_limited", [])
 
 
 @pytest.mark.parametrize(
@@ -124,18 +124,18 @@ async def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
     [("7", 7.0), ("0.25", 0.25), (formatdate(NOW + 30, usegmt=True), 30.0), (formatdate(0), 0.0), ("soon", 0.5)],
 )
 async def test_retry_after_is_honoured(retry_after: str, waited: float) -> None:
-    naps = SleepRecorder()
-    await run_turn(StrictChat(refuses(429, "slow", Retry_After=retry_after), says("ok")), naps)
-    assert naps.durations_s == [waited]
+    sleeps = SleepRecorder()
+    await run_turn(StrictChat(refuses(429, "slow", Retry_After=retry_after), says("ok")), sleeps)
+    assert sleeps.durations_s == [waited]
 
 
 async def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> None:
-    naps = SleepRecorder()
-    problem = await run_turn(StrictChat(refuses(429, "slow", Retry_After="3600"), says("ok")), naps)
+    sleeps = SleepRecorder()
+    problem = await run_turn(StrictChat(refuses(429, "slow", Retry_After="3600"), says("ok")), sleeps)
     assert isinstance(problem, Problem)
     assert problem.error_type == "rate_limited"
     assert "asks to wait 3600 s, and at most 60 s" in problem.error
-    assert naps.durations_s == []
+    assert sleeps.durations_s == []
 
 
 @pytest.mark.parametrize(
@@ -164,26 +164,26 @@ async def test_errors_in_every_shape_are_read(body: bytes, says: str) -> None:
 async def test_a_server_that_is_not_there_is_tried_again_and_then_told() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        naps = SleepRecorder()
+        sleeps = SleepRecorder()
         base_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-        async with open_model(OpenAIChat(base_url=base_url, sleep=naps)) as model:
+        async with open_model(OpenAIChat(base_url=base_url, sleep=sleeps)) as model:
             problem = (await failure_of(model, request(HI))).problem
-    assert (problem.error_type, len(naps.durations_s)) == ("unavailable", 3)
+    assert (problem.error_type, len(sleeps.durations_s)) == ("unavailable", 3)
     assert "cannot be reached" in problem.error
 
 
 async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again_and_after_it_never() -> None:
     answers = [b"", STREAM_HEAD, STREAM_HEAD + encode_chunk(chunk(content="a"))]
-    naps = SleepRecorder()
+    sleeps = SleepRecorder()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answers.pop(0))
 
-    async with raw_server(talk) as base_url, open_model(OpenAIChat(base_url=base_url, sleep=naps)) as model:
+    async with raw_server(talk) as base_url, open_model(OpenAIChat(base_url=base_url, sleep=sleeps)) as model:
         events = await events_of(model, request(HI))
     assert isinstance(events[0], TextAppended)
-    assert len(naps.durations_s) == 2
+    assert len(sleeps.durations_s) == 2
     assert not answers
     last = events[-1]
     assert isinstance(last, TurnFailed)

@@ -25,13 +25,13 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 HOST = "provider.test"
 
 
-def build_client(url: str, naps: SleepRecorder | None = None, attempts: int = 2) -> HttpClient:
+def build_client(url: str, sleeps: SleepRecorder | None = None, attempts: int = 2) -> HttpClient:
     return HttpClient(
         url=url,
         headers={"Content-Type": "application/json"},
         deadlines=Deadlines(connect_s=5, first_byte_s=5, idle_s=5),
         retry=Retry(attempts=attempts),
-        sleep=naps or SleepRecorder(),
+        sleep=sleeps or SleepRecorder(),
         random=lambda: 0.0,
     )
 
@@ -74,11 +74,11 @@ def answer_with(*answers: bytes, then_hang_up: bool = True) -> ConnectionHandler
 
 
 def run_against(
-    talk: ConnectionHandler, use: Callable[[HttpClient], Awaitable[None]], naps: SleepRecorder | None = None
+    talk: ConnectionHandler, use: Callable[[HttpClient], Awaitable[None]], sleeps: SleepRecorder | None = None
 ) -> None:
     async def run() -> None:
         async with raw_server(talk) as url:
-            http = build_client(url, naps)
+            http = build_client(url, sleeps)
             await use(http)
             await http.close()
 
@@ -135,7 +135,7 @@ def test_a_body_that_breaks_off_is_told_after_what_came_of_it() -> None:
 
 
 def test_a_kept_connection_that_the_server_left_meanwhile_costs_one_more_attempt_and_no_wait() -> None:
-    naps, connections = SleepRecorder(), 0
+    sleeps, connections = SleepRecorder(), 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
@@ -147,8 +147,8 @@ def test_a_kept_connection_that_the_server_left_meanwhile_costs_one_more_attempt
     async def use(http: HttpClient) -> None:
         assert [await post(http), await post(http)] == [b"hi", b"hi"]
 
-    run_against(talk, use, naps)
-    assert (connections, naps.durations_s) == (2, [0.0])
+    run_against(talk, use, sleeps)
+    assert (connections, sleeps.durations_s) == (2, [0.0])
 
 
 def test_a_connection_on_which_the_server_talks_unasked_is_not_used_again() -> None:
@@ -317,11 +317,11 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused_and_not_tried_ag
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    naps = SleepRecorder()
+    sleeps = SleepRecorder()
     async with tls_server(certificate, answer_with(OK)) as port:
         with pytest.raises(WireFailure, match="CERTIFICATE_VERIFY_FAILED"):
-            await post(build_client(f"https://127.0.0.1:{port}/v1", naps))
-    assert naps.durations_s == []
+            await post(build_client(f"https://127.0.0.1:{port}/v1", sleeps))
+    assert sleeps.durations_s == []
 
 
 async def test_a_proxy_of_the_environment_is_tunnelled_through_with_its_credentials(

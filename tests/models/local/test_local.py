@@ -20,7 +20,7 @@ from toolyard.server.wiring import build_model as configured_model
 from wire.local import NOW, events_of, offer, open_model, request, user
 from wire.played import build_chunks, build_scripted_model
 
-PATIENCE_S = 280.0
+TIMEOUT_S = 280.0
 """llama.cpp shares a machine with the other tests."""
 ADD = Tool(
     name="add",
@@ -175,7 +175,7 @@ def test_a_setting_that_is_none_is_refused(query: str) -> None:
 
 async def test_a_real_model_calls_tools_with_arguments_that_fit() -> None:
     """It is a very small one: the calls are valid, not clever. All that is asked of it is asked of one process."""
-    async with asyncio.timeout(PATIENCE_S), open_model(Local(f"{smollm()}?context=1024")) as model:
+    async with asyncio.timeout(TIMEOUT_S), open_model(Local(f"{smollm()}?context=1024")) as model:
         for choice in ("required", "set_light"):
             model_request = request(
                 [user("Switch on the light in the hall, and what is 2 and 3?")], tools=TOOLS, tool_choice=choice

@@ -61,13 +61,13 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
     script = [odd, odd, asks(("add", {"a": 1}), text="Again."), pauses, goes_on, Reply(packets=mixed), last_reply]
     strict = StrictMessages(*script, says("And?"))
     tools = offer(Tool(name="add"), Tool(name="web_search", venue="provider"))
-    memo, mint, history = dict[str, object](), CountingClock(), History(HI)
+    memo, clock, history = dict[str, object](), CountingClock(), History(HI)
     async with (
         strict.serving() as base_url,
         open_model(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
     ):
         for number in range(8):
-            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
+            model_request = request(history, system="You add.", tools=tools, memo=memo, clock=clock)
             last = (await events_of(model, model_request))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)

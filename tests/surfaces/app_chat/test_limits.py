@@ -39,8 +39,8 @@ async def test_a_request_gets_50_tool_turns_and_a_session_200() -> None:
             assert "too many steps" in last["message"]["content"]
             request_counts.append(len(model.requests))
         assert request_counts == [50, 100, 150, 200]
-        over = await app.ask("go", **named)
-        assert over["stopReason"] == "max_session_turns" and len(model.requests) == 200
+        refused_answer = await app.ask("go", **named)
+        assert refused_answer["stopReason"] == "max_session_turns" and len(model.requests) == 200
 
 
 async def test_a_session_ends_in_the_middle_of_a_request() -> None:

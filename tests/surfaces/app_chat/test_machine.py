@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from surfaces.app_talk import PATH, user_message
 from surfaces.fuzzed import make_settings
-from surfaces.talk import ApiClient, Json, build_yard, connect_talk
+from surfaces.talk import ApiClient, Json, build_yard, connect_api_client
 from toolyard import Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
@@ -64,7 +64,7 @@ class Devices(RuleBasedStateMachine):
         ready: asyncio.Future[tuple[Yard, ApiClient]] = self._loop.create_future()
 
         async def serve() -> None:
-            async with build_yard(Scripted(shopper), keys=DEVICES) as yard, connect_talk(yard) as http:
+            async with build_yard(Scripted(shopper), keys=DEVICES) as yard, connect_api_client(yard) as http:
                 ready.set_result((yard, http))
                 await self._finished.wait()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, connect_talk
+from surfaces.talk import ApiClient, Json, connect_api_client
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.server.config import load
@@ -34,7 +34,7 @@ async def open_configured(folder: Path, toml: str) -> AsyncGenerator[ApiClient, 
     file = folder / "toolyard.toml"
     file.write_text(f"store = 'memory:'\n{toml}")
     yard = Yard.from_wiring(build_wiring(load(file, {}, {}), folder))
-    async with asyncio.timeout(30), yard, connect_talk(yard) as http:
+    async with asyncio.timeout(30), yard, connect_api_client(yard) as http:
         yield http
 
 

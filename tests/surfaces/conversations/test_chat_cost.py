@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import AsyncGenerator
 
-from surfaces.talk import ApiClient, build_yard, connect_talk
+from surfaces.talk import ApiClient, build_yard, connect_api_client
 from toolyard import say
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
@@ -45,7 +45,7 @@ async def measure_chat_s(http: ApiClient, path: str) -> float:
 
 async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
     yard = build_yard(ConstantModel())
-    async with asyncio.timeout(120), yard, connect_talk(yard) as http:
+    async with asyncio.timeout(120), yard, connect_api_client(yard) as http:
         short, long = await create_with_history(http, 10), await create_with_history(http, 5000)
         for path in (short, long) * WARM_UP:
             await measure_chat_s(http, path)
@@ -61,7 +61,7 @@ async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
 
 async def test_the_answer_counts_the_messages_of_its_last_model_request() -> None:
     yard = build_yard(lambda _: say("yes"))
-    async with asyncio.timeout(30), yard, connect_talk(yard) as http:
+    async with asyncio.timeout(30), yard, connect_api_client(yard) as http:
         path = await create_with_history(http, 10)
         for count in (13, 15, 17):  # 10 before, the first prompt and its answer, then two for each chat
             answer = await http.post(f"{path}/chat", {"content": "and?"})

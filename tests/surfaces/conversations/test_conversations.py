@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_talk, open_api_client
+from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Limits, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import ModelRequest
@@ -238,13 +238,13 @@ async def test_what_a_new_conversation_may_use_is_the_servers_default() -> None:
 
 async def test_conversations_are_there_after_a_restart(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
-    async with build_yard([say("hi")], store=store) as yard, connect_talk(yard) as http:
+    async with build_yard([say("hi")], store=store) as yard, connect_api_client(yard) as http:
         path = await http.create_conversation("kept", system_prompt="p")
         await http.post(f"{path}/chat", {"content": "hello"})
         before = (await http.get(path))["conversation"]
-    async with build_yard([], store=store) as yard, connect_talk(yard) as http:
+    async with build_yard([], store=store) as yard, connect_api_client(yard) as http:
         assert (await http.get(path))["conversation"] == before
         assert (await http.get("/conversations/search?q=HELLO"))["count"] == 1
         await http.delete(path)
-    async with build_yard([], store=store) as yard, connect_talk(yard) as http:
+    async with build_yard([], store=store) as yard, connect_api_client(yard) as http:
         await http.get(path, expect=404)

@@ -12,7 +12,7 @@ from surfaces.talk import (
     Json,
     both_ways,
     build_yard,
-    connect_talk,
+    connect_api_client,
     drop_deltas,
     is_over,
     join_deltas,
@@ -35,7 +35,7 @@ async def add(a: int, b: int) -> int:
 
 
 class StepwiseModel:
-    """A model that says a word each time it is let."""
+    """A model that streams one word for each permit."""
 
     def __init__(self, words: list[str] = WORDS, let: int = 0) -> None:
         self.words = words
@@ -57,7 +57,7 @@ class StepwiseModel:
 
 
 async def read_events(http: ApiClient, path: str, count: int, last_id: str = "") -> list[tuple[str, Json]]:
-    """So many events, then the client is gone."""
+    """Return the next `count` events, then disconnect."""
     received: list[tuple[str, Json]] = []
     async with aclosing(http.stream_events(f"{path}/events", last_id)) as events:
         async for event in events:
@@ -141,7 +141,7 @@ async def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> 
 
 
 async def test_a_reader_that_has_left_is_not_kept() -> None:
-    async with asyncio.timeout(30), build_yard([say("ok"), say("ok")]) as yard, connect_talk(yard) as http:
+    async with asyncio.timeout(30), build_yard([say("ok"), say("ok")]) as yard, connect_api_client(yard) as http:
         path = await http.create_conversation()
         await http.post(f"{path}/chat", {"content": "go"})
         async with (
@@ -212,7 +212,7 @@ async def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way
     store = f"sqlite:///{tmp_path}/yard.db"
     async with asyncio.timeout(30):
         model = StepwiseModel()
-        async with build_yard(model, store=store, grace_s=0.0) as yard, connect_talk(yard, way) as http:
+        async with build_yard(model, store=store, grace_s=0.0) as yard, connect_api_client(yard, way) as http:
             path = await http.create_conversation()
             async with aclosing(http.stream_chat(path, "go")) as events:
                 for _ in WORDS[:3]:
@@ -221,7 +221,7 @@ async def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way
                 await yard.service.close(0)
                 ending = [event async for event in events]
             assert [event["error_type"] for _, event in ending] == ["unavailable"]
-        async with build_yard([say(*WORDS)], store=store) as yard, connect_talk(yard, way) as http:
+        async with build_yard([say(*WORDS)], store=store) as yard, connect_api_client(yard, way) as http:
             after = await http.read_until_done(path, before[-1][0])
             assert [event["type"] for event in drop_deltas(after)] == ["turn.restarted", "done"]
             assert join_deltas(after) == "".join(WORDS)
@@ -248,7 +248,7 @@ async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_eac
 
     async with asyncio.timeout(30):
         first_yard = build_yard([call("look")], store=store, grace_s=0.0, tools=[hanging])
-        async with first_yard as yard, connect_talk(yard, "socket") as http:
+        async with first_yard as yard, connect_api_client(yard, "socket") as http:
             path = await http.create_conversation()
             async with aclosing(http.stream_chat(path, "go")) as events:
                 first = [await anext(events)]
@@ -256,7 +256,7 @@ async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_eac
                 await yard.service.close(0)
         async with (
             build_yard([say("Seen.")], store=store, tools=[working]) as yard,
-            connect_talk(yard, "socket") as http,
+            connect_api_client(yard, "socket") as http,
         ):
             received = [*first, *await http.read_until_done(path, first[-1][0])]
             states = [event.get("state") or event["type"] for event in drop_deltas(received)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from surfaces.mcp_host import open_host
-from surfaces.talk import connect_talk, open_api_client
+from surfaces.talk import connect_api_client, open_api_client
 from toolyard import say, tool
 from venues.mcp.plain import PlainServer
 
@@ -48,7 +48,7 @@ async def test_direct_calls_are_not_among_peoples_conversations_but_traces_find_
     name = "memory:" if store == "memory:" else f"sqlite:///{tmp_path}/x.db"
     async with (
         open_host(servers={"plain": plain.spec}, tools=[weigh], store=name) as (host, yard),
-        connect_talk(yard) as http,
+        connect_api_client(yard) as http,
     ):
         await http.create_conversation("A person's")
         call = {"tool_name": "add"}

@@ -26,17 +26,19 @@ ODD = Path(__file__).parents[1] / "odd_server.py"
 
 
 def build_spec(script: Path, *args: str, **more: object) -> ServerSpec:
-    about: Json = {"trust": True, "pin": "off", **more}
-    return ServerSpec(command=sys.executable, args=(str(script), *args), **about)
+    options: Json = {"trust": True, "pin": "off", **more}
+    return ServerSpec(command=sys.executable, args=(str(script), *args), **options)
 
 
 @asynccontextmanager
 async def open_host_with_servers(
-    servers: dict[str, ServerSpec], way: str = "stdio", **wiring: object
+    servers: dict[str, ServerSpec], transport: str = "stdio", **wiring: object
 ) -> AsyncGenerator[tuple[Host, Yard], None]:
     """Open a client of a yard with these servers; over `http` each is a process that the yard does not start."""
     async with asyncio.timeout(TEST_TIMEOUT_S * 2), AsyncExitStack() as stack:
-        specs = servers if way == "stdio" else {name: await _start_bridge(servers[name], stack) for name in servers}
+        specs = (
+            servers if transport == "stdio" else {name: await _start_bridge(servers[name], stack) for name in servers}
+        )
         yard = await stack.enter_async_context(build_yard((), servers=specs, **wiring))
         await wait_until_settled(yard)
         yield await stack.enter_async_context(connect_host(yard)), yard
@@ -48,13 +50,13 @@ async def _start_bridge(spec: ServerSpec, stack: AsyncExitStack) -> ServerSpec:
 
 
 both_eras = pytest.mark.parametrize("era", ["modern", "legacy"])
-both_ways = pytest.mark.parametrize("way", ["stdio", "http"])
+both_transports = pytest.mark.parametrize("transport", ["stdio", "http"])
 
 
-@both_ways
+@both_transports
 @both_eras
-async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, way: str) -> None:
-    async with open_host_with_servers({"odd": build_spec(ODD)}, way) as (host, _), host.open_session() as legacy:
+async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, transport: str) -> None:
+    async with open_host_with_servers({"odd": build_spec(ODD)}, transport) as (host, _), host.open_session() as legacy:
 
         async def ask(method: str, params: Json = None) -> HostAnswer:
             return await (host.request_modern(method, params) if era == "modern" else legacy.ask(method, params))
@@ -79,11 +81,11 @@ async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(e
         assert prompted["messages"][0]["content"]["x-deep"] == {"er": 1}
 
 
-@both_ways
+@both_transports
 @both_eras
-async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, way: str) -> None:
+async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, transport: str) -> None:
     async with (
-        open_host_with_servers({"one": build_spec(ODD, "one"), "two": build_spec(ODD, "two")}, way) as (host, _),
+        open_host_with_servers({"one": build_spec(ODD, "one"), "two": build_spec(ODD, "two")}, transport) as (host, _),
         host.open_session() as legacy,
     ):
 
@@ -207,17 +209,17 @@ async def test_what_a_name_stands_for_is_each_callers_own() -> None:
         assert (await read_prompt(maria), await read_prompt(anna)) == ("from one", "from two")
 
 
-@both_ways
-async def test_a_servers_own_error_is_passed_on_with_its_code(way: str) -> None:
-    async with open_host_with_servers({"odd": build_spec(ODD)}, way) as (host, _):
+@both_transports
+async def test_a_servers_own_error_is_passed_on_with_its_code(transport: str) -> None:
+    async with open_host_with_servers({"odd": build_spec(ODD)}, transport) as (host, _):
         answer = await host.call_tool("odd", {"fail": True})
         assert (answer.status, answer.error) == (200, {"code": -31999, "message": "odd", "data": {"why": "asked"}})
 
 
-@both_ways
+@both_transports
 @both_eras
-async def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, way: str) -> None:
-    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}, way) as (host, _):
+async def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, transport: str) -> None:
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}, transport) as (host, _):
         asks: Json = {"name": "test_input_required_result_multi_round", "arguments": {}}
         answers = [{"name": "Anna"}, {"color": "blue"}]
         form: Json = {"elicitation": {}}
@@ -252,10 +254,10 @@ async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era
         assert isinstance(ended, RunEnded) and ended.ending == "cancelled"
 
 
-@both_ways
+@both_transports
 @both_eras
-async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, way: str) -> None:
-    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}, way) as (host, _):
+async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, transport: str) -> None:
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", era)}, transport) as (host, _):
         wants = {"notifications": {"toolsListChanged": True}}
         body, headers = host.build_modern_request("subscriptions/listen", wants)
         async with host.open_request("POST", body, **headers) as (status, _, stream), aclosing(stream):
@@ -276,18 +278,18 @@ async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: 
                 assert (await anext(told))["method"] == "notifications/tools/list_changed"
 
 
-@both_ways
-async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -> None:
-    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", "legacy")}, way) as (host, _):
+@both_transports
+async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(transport: str) -> None:
+    async with open_host_with_servers({"fixtures": build_spec(FIXTURES, "--era", "legacy")}, transport) as (host, _):
         uri = "test://watched-resource"
         async with (
             host.open_session() as client,
             host.open_session() as other,
-            client.open_request("GET") as (_, _, told),
+            client.open_request("GET") as (_, _, notifications),
             other.open_request("GET") as (_, _, elsewhere),
         ):
             assert (await client.ask("resources/subscribe", {"uri": uri})).result == {}
-            news = await anext(told)
+            news = await anext(notifications)
             assert (news["method"], news["params"]) == ("notifications/resources/updated", {"uri": uri})
             await host.call_tool("test_trigger_prompt_change")
             assert (await anext(elsewhere))["method"] == "notifications/prompts/list_changed", "and nothing before it"

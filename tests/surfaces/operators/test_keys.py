@@ -25,76 +25,76 @@ async def open_client_with_keys(*keys: Key) -> AsyncGenerator[SocketClient, None
 
 
 async def test_the_first_key_is_made_by_whoever_is_local_and_then_asked_for() -> None:
-    async with open_client_with_keys() as one:
-        status, created, _ = await one.ask("POST", "/keys", {"name": "me", "user": "ann", "roles": ["admin"]})
+    async with open_client_with_keys() as http:
+        status, created, _ = await http.ask("POST", "/keys", {"name": "me", "user": "ann", "roles": ["admin"]})
         assert status == 201 and str(created["secret"]).startswith("ty_")
-        assert (await one.ask("GET", "/keys"))[0] == 401
-        status, key_list, _ = await one.ask("GET", "/keys", x_api_key=str(created["secret"]))
+        assert (await http.ask("GET", "/keys"))[0] == 401
+        status, key_list, _ = await http.ask("GET", "/keys", x_api_key=str(created["secret"]))
         assert status == 200 and key_list["count"] == 1
         assert "hash" not in str(key_list) and str(created["secret"]) not in str(key_list)
 
 
 async def test_keys_are_the_business_of_administrators() -> None:
-    async with open_client_with_keys(make_key("guest", "operator", "approver"), make_key("boss", "admin")) as one:
+    async with open_client_with_keys(make_key("guest", "operator", "approver"), make_key("boss", "admin")) as http:
         for method, path, body in (
             ("GET", "/keys", None),
             ("POST", "/keys", {"name": "x", "user": "x"}),
             ("DELETE", "/keys/boss", None),
         ):
-            status, reply, _ = await one.ask(method, path, body, x_api_key="guest")
+            status, reply, _ = await http.ask(method, path, body, x_api_key="guest")
             assert (status, reply["error_type"]) == (403, "permission_denied")
-            assert (await one.ask(method, path, body))[0] == 401
+            assert (await http.ask(method, path, body))[0] == 401
 
 
 async def test_an_administrator_of_a_tenant_has_no_say_in_another() -> None:
-    async with open_client_with_keys(make_key("boss", "admin"), make_key("theirs", "admin", tenant="theirs")) as one:
-        _, key_list, _ = await one.ask("GET", "/keys", x_api_key="theirs")
+    async with open_client_with_keys(make_key("boss", "admin"), make_key("theirs", "admin", tenant="theirs")) as http:
+        _, key_list, _ = await http.ask("GET", "/keys", x_api_key="theirs")
         assert [shown["name"] for shown in cast(list[dict[str, str]], key_list["keys"])] == ["theirs"]
         new = {"name": "new", "user": "ann"}
-        assert (await one.ask("POST", "/keys", {**new, "tenant": "acme"}, x_api_key="theirs"))[0] == 403
+        assert (await http.ask("POST", "/keys", {**new, "tenant": "acme"}, x_api_key="theirs"))[0] == 403
         for more, word in (({"roles": ["admin", "operator"]}, "'operator'"), ({"trusted": True}, "trusted")):
-            status, reply, _ = await one.ask("POST", "/keys", {**new, **more}, x_api_key="theirs")
+            status, reply, _ = await http.ask("POST", "/keys", {**new, **more}, x_api_key="theirs")
             assert status == 403 and word in str(reply["error"])
-        _, created, _ = await one.ask("POST", "/keys", {**new, "roles": ["admin"]}, x_api_key="theirs")
+        _, created, _ = await http.ask("POST", "/keys", {**new, "roles": ["admin"]}, x_api_key="theirs")
         shown = cast(dict[str, object], created["key"])
         assert shown["tenant"] == "theirs" and cast(float, shown["created_at"]) > 1_700_000_000
-        assert (await one.ask("DELETE", "/keys/boss", x_api_key="theirs"))[0] == 404
-        assert (await one.ask("DELETE", "/keys/new", x_api_key="boss"))[0] == 200
+        assert (await http.ask("DELETE", "/keys/boss", x_api_key="theirs"))[0] == 404
+        assert (await http.ask("DELETE", "/keys/new", x_api_key="boss"))[0] == 200
 
 
 async def test_the_last_key_and_those_of_the_file_stay() -> None:
-    async with open_client_with_keys(make_key("boss", "admin")) as one:
-        status, reply, _ = await one.ask("DELETE", "/keys/boss", x_api_key="boss")
+    async with open_client_with_keys(make_key("boss", "admin")) as http:
+        status, reply, _ = await http.ask("DELETE", "/keys/boss", x_api_key="boss")
         assert status == 409 and "the last key" in str(reply["error"])
-        assert (await one.ask("POST", "/keys", {"name": "two", "user": "ann"}, x_api_key="boss"))[0] == 201
-        status, reply, _ = await one.ask("DELETE", "/keys/boss", x_api_key="boss")
+        assert (await http.ask("POST", "/keys", {"name": "two", "user": "ann"}, x_api_key="boss"))[0] == 201
+        status, reply, _ = await http.ask("DELETE", "/keys/boss", x_api_key="boss")
         assert status == 409 and "configuration file" in str(reply["error"])
-        assert (await one.ask("POST", "/keys", {"name": "two", "user": "bob"}, x_api_key="boss"))[0] == 409
+        assert (await http.ask("POST", "/keys", {"name": "two", "user": "bob"}, x_api_key="boss"))[0] == 409
 
 
 async def test_the_last_key_of_an_administrator_stays() -> None:
-    async with open_client_with_keys() as one:
+    async with open_client_with_keys() as http:
 
         async def create_key(name: str, *roles: str, tenant: str = "", admin_key: str = "") -> str:
             body = {"name": name, "user": name, "roles": roles, "tenant": tenant}
-            status, reply, _ = await one.ask("POST", "/keys", body, **({"x_api_key": admin_key} if admin_key else {}))
+            status, reply, _ = await http.ask("POST", "/keys", body, **({"x_api_key": admin_key} if admin_key else {}))
             assert status == 201
             return str(reply["secret"])
 
         boss = await create_key("boss", "admin")
         await create_key("guest", admin_key=boss)
         theirs = await create_key("theirs", "admin", tenant="theirs", admin_key=boss)
-        status, reply, _ = await one.ask("DELETE", "/keys/boss", x_api_key=boss)
+        status, reply, _ = await http.ask("DELETE", "/keys/boss", x_api_key=boss)
         assert status == 409 and "lock everybody out" in str(reply["error"])
-        assert (await one.ask("DELETE", "/keys/theirs", x_api_key=theirs))[0] == 200, "the server has an administrator"
+        assert (await http.ask("DELETE", "/keys/theirs", x_api_key=theirs))[0] == 200, "the server has an administrator"
         await create_key("second", "admin", admin_key=boss)
-        assert (await one.ask("DELETE", "/keys/boss", x_api_key=boss))[0] == 200
+        assert (await http.ask("DELETE", "/keys/boss", x_api_key=boss))[0] == 200
 
 
 async def test_a_key_without_a_proper_name_is_not_made() -> None:
-    async with open_client_with_keys() as one:
+    async with open_client_with_keys() as http:
         for name, user in (("", "ann"), ("a/b", "ann"), ("a\nb", "ann"), ("x" * 200, "ann"), ("me", " ")):
-            assert (await one.ask("POST", "/keys", {"name": name, "user": user}))[0] == 422
-        assert (await one.ask("POST", "/keys", {"name": "me"}))[0] == 422
-        assert (await one.ask("POST", "/keys", {"name": "me", "user": "ann", "hash": "x"}))[0] == 422
-        assert (await one.ask("GET", "/keys"))[1]["count"] == 0
+            assert (await http.ask("POST", "/keys", {"name": name, "user": user}))[0] == 422
+        assert (await http.ask("POST", "/keys", {"name": "me"}))[0] == 422
+        assert (await http.ask("POST", "/keys", {"name": "me", "user": "ann", "hash": "x"}))[0] == 422
+        assert (await http.ask("GET", "/keys"))[1]["count"] == 0

@@ -1,6 +1,6 @@
 """What went to a model and came back: kept where that was asked for, shown to operators, and never with a secret."""
 
-from surfaces.talk import ApiClient, build_key, build_yard, connect_talk
+from surfaces.talk import ApiClient, build_key, build_yard, connect_api_client
 from toolyard import Caller, Context, tool
 from toolyard.core.items import Call
 from toolyard.core.ports import RECORDED_TURN_PREFIX, Failure, Value
@@ -35,7 +35,7 @@ async def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out(
                 build_yard(
                     model, tools=[login], keys=KEYS, keep_requests=True, system_prompt="Guard the door."
                 ) as yard,
-                connect_talk(yard) as http,
+                connect_api_client(yard) as http,
             ):
                 conversation = await http.with_key("ann").create_conversation("In")
                 await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "let me in"})
@@ -56,7 +56,7 @@ async def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> Non
     async with StrictChat(says("Hi.")).serving() as base_url:
         model = OpenAIChat(base_url=base_url, model="m")
         keys = [build_key("ann"), build_key("olga", "operator")]
-        async with build_yard(model, keys=keys, keep_requests=True) as yard, connect_talk(yard) as http:
+        async with build_yard(model, keys=keys, keep_requests=True) as yard, connect_api_client(yard) as http:
             conversation = await http.with_key("ann").create_conversation("Hi")
             await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "hello"})
             turn = await get_turn(http, conversation, 1)
@@ -67,7 +67,7 @@ async def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> Non
 async def test_nothing_is_kept_unless_it_was_asked_for() -> None:
     async with StrictChat(says("Hi.")).serving() as base_url:
         model = OpenAIChat(base_url=base_url, model="m")
-        async with build_yard(model, keys=KEYS) as yard, connect_talk(yard) as http:
+        async with build_yard(model, keys=KEYS) as yard, connect_api_client(yard) as http:
             conversation = await http.with_key("ann").create_conversation("Hi")
             await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "hi"})
             await get_turn(http, conversation, 1, expect=404)
@@ -76,7 +76,7 @@ async def test_nothing_is_kept_unless_it_was_asked_for() -> None:
 async def test_a_turn_that_failed_is_kept_too() -> None:
     async with StrictChat(refuses(400, "no such model")).serving() as base_url:
         model = OpenAIChat(base_url=base_url, model="m")
-        async with build_yard(model, keys=KEYS, keep_requests=True) as yard, connect_talk(yard) as http:
+        async with build_yard(model, keys=KEYS, keep_requests=True) as yard, connect_api_client(yard) as http:
             conversation = await http.with_key("ann").create_conversation("Hi")
             await http.with_key("ann").send_request("POST", f"{conversation}/chat", {"content": "hi"})
             turn = await get_turn(http, conversation, 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support import TEST_TIMEOUT_S
 from surfaces.mcp_host import Host, connect_host
-from surfaces.talk import ApiClient, build_key, build_yard, connect_talk
+from surfaces.talk import ApiClient, build_key, build_yard, connect_api_client
 from toolyard import call, say
 from toolyard.core.mcp_servers import ServerSpec
 from venues.mcp.modern import wait_until_settled
@@ -67,7 +67,7 @@ async def test_its_tools_are_neither_listed_offered_nor_callable_elsewhere() -> 
     async with (
         asyncio.timeout(2 * TEST_TIMEOUT_S),
         build_yard(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS) as yard,
-        connect_talk(yard) as http,
+        connect_api_client(yard) as http,
     ):
         await wait_until_settled(yard)
         added = {"name": "all", "config": {"command": ALL.command, "args": list(ALL.args), "trust": True}}

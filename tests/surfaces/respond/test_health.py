@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_talk, open_api_client
+from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import tool
 from toolyard.core.mcp_servers import ServerSpec
 from venues.mcp.plain import SCRIPT, PlainServer
@@ -128,7 +128,7 @@ async def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_is_about_to_stop_is_not_ready() -> None:
-    async with asyncio.timeout(30), build_yard(()) as yard, connect_talk(yard) as http:
+    async with asyncio.timeout(30), build_yard(()) as yard, connect_api_client(yard) as http:
         assert (await http.send_request("GET", "/readyz"))[0] == 200
         await yard.service.close(0)
         status, error, _ = await http.send_request("GET", "/readyz")

@@ -57,9 +57,9 @@ async def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_pat
 async def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_the_log(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path, trust=True, env={"BIG_BYTES": str(2 * MB)})
     async with open_yard([], servers={"big": plain.spec}) as yard:
-        came = get_result(await collect_events(yard.call("fails", {})))
-        assert get_problem(came) == ("error", "too_much") and came.native
-        assert len(came.content) < 50_000 and "bytes left out" in came.content, len(came.content)
+        call_result = get_result(await collect_events(yard.call("fails", {})))
+        assert get_problem(call_result) == ("error", "too_much") and call_result.native
+        assert len(call_result.content) < 50_000 and "bytes left out" in call_result.content, len(call_result.content)
 
 
 async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_path: Path) -> None:

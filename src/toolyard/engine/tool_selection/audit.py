@@ -27,8 +27,8 @@ def audit_tools(registry: Registry, policy: Policy, caller: Caller) -> ToolAudit
     offered = [(entry.tool, entry.venue) for entry in registered if entry.on_demand == "always"]
 
     def may_use(tool: Tool, venue: Venue) -> bool:
-        question = PolicyRequest(tool=tool, caller=caller, settings=Settings())
-        return not find_denial(venue.hooks(tool.name).authorize, caller) and policy.judge(question).decision != "deny"
+        request = PolicyRequest(tool=tool, caller=caller, settings=Settings())
+        return not find_denial(venue.hooks(tool.name).authorize, caller) and policy.judge(request).decision != "deny"
 
     allowed = [(tool, venue) for tool, venue in offered if may_use(tool, venue)]
     unregistered = [(tool, venue) for tool, venue in refused if tool.venue != "provider" and may_use(tool, venue)]

@@ -130,8 +130,8 @@ class SearchPlanner:
         return SearchFacts(
             no_native=no_native and f"the model {request.model} cannot search natively: {no_native}",
             no_own="" if search_tools else _NO_DUCKDUCKGO if mode == "duckduckgo" else _NO_OWN,
-            beside=hosts.beside_functions,
-            others=not hosts.beside_functions and request.has_others(),
+            mixes_tools=hosts.beside_functions,
+            has_other_tools=not hosts.beside_functions and request.has_others(),
             control=self._rules.custom_control or self._rules.full_logging or brought,
         )
 

@@ -164,9 +164,9 @@ class SqliteStore:
     async def delete(self, kind: str, name: str) -> None:
         await self._writer.run(lambda connection: connection.execute(_DELETE_RECORD, (kind, name)).rowcount)
 
-    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
+    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._limits.take(who, per_minute, now)
+        return self._limits.take(key, per_minute, now)
 
     async def close(self) -> None:
         await self._writer.close()

@@ -254,11 +254,12 @@ async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_addre
     ):
         await yard.servers.add("mail", server.spec(trust=True))
         await sign_in(yard)
-        keeper = yard.servers.get_server("mail").build_grant_store(("", ""))
-        moved = type(keeper)(yard.servers.get_server("mail")._deps.store, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
-        assert await keeper.load() is not None and await moved.load() is None
+        grants = yard.servers.get_server("mail").build_grant_store(("", ""))
+        store = yard.servers.get_server("mail")._deps.store  # pyright: ignore[reportPrivateUsage]
+        grants_at_other_url = type(grants)(store, "mail", ("", ""), other.spec().url)
+        assert await grants.load() is not None and await grants_at_other_url.load() is None
         await yard.servers.act("mail", "remove")
-        assert await keeper.load() is None
+        assert await grants.load() is None
 
 
 @pytest.mark.parametrize(
@@ -333,19 +334,19 @@ async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str
 async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
     async with open_signed_yard() as (yard, server):
         await sign_in(yard)
-        keeper = yard.servers.get_server("mail").build_grant_store(())
+        grants = yard.servers.get_server("mail").build_grant_store(())
 
         async def needing(scope: str) -> Grant | None:
             await configure_server(server, more=scope)
             assert "more rights" in await call_mailbox(yard)
-            return await keeper.load()
+            return await grants.load()
 
         await needing("archive")
         both = await needing("papers")
         assert both is not None and both.wanted == "archive papers"
-        await keeper.save(another := replace(both, token={"access_token": "of another sign-in"}, wanted=""))
+        await grants.save(another := replace(both, token={"access_token": "of another sign-in"}, wanted=""))
         assert await needing("drafts") == another
-        await keeper.forget()
+        await grants.forget()
         assert await needing("notes") is None
 
 

@@ -111,8 +111,8 @@ async def test_a_structured_result_is_held_to_what_its_tool_promised(
 ) -> None:
     """One that breaks its promise is an error that says that the tool has run, and has all that came."""
     async with open_yard([], servers={"plain": PlainServer(tmp_path, "typed", trust=True).spec}) as yard:
-        came = get_result(await collect_events(yard.call(tool, {})))
-        assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
-        assert expected in (came.error.error if came.error else came.content)
-        assert "there are" in came.content
-        assert ("has run" in came.content) is (outcome[1] == "invalid_result")
+        call_result = get_result(await collect_events(yard.call(tool, {})))
+        assert (call_result.outcome, call_result.error.error_type if call_result.error else "") == outcome, call_result
+        assert expected in (call_result.error.error if call_result.error else call_result.content)
+        assert "there are" in call_result.content
+        assert ("has run" in call_result.content) is (outcome[1] == "invalid_result")

@@ -241,8 +241,8 @@ async def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: P
     """It is not told that there is any; if it asks all the same it is refused, and nobody is bothered."""
     plain = PlainServer(tmp_path, "typed", trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
-        came = await wait_result(yard.call("asks_model", {}))
-        assert '"code": -3260' in came.content and "answered" in came.content
+        call_result = await wait_result(yard.call("asks_model", {}))
+        assert '"code": -3260' in call_result.content and "answered" in call_result.content
     (capabilities,) = plain.read_notes("client")
     assert "elicitation" in capabilities and "sampling" not in capabilities and "roots" not in capabilities
 
@@ -251,8 +251,8 @@ async def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_mode
     """Only an MCP client has them; a caller over HTTP could not answer."""
     plain = PlainServer(tmp_path, "typed", trust=True, sampling=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
-        came = await wait_result(yard.call("asks_model", {}))
-        assert '"code": -3260' in came.content
+        call_result = await wait_result(yard.call("asks_model", {}))
+        assert '"code": -3260' in call_result.content
     (capabilities,) = plain.read_notes("client")
     assert "elicitation" in capabilities and "sampling" not in capabilities and "roots" not in capabilities
 

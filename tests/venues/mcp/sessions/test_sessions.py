@@ -190,13 +190,13 @@ async def test_any_request_passes_through_as_it_came() -> None:
     """What resources and prompts are served by."""
     notifications: list[tuple[str, str]] = []
     async with open_yard([], servers={"modern": over_stdio(trust=True)}) as yard:
-        fleet = yard.servers
-        fleet.subscribe(lambda server, method, params, caller: notifications.append((server, method)))
-        answer = await fleet.ask("modern", ANN, "tools/list", {})
+        manager = yard.servers
+        manager.subscribe(lambda server, method, params, caller: notifications.append((server, method)))
+        answer = await manager.ask("modern", ANN, "tools/list", {})
         assert getattr(answer, "raw", {})["tools"][0]["name"] == "greet"
-        rejected = await fleet.ask("modern", ANN, "prompts/get", {"name": "none"})
+        rejected = await manager.ask("modern", ANN, "prompts/get", {"name": "none"})
         assert getattr(rejected, "code", 0) != 0
-        assert "tools" in fleet.get_connection("modern", ANN).describe().capabilities
+        assert "tools" in manager.get_connection("modern", ANN).describe().capabilities
         await collect_events(yard.call("more", {}))
         await wait_until(lambda: ("modern", "notifications/tools/list_changed") in notifications)
 
