@@ -7,6 +7,7 @@ session yet; once a caller's own session has listed the tools, that caller gets 
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct
@@ -66,6 +67,7 @@ class ManagedServer:
         self.removed = False
         self._deps = deps
         self._connections: dict[CallerKey, McpConnection] = {}
+        self._grant_stores: WeakValueDictionary[tuple[CallerKey, str], GrantStore] = WeakValueDictionary()
         self.extra_sessions = ExtraSessions(self, id, record.spec)
         self._pins: Pins = _pins_decoder.decode(pins) if pins else {}
         self.was_listed = bool(pins)
@@ -116,8 +118,13 @@ class ManagedServer:
         """Return the key of the session that this caller uses, and the caller if that session is the caller's own."""
         return (SHARED_KEY, None) if self.spec.auth == "server" else ((caller.tenant, caller.user), caller)
 
-    def build_grant_store(self, caller_key: CallerKey) -> GrantStore:
-        return GrantStore(self._deps.store, self.id, caller_key or ("", ""), self.spec.url)
+    def get_grant_store(self, caller_key: CallerKey) -> GrantStore:
+        """Return the store of this caller's grant: the same object as long as a session uses it."""
+        key = (caller_key, self.spec.url)
+        if (grant_store := self._grant_stores.get(key)) is None:
+            grant_store = GrantStore(self._deps.store, self.id, caller_key or ("", ""), self.spec.url)
+            self._grant_stores[key] = grant_store
+        return grant_store
 
     def reconnect(self, caller: Caller) -> McpConnection:
         """Replace this caller's sessions by one that uses the grant stored for the caller now."""
@@ -136,7 +143,7 @@ class ManagedServer:
             return connection
         self._evict_connection()
         connection = self._deps.get_connector().create_connection(
-            self.id, self.spec, caller, self, self.build_grant_store(caller_key)
+            self.id, self.spec, caller, self, self.get_grant_store(caller_key)
         )
         self._connections[caller_key] = connection
         self._deps.spawn(connection.run())
@@ -147,7 +154,7 @@ class ManagedServer:
         caller_key, owner = self.resolve_caller(caller)
         listener = ExtraSessionListener(self)
         connection = self._deps.get_connector().create_connection(
-            self.id, self.spec, owner, listener, self.build_grant_store(caller_key), kind
+            self.id, self.spec, owner, listener, self.get_grant_store(caller_key), kind
         )
         self._deps.spawn(connection.run())
         return connection

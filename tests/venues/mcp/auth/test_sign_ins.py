@@ -19,7 +19,7 @@ from toolyard import Caller, Scripted, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant
-from toolyard.venues.mcp.auth.oauth import build_auth
+from toolyard.venues.mcp.auth.oauth import RequestAuth, build_auth
 from venues.mcp.modern import GUARDED, SIGNED, HttpServerProcess, over_http, wait_until_settled
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
@@ -150,7 +150,7 @@ async def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_pers
         await configure_server(server, forget="yes")
         assert "toolyard servers login mail" in await call_mailbox(yard)
         assert only_card(yard).status == "failed"
-        assert await yard.servers.get_server("mail").build_grant_store(("", "")).load() is None
+        assert await yard.servers.get_server("mail").get_grant_store(("", "")).load() is None
         assert (await sign_in(yard)).status == "running"
 
 
@@ -159,7 +159,7 @@ async def test_two_sessions_with_one_grant_do_not_lose_the_token_that_the_other_
     async with open_signed_yard() as (yard, server):
         await sign_in(yard)
         managed = yard.servers.get_server("mail")
-        grants = managed.build_grant_store(("", ""))
+        grants = managed.get_grant_store(("", ""))
         first, second = [await build_auth("mail", managed.spec, grants) for _ in range(2)]
         await configure_server(server, revoke="yes")
         for auth in (first, second):
@@ -168,6 +168,26 @@ async def test_two_sessions_with_one_grant_do_not_lose_the_token_that_the_other_
             assert answer.status_code != 401 and not auth.signed_out, auth.refusal
         assert await grants.load() is not None
         assert await call_mailbox(yard) == "the mailbox of ann"
+
+
+async def test_two_sessions_that_renew_at_once_spend_one_refresh_token_and_both_go_on() -> None:
+    """The issuer refuses the slower renewal. That session uses the stored token instead, and no request fails."""
+    async with open_signed_yard() as (yard, server):
+        await sign_in(yard)
+        managed = yard.servers.get_server("mail")
+        grants = managed.get_grant_store(("", ""))
+        first, second = [await build_auth("mail", managed.spec, managed.get_grant_store(("", ""))) for _ in range(2)]
+
+        async def post(auth: RequestAuth) -> int:
+            async with httpx2.AsyncClient(auth=auth) as client:
+                answer = await client.post(managed.spec.url, json={}, headers={"accept": "application/json"})
+            return answer.status_code
+
+        before = (await configure_server(server, revoke="yes"))["renewed"]
+        for statuses in (await asyncio.gather(post(first), post(second)), [await post(first), await post(second)]):
+            assert 401 not in statuses
+        assert not first.signed_out and not second.signed_out and await grants.load() is not None
+        assert (await configure_server(server))["renewed"] == before + 1
 
 
 async def test_an_authorization_server_that_is_down_does_not_cost_the_grant() -> None:
@@ -205,7 +225,7 @@ class EvilAuthorizationServer:
 async def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
     async with open_signed_yard() as (yard, server):
         await sign_in(yard)
-        grant = await yard.servers.get_server("mail").build_grant_store(("", "")).load()
+        grant = await yard.servers.get_server("mail").get_grant_store(("", "")).load()
         assert grant is not None
         evil = EvilAuthorizationServer(str(grant.client["client_id"]))
         listening = await asyncio.start_server(evil.handle, "127.0.0.1", 0)
@@ -235,7 +255,7 @@ async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
         with pytest.raises(Refused, match="failed") as refused:
             await sign_in(yard)
         assert "access-" not in str(refused.value) + repr(yard.servers.cards())
-        grant = await yard.servers.get_server("mail").build_grant_store(("", "")).load()
+        grant = await yard.servers.get_server("mail").get_grant_store(("", "")).load()
         assert grant is not None and "access-" in str(grant.token) and "access-" not in repr(grant)
     assert [path.stat().st_mode & 0o077 for path in tmp_path.glob("yard.db*")] == [0] * len(
         list(tmp_path.glob("yard*"))
@@ -254,7 +274,7 @@ async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_addre
     ):
         await yard.servers.add("mail", server.spec(trust=True))
         await sign_in(yard)
-        grants = yard.servers.get_server("mail").build_grant_store(("", ""))
+        grants = yard.servers.get_server("mail").get_grant_store(("", ""))
         store = yard.servers.get_server("mail")._deps.store  # pyright: ignore[reportPrivateUsage]
         grants_at_other_url = type(grants)(store, "mail", ("", ""), other.spec().url)
         assert await grants.load() is not None and await grants_at_other_url.load() is None
@@ -334,7 +354,7 @@ async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str
 async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
     async with open_signed_yard() as (yard, server):
         await sign_in(yard)
-        grants = yard.servers.get_server("mail").build_grant_store(())
+        grants = yard.servers.get_server("mail").get_grant_store(())
 
         async def needing(scope: str) -> Grant | None:
             await configure_server(server, more=scope)

@@ -4,6 +4,7 @@ The store's file is readable by its owner alone. A grant is for one address, and
 for all callers.
 """
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -38,12 +39,13 @@ _grant_decoder = msgspec.json.Decoder(Grant)
 
 
 class GrantStore:
-    """Stores the grant of one server, for one caller or for all."""
+    """Stores the grant of one server, for one caller or for all. The sessions that use the grant share one object."""
 
     def __init__(self, store: KeyValue, server: str, caller_key: Sequence[str], url: str) -> None:
         self._store = store
         self._name = msgspec.json.encode([server, *caller_key]).decode()
         self._url = url
+        self.renewal_lock = asyncio.Lock()
 
     async def load(self) -> Grant | None:
         """Return the grant, or None if there is none or if it is for another address than the server has now."""

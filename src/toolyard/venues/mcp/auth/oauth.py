@@ -4,6 +4,7 @@ A connection never waits for a person: where only a person can go on, it raises 
 a new grant. A token is used for one caller only and is never logged.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 from typing import TypeVar, cast
@@ -135,19 +136,22 @@ class _RenewingProvider(OAuthClientProvider):
         """Remember a scope that the token lacks: only a person can grant it, at the next sign-in."""
         await self._token_storage.remember_scope(scope)
 
-    async def adopt_stored_token(self) -> None:
-        """Use the token that another session of the same grant has renewed, instead of renewing it once more."""
+    async def adopt_stored_token(self) -> bool:
+        """Use the token that another session of the same grant has renewed. Return whether there is one."""
         # An issuer that rotates refresh tokens refuses the one of this session once another session has spent it, so
-        # the stored grant is read before every renewal.
-        if await self._token_storage.reload() and self._token_storage.tokens is not None:
-            self.context.current_tokens = self._token_storage.tokens
-            self.context.token_expiry_time = self._token_storage.expires_at
+        # the stored grant is read before every renewal, and again where the issuer refuses: the sessions of another
+        # process do not share this one's lock.
+        if not await self._token_storage.reload():
+            return False
+        self.context.current_tokens = self._token_storage.tokens
+        self.context.token_expiry_time = self._token_storage.expires_at
+        return True
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         """Read a renewed token. Delete the grant if the authorization server rejects it; keep it for other errors."""
         status = response.status_code
         if httpx2.codes.is_client_error(status) and status != TOO_MANY:
-            if await self._token_storage.reload():  # renewed elsewhere while this renewal was under way
+            if await self.adopt_stored_token():
                 raise OAuthFlowError("another session has just renewed the token; try again")
             await self._grant_store.forget()
             raise SignInRequired("the token cannot be renewed any more")
@@ -161,8 +165,12 @@ class RequestAuth(httpx2.Auth):
     is therefore entered only if there is no token yet, or if the server refused the token.
     """
 
-    def __init__(self, provider: OAuthClientProvider | None, advice: str) -> None:
+    def __init__(
+        self, provider: OAuthClientProvider | None, advice: str, renewal_lock: asyncio.Lock | None = None
+    ) -> None:
+        """`renewal_lock` is shared by the sessions of a grant: an issuer takes each refresh token only once."""
         self._provider = provider
+        self._renewal_lock = renewal_lock or asyncio.Lock()
         self._advice = advice
         self.refusal = ""
         self.signed_out = False
@@ -180,25 +188,26 @@ class RequestAuth(httpx2.Auth):
                 await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
                 return
         assert self._provider is not None
-        if isinstance(self._provider, _RenewingProvider):
-            await self._provider.adopt_stored_token()
-        self._expire_token(token)
-        flow = self._provider.async_auth_flow(request)
-        response = httpx2.Response(UNAUTHORIZED)
-        try:
-            outgoing = await anext(flow)
-            while True:
-                response = yield outgoing
-                outgoing = await flow.asend(response)
-        except StopAsyncIteration:
-            self._record_response(response)
-            return
-        except SignInRequired as error:
-            self._set_refusal(f"{error}; {self._advice}", signed_out=True)
-        except (OAuthFlowError, ValidationError) as error:
-            self._set_refusal(f"no token could be obtained: {first_error_line(error)}")
-        finally:
-            await flow.aclose()
+        async with self._renewal_lock:
+            if isinstance(self._provider, _RenewingProvider):
+                await self._provider.adopt_stored_token()
+            self._expire_token(token)
+            flow = self._provider.async_auth_flow(request)
+            response = httpx2.Response(UNAUTHORIZED)
+            try:
+                outgoing = await anext(flow)
+                while True:
+                    response = yield outgoing
+                    outgoing = await flow.asend(response)
+            except StopAsyncIteration:
+                self._record_response(response)
+                return
+            except SignInRequired as error:
+                self._set_refusal(f"{error}; {self._advice}", signed_out=True)
+            except (OAuthFlowError, ValidationError) as error:
+                self._set_refusal(f"no token could be obtained: {first_error_line(error)}")
+            finally:
+                await flow.aclose()
         # httpx returns the response to the last request that was yielded. That is one of the authorization server, so
         # the request itself is sent once more, without a token, and its refusal becomes the response.
         request.headers.pop("Authorization", None)
@@ -259,7 +268,7 @@ async def build_auth(server: str, spec: ServerSpec, grant_store: GrantStore) -> 
         )
     grant = await grant_store.load()
     advice = f"it wants a person to sign in: `toolyard servers login {server}`"
-    return RequestAuth(_RenewingProvider(grant, grant_store) if grant else None, advice)
+    return RequestAuth(_RenewingProvider(grant, grant_store) if grant else None, advice, grant_store.renewal_lock)
 
 
 def build_client_metadata(redirect_uri: str) -> OAuthClientMetadata:

@@ -74,7 +74,7 @@ class PendingSignIns:
                     await self._get_connector().sign_in(
                         server.spec,
                         owner,
-                        server.build_grant_store(caller_key),
+                        server.get_grant_store(caller_key),
                         redirect_uri,
                         pending.page.set_result,
                         pending.answer,
@@ -117,7 +117,7 @@ class PendingSignIns:
         server = self._get_server(id)
         caller_key, _ = server.resolve_caller(caller)
         self._cancel((id, caller_key))
-        await server.build_grant_store(caller_key).forget()
+        await server.get_grant_store(caller_key).forget()
         return await self._reconnect(server, caller)
 
     def close(self) -> None:
