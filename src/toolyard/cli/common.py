@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import ToolyardError
 from toolyard.observability.log_lines import configure_logging
 from toolyard.server.config import Config, find_config_file, load
@@ -107,6 +108,20 @@ def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = Tru
         default=os.environ.get("TOOLYARD_KEY", ""),
         help="the key to send to the server; default: the variable TOOLYARD_KEY",
     )
+
+
+def add_caller_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `--user`, `--role` and `--division`: on whose behalf a command without a server calls tools."""
+    parser.add_argument("--user", default="local", help="the user that calls belong to; default: local")
+    parser.add_argument(
+        "--role", action="append", default=[], dest="roles", help="a role of the user; may be repeated; default: admin"
+    )
+    parser.add_argument("--division", default="", help="the division of the user; default: none")
+
+
+def build_caller(options: argparse.Namespace) -> Caller:
+    """Return the caller that the flags of `add_caller_flags` name."""
+    return Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
 
 
 def load_setup(options: argparse.Namespace, default_level: Level = "error") -> Setup:

@@ -52,8 +52,8 @@ class _CreatedKey(msgspec.Struct):
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "keys", run_list, "create, list and revoke keys for a server", EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    about = "create a key and print its secret, which is not stored and cannot be shown again"
-    add = add_command(actions, "add", run_add, about, EXAMPLES)
+    summary = "create a key and print its secret, which is not stored and cannot be shown again"
+    add = add_command(actions, "add", run_add, summary, EXAMPLES)
     add.add_argument("name", help="a name for the key, with which it can be revoked")
     add.add_argument("--user", required=True, help="the user that requests with this key belong to")
     add.add_argument(

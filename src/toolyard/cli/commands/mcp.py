@@ -7,10 +7,17 @@ import argparse
 import asyncio
 import importlib
 
-from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.common import (
+    Commands,
+    add_caller_flags,
+    add_command,
+    add_config_flags,
+    add_server_flags,
+    build_caller,
+    load_setup,
+)
 from toolyard.cli.pipes import LineWriter, claim_stdout, read_lines
 from toolyard.cli.server_client import find_owner_url
-from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.server.wiring import build_wiring
 from toolyard.yard import Yard
@@ -29,15 +36,7 @@ def add_to(commands: Commands) -> None:
     parser = add_command(
         commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES
     )
-    parser.add_argument("--user", default="local", help="the user that calls belong to; default: local")
-    parser.add_argument(
-        "--role",
-        action="append",
-        default=[],
-        dest="roles",
-        help="a role of the user; may be repeated; default: admin",
-    )
-    parser.add_argument("--division", default="", help="the division of the user; default: none")
+    add_caller_flags(parser)
     add_config_flags(parser, "store", "tools")
     add_server_flags(parser)
 
@@ -55,7 +54,7 @@ async def _serve(options: argparse.Namespace, output: LineWriter) -> None:
     setup = load_setup(options, "info")
     try:
         if not options.url:
-            caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
+            caller = build_caller(options)
             async with Yard.from_wiring(build_wiring(setup.config, setup.base)) as yard:
                 await surface.serve_lines(yard.service, caller, read_lines(), output.write)
             return

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import msgspec
 
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
+from toolyard.cli.common import (
+    Commands,
+    UsageError,
+    add_caller_flags,
+    add_command,
+    add_config_flags,
+    build_caller,
+    load_setup,
+)
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal, format_table, sanitize
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, RunEnded
@@ -35,15 +43,7 @@ def add_to(commands: Commands) -> None:
     call = add_command(actions, "call", run_call, "call one tool and print its result", EXAMPLES)
     call.add_argument("name", help="the tool's name")
     call.add_argument("arguments", nargs="?", default="{}", help="the arguments as a JSON object; default: {}")
-    call.add_argument("--user", default="local", help="the user that the call belongs to; default: local")
-    call.add_argument(
-        "--role",
-        action="append",
-        default=[],
-        dest="roles",
-        help="a role of the user; may be repeated; default: admin",
-    )
-    call.add_argument("--division", default="", help="the division of the user; default: none")
+    add_caller_flags(call)
     call.add_argument("--yes", action="store_true", help="approve the call without a question")
     add_config_flags(call, "tools", default=argparse.SUPPRESS)
 
@@ -103,7 +103,7 @@ def run_call(options: argparse.Namespace) -> int:
 async def _call_tool(options: argparse.Namespace, arguments: dict[str, object]) -> int:
     setup, terminal = load_setup(options), Terminal()
     wiring = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
-    caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
+    caller = build_caller(options)
     async with Yard.from_wiring(wiring) as yard:
         run, code = yard.call(options.name, arguments, caller=caller), 1
         async for event in run:

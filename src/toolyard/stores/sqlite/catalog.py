@@ -150,5 +150,5 @@ def _matches(connection: sqlite3.Connection, card: ConversationCard, needle: str
             for (lines,) in batches:
                 yield from decode_batch(lines)
 
-    with closing(read_entries(_BATCHES)) as saying:
-        return is_mentioned(needle, saying, lambda: read_entries(_REMOVALS))
+    with closing(read_entries(_BATCHES)) as entries:
+        return is_mentioned(needle, entries, lambda: read_entries(_REMOVALS))

@@ -97,8 +97,8 @@ def routes(cards: Sequence[ProviderCard]) -> list[HTTPRouteHandler]:
     @get(PROVIDER_PATH, responses=ERRORS, tags=["providers"])
     async def get_provider(request: HttpRequest, provider_id: PathId) -> ProviderAnswer:
         """Return a provider."""
-        views = build_provider_view(find_card(provider_id), get_request_context(request.scope).caller)
-        return ProviderAnswer(provider=views, message="Provider found")
+        view = build_provider_view(find_card(provider_id), get_request_context(request.scope).caller)
+        return ProviderAnswer(provider=view, message="Provider found")
 
     @get(f"{PROVIDER_PATH}/models", responses=ERRORS, tags=["providers"])
     async def list_models(provider_id: PathId) -> ProviderModels:

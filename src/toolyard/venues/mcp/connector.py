@@ -57,14 +57,13 @@ class SdkConnector:
             session_era: Era = "legacy" if spec.protocol == "2025-11-25" or kind.era == "legacy" else era
             return open_session(open_transport, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=session_era)
 
-        legacy = kind.era == "legacy"
         supervisor = SessionSupervisor(
             server,
             connect,
             stderr_log,
             idle_s=_idle_s(spec, caller, kind),
             on_status_change=listener.on_status_change,
-            single_era=legacy,
+            single_era=kind.era == "legacy",
         )
         return supervisor
 

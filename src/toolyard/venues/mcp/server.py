@@ -410,13 +410,10 @@ def find_least_needed(connections: Mapping[CallerKey, McpConnection]) -> CallerK
     """Return the session to end when there are too many: idle or failed, else without a call; of those, the oldest."""
 
     def rank(caller_key: CallerKey) -> int:
-        return (
-            0
-            if connections[caller_key].status in ("idle", "failed")
-            else 2
-            if connections[caller_key].describe().in_flight
-            else 1
-        )
+        connection = connections[caller_key]
+        if connection.status in ("idle", "failed"):
+            return 0
+        return 2 if connection.describe().in_flight else 1
 
     return min(connections, key=rank)
 

@@ -35,7 +35,7 @@ class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return {}
         request = self.requests[key]
         form = cast(Json, request.get("params") or {}) if request["method"] == ELICIT else {}
-        unanswered = {key: request for key, request in self.requests.items() if key not in self.responses}
+        unanswered = {name: request for name, request in self.requests.items() if name not in self.responses}
         return {**form, "requests": unanswered}
 
     def find_forbidden(self, claims: frozenset[Capability]) -> str:
