@@ -9,6 +9,7 @@ from toolyard.core.items import Item, Result
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 
@@ -37,6 +38,8 @@ class Start(_Command, frozen=True, kw_only=True):
     interrupt: bool = False
     mcp_client: McpClient | None = None
     """The MCP client that makes the request; None for any other client."""
+    options: Options = DEFAULT_OPTIONS
+    ends_on_expiry: bool = False
 
 
 class Open(_Command, frozen=True, kw_only=True):

@@ -98,6 +98,8 @@ def _start(state: State, command: Start, now: float) -> Events:
         context=command.context,
         language=command.language,
         mcp_client=command.mcp_client,
+        options=command.options,
+        ends_on_expiry=command.ends_on_expiry,
     )
     return (*opening, *_close_trailing_calls(state, now), *stop, queued)
 

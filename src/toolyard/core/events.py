@@ -14,6 +14,7 @@ from toolyard.core.items import Item, ModelText, Problem, Result, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 
@@ -84,6 +85,10 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     """Named context of this request only, besides the conversation's."""
     language: str = ""
     mcp_client: McpClient | None = None
+    options: Options = DEFAULT_OPTIONS
+    """Options for the model's answers, before those that are configured for the model."""
+    ends_on_expiry: bool = False
+    """Whether the run ends, without another model request, when a call that was handed to its client expires."""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):

@@ -10,12 +10,18 @@ Thinking = int | Literal["", "adaptive"] | Effort
 THINKING_BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a model is to answer."""
 
     max_tokens: int = 0
     """The limit for an answer; 0 is the provider's default."""
     temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    """Texts that end the answer; they are not part of it."""
+    seed: int | None = None
+    output_schema: dict[str, object] | None = None
+    """The JSON Schema of the final text; None means free text."""
     thinking: Thinking = ""
 
     @property

@@ -30,6 +30,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.model_cards import ModelCard
 from toolyard.core.notes import to_notes
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Clock, Failure, McpProxy, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import build_failed_result
@@ -114,6 +115,8 @@ class Service:
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
         mcp_client: McpClient | None = None,
+        options: Options = DEFAULT_OPTIONS,
+        ends_on_expiry: bool = False,
     ) -> Start:
         """Return a Start with a new run id and this server's defaults. Raises Invalid if the context is too large."""
         clock = self._deps.clock
@@ -133,6 +136,8 @@ class Service:
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,
             mcp_client=mcp_client,
+            options=options,
+            ends_on_expiry=ends_on_expiry,
         )
 
     @property

@@ -444,6 +444,16 @@ export interface OpenRun {
   may_stop: boolean
 }
 
+export interface Options {
+  max_tokens?: number
+  temperature?: number | null
+  top_p?: number | null
+  stop?: Array<string>
+  seed?: number | null
+  output_schema?: Record<string, unknown> | null
+  thinking?: number | "" | "adaptive" | "high" | "low" | "medium"
+}
+
 export interface Overview {
   since: number
   until: number
@@ -592,6 +602,8 @@ export interface RunQueued {
   context?: Record<string, Note>
   language?: string
   mcp_client?: McpClient | null
+  options?: Options
+  ends_on_expiry?: boolean
 }
 
 export interface RunStarted {
