@@ -12,14 +12,14 @@ from time import perf_counter
 import report
 from cases import Figure
 from finding.catalogue import build_catalogue, read_queries
-from toolyard import Context, Scripted, Yard, call, say
+from toolyard import Context, Yard
 from toolyard.core.items import Call
 from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
 from toolyard.engine.tool_selection.offers import MAX_GUESSED
 from toolyard.models.chat import to_wire
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, call, say
 from toolyard.tool_index import ToolIndex
 from toolyard.tool_index.find_tools_result import MAX_FOUND
 

@@ -17,12 +17,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from mcp import Client, StdioServerParameters
 
-from toolyard import Caller, Scripted, Yard
+from toolyard import Caller, Yard
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, ModelRequest, Value
 from toolyard.models.chat import to_wire
+from toolyard.testing import Scripted
 from toolyard.venues.mcp import McpVenue
 from venues.mcp.modern import over_http
 from venues.mcp.plain import PlainServer

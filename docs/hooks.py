@@ -13,8 +13,9 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from toolyard import Scripted, Yard
+from toolyard import Yard
 from toolyard.cli import build_parser
+from toolyard.testing import Scripted
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = {

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator
 
-from toolyard import Scripted, tool
+from toolyard import tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Citation, ModelText, Result, result_id
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
-from toolyard.models.scripted import Script
+from toolyard.testing import Script, Scripted
 
 ALL = NativeTools(
     tools=frozenset({"web_search", "code_execution", "file_search"}),

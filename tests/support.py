@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from toolyard import Caller, Run, Scripted, Yard
+from toolyard import Caller, Run, ToolLike, Yard
 from toolyard.core.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
 from toolyard.core.history import find_faults
 from toolyard.core.items import Result
-from toolyard.models.scripted import Script
+from toolyard.testing import Script, Scripted
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}))
 TEST_TIMEOUT_S = 60.0
@@ -17,7 +17,7 @@ E = TypeVar("E")
 
 
 @asynccontextmanager
-async def open_yard(script: Script, tools: Sequence[object] = (), **options: object) -> AsyncGenerator[Yard, None]:
+async def open_yard(script: Script, tools: Sequence[ToolLike] = (), **options: object) -> AsyncGenerator[Yard, None]:
     """Open a yard with a scripted model. The block fails after TEST_TIMEOUT_S."""
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),

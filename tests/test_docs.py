@@ -10,7 +10,9 @@ import pytest
 
 from client.drivers import build_package, node_path
 from surfaces.served import connect_client, serve_yard
-from toolyard import Scripted, Yard, call, say
+from toolyard import Yard
+from toolyard.testing import Scripted, call, say
+from toolyard.venues.function import as_tool
 from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
 from wire.strict import Reply
 from wire.strict_chat import StrictChat, asks, says
@@ -74,7 +76,7 @@ async def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval() ->
     module: dict[str, object] = {}
     exec(code, module)
 
-    tools = [module["get_stock"], module["order_material"]]
+    tools = [as_tool(module["get_stock"]), as_tool(module["order_material"])]
     async with Yard(tools=tools, model="toolyard:offline") as yard, connect_client(yard) as http:
         question, order = {"prompt": "how much sugar is there"}, {"prompt": "order 5 kg of sugar"}
         events = [event async for _, event in http.stream("POST", "/ai/respond", question)]

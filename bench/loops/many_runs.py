@@ -12,11 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
-from toolyard import Scripted, Yard, call, say
+from toolyard import Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, call, say
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import read_resident_mb

@@ -5,7 +5,6 @@ python examples/shop/serve.py            (in a clone: make shop)
 
 import argparse
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -20,10 +19,7 @@ from litestar.params import FromPath, QueryParameter
 from litestar.static_files import create_static_files_router
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from toolyard import Yard
-from toolyard.app import Wiring
-from toolyard.server.config import find_data_directory, load
-from toolyard.server.wiring import build_wiring
+from toolyard import Model, Yard
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -31,13 +27,19 @@ sys.path.insert(0, str(HERE))
 from make_catalogue import write_catalogue  # noqa: E402
 from shop_catalogue import Catalogue, Product  # noqa: E402
 
+OFFLINE = "toolyard:offline"
+SYSTEM_PROMPT = """
+You help the customers of a grocery shop. Its page runs your tools: they search, fill the cart and move the page.
+To add something, search first and use the code of the best match that is in stock.
+Show products and the cart as cards, with show_products and show_cart, instead of listing them in words.
+Say in one short sentence what came of it, and never claim what no tool has confirmed.""".strip()
 CLIENT = HERE.parents[1] / "web" / "client"
 Text = Annotated[str, QueryParameter(max_length=200)]
 
 
-def build_shop_wiring(model: str = "") -> Wiring:
-    """Return the wiring of the assistant from toolyard.toml. Without a model, the offline model answers."""
-    return build_wiring(load(HERE / "toolyard.toml", os.environ, {"model": model or None}), HERE)
+def build_yard(model: str | Model = OFFLINE) -> Yard:
+    """Return the yard of the assistant. It has no tools of its own: the page brings them."""
+    return Yard(model=model, system_prompt=SYSTEM_PROMPT)
 
 
 def build_app(catalogue: Catalogue, assistant: ASGIApp) -> Litestar:
@@ -78,9 +80,9 @@ def build_app(catalogue: Catalogue, assistant: ASGIApp) -> Litestar:
 
 
 @asynccontextmanager
-async def open_app(wiring: Wiring, database: Path) -> AsyncGenerator[Litestar, None]:
+async def open_app(yard: Yard, database: Path) -> AsyncGenerator[Litestar, None]:
     """Open the yard and the catalogue, and yield the application."""
-    async with Yard.from_wiring(wiring) as yard:
+    async with yard:
         yield build_app(Catalogue(ensure_catalogue(database)), yard.asgi())
 
 
@@ -100,8 +102,7 @@ def build_client() -> None:
 
 async def serve(port: int, model: str) -> None:
     """Serve the shop on a port of this machine until the process is stopped."""
-    database = Path(find_data_directory(os.environ, sys.platform)) / "shop.db"
-    async with open_app(build_shop_wiring(model), database) as app:
+    async with open_app(build_yard(model), HERE / "shop.db") as app:
         sys.stdout.write(f"The shop is open at http://127.0.0.1:{port}\n")
         sys.stdout.flush()
         await uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", lifespan="off")).serve()
@@ -110,7 +111,7 @@ async def serve(port: int, model: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A shop with an assistant whose tools run in the browser.")
     parser.add_argument("--port", type=int, default=8090, help="the port to listen on; default: 8090")
-    parser.add_argument("--model", default="", help="the model, such as openai:gpt-4o-mini; default: the offline model")
+    parser.add_argument("--model", default=OFFLINE, help=f"the model, such as openai:gpt-4o-mini; default: {OFFLINE}")
     options = parser.parse_args()
     build_client()
     asyncio.run(serve(options.port, options.model))

@@ -9,8 +9,7 @@ import msgspec
 from pydantic import Field, StringConstraints
 from warehouse_catalogue import Material, Warehouse
 
-from toolyard import Context, Executor, ToolError, tool
-from toolyard.core.items import Call
+from toolyard import Call, Context, Executor, ToolError, tool
 
 Keyword = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
 

@@ -1,38 +1,72 @@
 """Toolyard: a tool-calling server and library with one loop, four venues for tools and one durable log."""
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import RunFailed, RunWaiting, ToolError, ToolyardError
-from toolyard.core.items import Result, UserMessage
-from toolyard.core.limits import Limits
-from toolyard.core.ports import Context, PolicyRequest, Verdict
+from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.errors import (
+    Forbidden,
+    Invalid,
+    Misconfigured,
+    NotFound,
+    Refused,
+    RunFailed,
+    RunWaiting,
+    StoreDown,
+    ToolError,
+    ToolyardError,
+    Unavailable,
+)
+from toolyard.core.items import Call, Result, UserMessage
+from toolyard.core.limits import Budget, Limits
+from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.options import Options
+from toolyard.core.ports import Context, Model, ModelRequest, PolicyRequest, Rule, Verdict
 from toolyard.core.tools import Tool
-from toolyard.models.scripted import Scripted, call, say
+from toolyard.core.web_search import SearchRules
+from toolyard.engine.run import Run
+from toolyard.engine.run_options import RunOptions
+from toolyard.engine.run_result import RunResult
 from toolyard.observability.log_lines import configure_logging
-from toolyard.venues.function import tool
+from toolyard.venues.function import FunctionTool, ToolLike, tool
 from toolyard.venues.function.executor import Executor
-from toolyard.yard import Run, Yard
+from toolyard.yard import Yard
 
 __all__ = [
+    "Budget",
+    "Call",
     "Caller",
     "Context",
     "Executor",
+    "Forbidden",
+    "FunctionTool",
+    "Invalid",
     "Limits",
+    "Misconfigured",
+    "Model",
+    "ModelRequest",
+    "NotFound",
+    "Options",
     "PolicyRequest",
+    "Refused",
     "Result",
+    "Rule",
     "Run",
     "RunFailed",
+    "RunOptions",
+    "RunResult",
     "RunWaiting",
-    "Scripted",
+    "SearchRules",
+    "ServerSpec",
     "Settings",
+    "SettingsChange",
+    "StoreDown",
     "Tool",
     "ToolError",
+    "ToolLike",
     "ToolyardError",
+    "Unavailable",
     "UserMessage",
     "Verdict",
     "Yard",
-    "call",
     "configure_logging",
-    "say",
     "tool",
 ]

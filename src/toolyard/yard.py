@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack, cast
 
 from toolyard.app import (
     NO_KEYS,
@@ -22,7 +22,7 @@ from toolyard.app import (
 )
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.cursor import parse_cursor
 from toolyard.core.errors import Misconfigured, RunFailed, ToolError
 from toolyard.core.events import Entry, Remember, Reply
@@ -36,8 +36,10 @@ from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
+from toolyard.engine.run_options import RunOptions, StartOptions
 from toolyard.engine.run_result import RunResult, RunResultBuilder
 from toolyard.engine.service import Service
+from toolyard.venues.function import ToolLike
 from toolyard.venues.mcp import McpManager
 
 _log = logging.getLogger("toolyard")
@@ -50,7 +52,7 @@ class Yard:
     def __init__(
         self,
         *,
-        tools: Iterable[object] = (),
+        tools: Iterable[ToolLike] = (),
         model: ModelChoice = "",
         api_keys: Mapping[str, str] = NO_KEYS,
         servers: Mapping[str, ServerSpec] | None = None,
@@ -143,62 +145,31 @@ class Yard:
 
         return app
 
-    def run(
-        self,
-        message: str | UserMessage | Sequence[Item],
-        *,
-        caller: Caller = LOCAL_CALLER,
-        conversation: str = "",
-        tool_choice: str = "auto",
-        model: str = "",
-        limits: Limits | None = None,
-        web_search: SearchMode = "",
-        context: Mapping[str, object] = {},
-        language: str = "",
-        settings: Settings | None = None,
-        app_tools: Sequence[Tool] = (),
-        interrupt: bool = False,
-        correlation_id: str = "",
-    ) -> Run:
+    def run(self, message: str | UserMessage | Sequence[Item], **options: Unpack[RunOptions]) -> Run:
         """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`."""
-        start = self.service.build_start(
-            caller,
-            self._to_items(message),
-            correlation_id=correlation_id,
-            tool_choice=tool_choice,
-            model=model,
-            limits=limits,
-            context=context,
-            web_search=web_search,
-            language=language,
-            settings=settings,
-            app_tools=app_tools,
-            interrupt=interrupt,
-        )
+        caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
+        start = self.service.build_start(caller, self._to_items(message), **cast(StartOptions, options))
         return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start)
 
-    async def ask(
-        self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL_CALLER, **more: object
-    ) -> str:
+    async def ask(self, message: str | UserMessage | Sequence[Item], **options: Unpack[RunOptions]) -> str:
         """Return the final text. Raises RunWaiting if the run waits for a decision or a result, or RunFailed."""
-        return (await self.execute(message, caller=caller, **more)).text  # pyright: ignore[reportArgumentType]
+        return (await self.execute(message, **options)).text
 
     async def execute(
         self,
         content: str | UserMessage | Sequence[Item],
         *,
-        caller: Caller = LOCAL_CALLER,
-        web_search: SearchMode = "",
         metadata: Mapping[str, object] | None = None,
-        **more: object,
+        **options: Unpack[RunOptions],
     ) -> RunResult:
         """Return the result of a request: its text, the number of model calls, the tokens, and where each tool ran.
 
         It takes the arguments of `run` and raises the errors of `ask`. `metadata` may hold `useWebSearch` and
         `webSearchPreference` in place of `web_search`.
         """
-        more["web_search"] = parse_metadata(metadata, web_search) if metadata else web_search
-        run = self.run(content, caller=caller, **more)  # pyright: ignore[reportArgumentType]
+        if metadata:
+            options["web_search"] = parse_metadata(metadata, options.get("web_search", ""))
+        run = self.run(content, **options)
         builder = RunResultBuilder(self._find_tool)
         async with aclosing(run.stream()) as published:
             async for item in published:

@@ -4,10 +4,9 @@ import pytest
 
 from client.drivers import DRIVERS, build_package
 from client.test_contract import drive_client
-from toolyard import Scripted, call, say
 from toolyard.core.items import ImagePart, Result
 from toolyard.core.texts import get_text
-from toolyard.models.scripted import fail, together
+from toolyard.testing import Scripted, call, fail, say, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
 

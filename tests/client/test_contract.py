@@ -12,12 +12,12 @@ from client.faults import FaultProxy, ProxyFault
 from support import wait_for_event
 from surfaces.served import serve_yard
 from surfaces.talk import build_key, build_yard
-from toolyard import Limits, Scripted, Yard, call, say, tool
+from toolyard import Limits, Yard, tool
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN
-from toolyard.models.scripted import Script, Turn, together
+from toolyard.testing import Script, Scripted, Turn, call, say, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
 ADDED = "I've added milk to your cart!"

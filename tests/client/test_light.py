@@ -11,8 +11,8 @@ from packaging.requirements import Requirement
 
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
-from toolyard import Scripted, call, say
 from toolyard.core.items import Result
+from toolyard.testing import Scripted, call, say
 
 SOURCES = Path(__file__).parents[2] / "src"
 HEAVY = ("litestar", "uvicorn", "uvloop", "jwt", "rich", "opentelemetry", "mcp")

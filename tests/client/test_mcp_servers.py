@@ -20,11 +20,10 @@ from client.drivers import build_package, node_path
 from real_servers import install_npm_package
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
-from toolyard import Scripted, call, say
 from toolyard.client import AppClient
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Result
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 CHILD = {"command": sys.executable, "args": [str(Path(__file__).parent / "shop_server.py")]}
 

@@ -11,7 +11,7 @@ import pytest
 from client.drivers import PACKAGE, build_package, node_path
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
-from toolyard import call, say
+from toolyard.testing import call, say
 
 APP = """
 import { type Client, ToolError, createClient, tool } from "@toolyard/client";

@@ -15,9 +15,10 @@ from typing import Any
 
 import httpx2
 
-from toolyard import Scripted, Yard
+from toolyard import Yard
 from toolyard.core.events import CallEnded, CallParked
 from toolyard.core.mcp_servers import OAuth, ServerSpec, SignInAnswer
+from toolyard.testing import Scripted
 
 Json = Any
 TIMEOUT_S = 60.0

@@ -17,7 +17,7 @@ from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.offline import Offline
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
+from toolyard.testing import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
 from wire.local import CountingClock, offer, open_model, request, user
 from wire.played import build_chunks, build_scripted_model

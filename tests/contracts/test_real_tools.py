@@ -9,9 +9,9 @@ from contracts.test_request import WIRES, RequestWire
 from models.schema_dialects.dialect_rules import strict_faults
 from real_servers import build_npm_server, build_python_server
 from support import STAFF, open_yard
-from toolyard import say
 from toolyard.core.ports import Offer
 from toolyard.models.schema_dialects import convert
+from toolyard.testing import say
 from wire.local import offer, request, user
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolyard import codec
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Note, Settings
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import (
     ConversationChanged,
@@ -25,6 +25,7 @@ from toolyard.core.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
+from toolyard.core.notes import Note
 from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, ListPosition, Store
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SqliteStore

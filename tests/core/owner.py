@@ -9,6 +9,7 @@ from core.story import Apply, Story, model_text, user
 from core.witness import SAFE_TO_REPEAT, Broken, Witness, require
 from toolyard.core import results
 from toolyard.core.commands import Command, Start
+from toolyard.core.compaction import Compact
 from toolyard.core.decide import decide
 from toolyard.core.errors import Refused
 from toolyard.core.events import (
@@ -30,7 +31,6 @@ from toolyard.core.plan import (
     MAX_OWNERS,
     AskModel,
     BeginRun,
-    Compact,
     End,
     Expire,
     GiveUpTurn,

@@ -5,6 +5,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from core.story import Story, model_text, ok_result, tool_call, user
+from toolyard.core.compaction import Compact
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import (
     ConversationChanged,
@@ -17,7 +18,7 @@ from toolyard.core.events import (
 from toolyard.core.history import History, count_messages, find_faults
 from toolyard.core.items import Item, Problem, Reasoning, Result, SystemText, Usage
 from toolyard.core.limits import Limits
-from toolyard.core.plan import AskModel, Compact, End, Step, plan
+from toolyard.core.plan import AskModel, End, Step, plan
 from toolyard.core.token_estimate import estimate_tokens
 from toolyard.core.window import find_blocks, stub_result
 

@@ -8,13 +8,13 @@ import os
 import signal
 import sys
 
-from toolyard import Scripted, Yard
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.events import Entry, RunEnded
 from toolyard.core.items import Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import SUMMARY_PROMPT
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn
 
 WORDS = "word " * 1000
 RUNS = 4

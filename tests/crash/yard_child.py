@@ -10,12 +10,12 @@ import os
 import signal
 import sys
 
-from toolyard import Context, Scripted, Tool, Yard, call, say, tool
+from toolyard import Context, Tool, ToolLike, Yard, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn, together
+from toolyard.testing import Scripted, Turn, call, say, together
 
 CONVERSATIONS = [f"conversation-{number}" for number in range(6)]
 TAP = Tool(name="tap", venue="client")
@@ -45,7 +45,7 @@ def script(request: ModelRequest) -> Turn:
     return call("charge", amount=2) if done == 4 else say("all done")
 
 
-def tools(moments: Moments, *, falsely_idempotent: bool) -> list[object]:
+def tools(moments: Moments, *, falsely_idempotent: bool) -> list[ToolLike]:
     @tool(idempotent=falsely_idempotent)
     async def charge(amount: int, context: Context) -> str:
         """An effect that must not happen twice."""

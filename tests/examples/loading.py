@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolyard import Limits
+from toolyard import Limits, ToolLike
 from toolyard.venues.function import FunctionTool
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -29,12 +29,12 @@ def read_configuration(example: str) -> Configuration:
     return msgspec.convert(tomllib.loads(text), Configuration)
 
 
-def tools_of(example: str) -> list[object]:
+def tools_of(example: str) -> list[ToolLike]:
     """The @tool functions and executor classes of its tools files, in their order."""
     return [thing for file in read_configuration(example).tools for thing in _tools_in(EXAMPLES / example / file)]
 
 
-def _tools_in(file: Path) -> list[object]:
+def _tools_in(file: Path) -> list[ToolLike]:
     spec = importlib.util.spec_from_file_location(f"{file.parent.name}_tools", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -46,5 +46,5 @@ def _tools_in(file: Path) -> list[object]:
     own_classes = [
         thing for thing in vars(module).values() if inspect.isclass(thing) and thing.__module__ == module.__name__
     ]
-    executors: list[object] = [thing for thing in own_classes if hasattr(thing, "execute")]
+    executors: list[ToolLike] = [thing for thing in own_classes if hasattr(thing, "execute")]
     return [*(thing for thing in vars(module).values() if isinstance(thing, FunctionTool)), *executors]

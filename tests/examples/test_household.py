@@ -11,9 +11,9 @@ from examples.at_home import call_tool, call_value, open_household, rows
 from examples.loading import read_configuration, tools_of
 from support import collect_events, get_problem, get_results, join_text, open_yard
 from surfaces.served import connect_client
-from toolyard import Result, Scripted, Yard, call, say
+from toolyard import Result, ToolLike, Yard
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn, together
+from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.venues.function import as_tool
 from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMessage, UserMessage, asks, says
 
@@ -31,7 +31,7 @@ LISTS = ["list_groceries", "list_tasks", "list_events"]
 THIS_MONTH = date.today().isoformat()[:7]
 
 
-def seven_tools() -> list[object]:
+def seven_tools() -> list[ToolLike]:
     """Return the tools of the seed, without the lists."""
     return [tool for tool in tools_of("household") if as_tool(tool).definition.name in SEVEN]
 

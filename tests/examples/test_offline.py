@@ -8,7 +8,7 @@ import pytest
 
 from examples.loading import tools_of
 from support import TEST_TIMEOUT_S, collect_events, join_text, list_asked_calls
-from toolyard import Caller, Yard
+from toolyard import Caller, ToolLike, Yard
 from toolyard.cli.demo import build_grocery_tools
 from toolyard.core.events import Event
 from toolyard.core.templates import fill_examples, split_template
@@ -29,7 +29,7 @@ async def say(yard: Yard, message: str, caller: Caller = STAFF) -> tuple[str, li
     return join_text(events), events
 
 
-def talk(tools: Sequence[object], lines: Sequence[tuple[str, str]], caller: Caller = STAFF) -> None:
+def talk(tools: Sequence[ToolLike], lines: Sequence[tuple[str, str]], caller: Caller = STAFF) -> None:
     async def test() -> None:
         async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=tools, model=OFFLINE) as yard:
             for message, answer in lines:

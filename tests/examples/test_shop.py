@@ -1,7 +1,6 @@
 """The shop in a real browser: what is said in the chat changes the cart, draws cards and moves the page."""
 
 import asyncio
-import dataclasses
 import importlib.util
 import sqlite3
 import sys
@@ -16,11 +15,10 @@ from playwright.async_api import Page, Route, expect
 from client.drivers import build_package
 from examples.browser import page_of
 from surfaces.served import serve_app
-from toolyard import Scripted, call, say
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 TRAIL = """window.trail = [];
@@ -44,11 +42,10 @@ async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[
     """Serve the shop as its command does, and open its page."""
     build_package()
     shop = load_module("serve")
-    wiring = shop.build_shop_wiring()
-    wiring = wiring if model is None else dataclasses.replace(wiring, model=model)
+    yard = shop.build_yard() if model is None else shop.build_yard(model)
     async with (
         asyncio.timeout(120),
-        shop.open_app(wiring, folder / "shop.db") as app,
+        shop.open_app(yard, folder / "shop.db") as app,
         serve_app(app) as url,
         page_of(url, TRAIL) as page,
     ):

@@ -16,10 +16,10 @@ from support import (
     join_text,
     open_yard,
 )
-from toolyard import Caller, Result, Scripted, Yard, call, say
+from toolyard import Caller, Result, Yard
 from toolyard.core.items import Call, Item
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Script, Turn, together
+from toolyard.testing import Script, Scripted, Turn, call, say, together
 from toolyard.venues.function import as_tool
 from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMessage, UserMessage, asks, says
 

@@ -17,10 +17,10 @@ from support import (
     open_yard,
     wait_for_event,
 )
-from toolyard import Caller, PolicyRequest, RunWaiting, Scripted, Verdict, Yard, call, say, tool
+from toolyard import Caller, PolicyRequest, RunWaiting, Verdict, Yard, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallEnded, CallJudged, Event, RunEnded, RunSuspended
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 
 class ApprovalShop:

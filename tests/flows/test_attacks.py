@@ -25,21 +25,7 @@ from support import (
     read_entries,
     wait_for_event,
 )
-from toolyard import (
-    Caller,
-    Context,
-    Limits,
-    PolicyRequest,
-    Scripted,
-    Settings,
-    ToolError,
-    UserMessage,
-    Verdict,
-    Yard,
-    call,
-    say,
-    tool,
-)
+from toolyard import Caller, Context, Limits, PolicyRequest, Settings, ToolError, UserMessage, Verdict, Yard, tool
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.errors import Invalid, Misconfigured, Refused
 from toolyard.core.events import (
@@ -55,7 +41,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.ownership import MAX_IDLE
-from toolyard.models.scripted import Turn, together
+from toolyard.testing import Scripted, Turn, call, say, together
 
 
 class Panic(BaseException):

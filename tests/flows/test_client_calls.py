@@ -15,10 +15,10 @@ from support import (
     open_yard,
     wait_for_event,
 )
-from toolyard import Scripted, Tool, ToolError, Yard, call, say, tool
+from toolyard import Tool, ToolError, Yard, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallEnded, CallParked, RunSuspended
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 SEARCH = Tool(name="search_products", description="Search.", parameters=SCHEMA, venue="client")

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from support import collect_events, read_entries, wait_for_event
-from toolyard import Scripted, Settings, Yard, call, say, tool
+from toolyard import Settings, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Problem, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import OMISSION_NOTE, SUMMARY_HEADER, SUMMARY_PROMPT
-from toolyard.models.scripted import Script, Turn, fail
 from toolyard.observability.trace import build_trace
+from toolyard.testing import Script, Scripted, Turn, call, fail, say
 from toolyard.venues.function import as_tool
 
 WORDS = "word " * 1000

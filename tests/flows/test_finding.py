@@ -10,7 +10,7 @@ import pytest
 
 from core.story import Story
 from support import STAFF, TEST_TIMEOUT_S, collect_events, get_problem, get_result, get_results, open_yard, read_entries
-from toolyard import Caller, Limits, PolicyRequest, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
+from toolyard import Caller, Limits, PolicyRequest, Settings, Tool, ToolLike, Verdict, Yard, tool
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import TurnStarted
 from toolyard.core.items import Call, Result
@@ -21,8 +21,8 @@ from toolyard.engine.argument_validation import Schemas
 from toolyard.engine.registry import Registry
 from toolyard.engine.tool_selection.web_search import SearchPlanner
 from toolyard.models.chat import to_wire
-from toolyard.models.scripted import Turn, together
 from toolyard.policies.ordered import OrderedPolicy
+from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
@@ -38,8 +38,8 @@ THINGS = _THINGS.split()
 VERBS = ("create", "list", "get", "update", "delete")
 
 
-def make_tools(gate: Callable[[str], bool] = lambda _: True) -> list[object]:
-    def make_tool(verb: str, thing: str) -> object:
+def make_tools(gate: Callable[[str], bool] = lambda _: True) -> list[ToolLike]:
+    def make_tool(verb: str, thing: str) -> ToolLike:
         roles = frozenset[str]() if gate(thing) else frozenset({"boss"})
 
         @tool(name=f"{verb}_{thing}", description=f"{verb} one {thing}", roles=roles)
@@ -63,7 +63,7 @@ def run_in_large_yard(
     turns: Sequence[Turn],
     messages: Sequence[str],
     *,
-    tools: Sequence[object] = (),
+    tools: Sequence[ToolLike] = (),
     between: Callable[[Yard, int], object] = lambda yard, number: None,
     **options: object,
 ) -> list[list[str]]:
@@ -125,7 +125,7 @@ def make_tool_with_long_description(thing: str, description_bytes: int) -> objec
 @pytest.mark.parametrize(
     "tools", [make_tools()[:64], [make_tool_with_long_description(thing, 1200) for thing in THINGS[:28]]]
 )
-async def test_up_to_64_tools_of_about_ten_thousand_tokens_are_all_shown(tools: Sequence[object]) -> None:
+async def test_up_to_64_tools_of_about_ten_thousand_tokens_are_all_shown(tools: Sequence[ToolLike]) -> None:
     def script(request: ModelRequest) -> Turn:
         assert len(request.offer.tools) == len(tools)
         return say("ok")

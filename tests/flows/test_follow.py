@@ -5,11 +5,12 @@ import asyncio
 import pytest
 
 from support import collect_events, open_yard
-from toolyard import Yard, call, say, tool
+from toolyard import Yard, tool
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, RunEnded, TextAppended
 from toolyard.engine.readers import RING_SIZE, Published
+from toolyard.testing import call, say
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
 

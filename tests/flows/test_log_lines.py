@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from support import TEST_TIMEOUT_S, collect_events, open_yard
-from toolyard import Context, ToolError, Yard, call, say, tool
+from toolyard import Context, ToolError, Yard, tool
 from toolyard.observability.log_lines import LineFormatter, log_line
 from toolyard.observability.telemetry import mask_secrets
+from toolyard.testing import call, say
 from wire.strict import refuses
 from wire.strict_chat import StrictChat
 

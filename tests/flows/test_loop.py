@@ -17,12 +17,12 @@ from support import (
     open_yard,
     wait_for_event,
 )
-from toolyard import Caller, Limits, Scripted, ToolError, Yard, call, say, tool
+from toolyard import Caller, Limits, ToolError, Yard, tool
 from toolyard.core.errors import Invalid, Misconfigured, Refused, RunFailed
 from toolyard.core.events import RunQueued, RunStarted, TurnStarted
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import ScriptedCall, ScriptError, Turn, fail, together
+from toolyard.testing import Scripted, ScriptedCall, ScriptError, Turn, call, fail, say, together
 
 
 @tool(idempotent=True)

@@ -5,11 +5,11 @@ import tracemalloc
 from pathlib import Path
 
 from support import TEST_TIMEOUT_S
-from toolyard import Scripted, UserMessage, Yard, say
+from toolyard import UserMessage, Yard
 from toolyard.core.items import ImagePart
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.ownership import MAX_IDLE_BYTES
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, say
 
 IMAGE_BYTES = 4 * 1024 * 1024
 

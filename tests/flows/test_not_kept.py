@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support import collect_events, wait_for_event
-from toolyard import Scripted, Settings, Tool, Yard, call, say, tool
+from toolyard import Settings, Tool, Yard, tool
 from toolyard.core.events import CallEnded, CallParked, CallStarted, RunEnded, RunSuspended
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 EPHEMERAL = Settings(ephemeral=True)

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from support import STAFF, collect_events, get_problem, get_result, open_yard
-from toolyard import Caller, Context, Executor, PolicyRequest, Scripted, Settings, Verdict, Yard, call, say, tool
+from toolyard import Caller, Context, Executor, PolicyRequest, Settings, Verdict, Yard, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
+from toolyard.testing import Scripted, call, say
 
 ADMIN = Caller(user="boss", roles=frozenset({"admin"}))
 
@@ -217,5 +218,5 @@ async def test_an_executor_that_lacks_a_part_is_refused_by_name() -> None:
         def execute(self, call: Call, context: Context) -> None: ...
 
     with pytest.raises(Misconfigured, match="Half lacks description, parameters, is_enabled"):
-        async with open_yard([], [Half()]):
+        async with open_yard([], [Half()]):  # pyright: ignore[reportArgumentType]
             pass

@@ -16,12 +16,12 @@ from support import (
     join_text,
     list_asked_calls,
 )
-from toolyard import Caller, Run, Scripted, Yard, say, tool
+from toolyard import Caller, Run, Yard, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallJudged, Event
 from toolyard.core.items import Confirm
 from toolyard.core.ports import PolicyRequest, Verdict
-from toolyard.models.scripted import ScriptedCall, Turn
+from toolyard.testing import Scripted, ScriptedCall, Turn, say
 
 ANN = Caller(user="ann")
 OFFLINE = "toolyard:offline"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import find_history_faults, read_entries, wait_for_event
-from toolyard import Context, Scripted, Yard, call, say, tool
+from toolyard import Context, Yard, tool
 from toolyard.core.errors import Misconfigured, StoreDown
 from toolyard.core.events import (
     CallEnded,
@@ -22,7 +22,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, call, say
 
 
 async def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(tmp_path: Path) -> None:

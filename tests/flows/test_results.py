@@ -11,10 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from support import collect_events, get_problem, get_result, get_results, open_yard
-from toolyard import Limits, Settings, UserMessage, call, say, tool
+from toolyard import Limits, Settings, UserMessage, tool
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn
+from toolyard.testing import Turn, call, say
 
 
 async def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_search() -> None:

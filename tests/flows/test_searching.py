@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hosting import ALL, NativeScripted, add, list_offered_tools, local_web_search
 from support import TEST_TIMEOUT_S, collect_events, find_history_faults, wait_until
-from toolyard import Scripted, Tool, Yard, call, say, tool
+from toolyard import Tool, ToolLike, Yard, tool
 from toolyard.cli.waterfall import draw
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Invalid, Misconfigured
@@ -26,8 +26,8 @@ from toolyard.engine.run_result import ToolRun
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.scripted import ScriptedCall, Turn
 from toolyard.observability.trace import build_trace
+from toolyard.testing import Scripted, ScriptedCall, Turn, call, say
 from toolyard.venues.provider import build_provider_tool
 from venues.mcp.plain import PlainServer
 from wire import gemini_bytes, responses_bytes, strict_gemini
@@ -41,7 +41,7 @@ ALONE = replace(ALL, beside_functions=False)
 
 
 @asynccontextmanager
-async def open_yard(model: Scripted, *tools: object, **options: Any) -> AsyncGenerator[tuple[Yard, Scripted], None]:
+async def open_yard(model: Scripted, *tools: ToolLike, **options: Any) -> AsyncGenerator[tuple[Yard, Scripted], None]:
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=tools, model=model, **options) as yard:
         yield yard, model
 

@@ -8,11 +8,11 @@ import pytest
 from support import STAFF, collect_events, get_result, get_results, join_text, open_yard, wait_for_event, wait_until
 from surfaces.app_talk import TOOLS, AppClient, build_tool_results
 from surfaces.talk import open_api_client
-from toolyard import Caller, Context, Scripted, Tool, ToolError, call, say, tool
+from toolyard import Caller, Context, Tool, ToolError, tool
 from toolyard.core.events import CallParked, RunSuspended
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, call, say
 from venues.mcp.plain import PlainServer
 
 CODES = {"milk": "D-100", "bread": "B-200"}

@@ -18,12 +18,12 @@ from support import (
     open_yard,
     wait_for_event,
 )
-from toolyard import Yard, call, say, tool
+from toolyard import Yard, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallStarted, ModelDelta, RunQueued, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import together
+from toolyard.testing import call, say, together
 
 
 @pytest.mark.proves("004.stop")

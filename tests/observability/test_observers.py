@@ -6,9 +6,10 @@ import logging
 import pytest
 
 from support import collect_events, get_ending
-from toolyard import Scripted, Yard, call, say, tool
+from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.events import Entry, Event, RunEnded, event_name
+from toolyard.testing import Scripted, call, say
 
 
 @tool

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from core.story import model_text, ok_result, tool_call
 from support import collect_events
-from toolyard import Scripted, ToolError, Yard, call, say, tool
+from toolyard import ToolError, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.events import (
     CallEnded,
@@ -31,9 +31,9 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Problem, Usage
 from toolyard.core.limits import Limits
-from toolyard.models.scripted import Script
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.otel import Spans, span_id, to_collector, trace_id
+from toolyard.testing import Script, Scripted, call, say
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 Moments = Sequence[tuple[float, Durable]]

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from core.story import Story, model_text, ok_result, tool_call
 from support import collect_events, open_yard, read_entries, wait_for_event
-from toolyard import call, say, tool
+from toolyard import tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import (
     CallAnswered,
@@ -25,6 +25,7 @@ from toolyard.core.items import Item, Problem, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.results import build_cancelled_result, build_user_denied_result
 from toolyard.observability.trace import CallSpan, Trace, TurnSpan, WaitSpan, build_trace
+from toolyard.testing import call, say
 
 
 def begin(story: Story, run: str, *items: Item, at: float = 0.0) -> Story:

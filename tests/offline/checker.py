@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from offline.clock import NOW
 from offline.corpus import Chain, CorpusExchange, CorpusRequest, Domain, ExpectedCall, Leeway, Plan
 from offline.worlds import world
-from toolyard import Caller, Limits, Tool, UserMessage, Yard
+from toolyard import Caller, Limits, Tool, ToolLike, UserMessage, Yard
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, TextPart
 from toolyard.core.ports import Clock, Model, ModelRequest
@@ -129,7 +129,7 @@ def _pick_worst(outcomes: Sequence[Outcome]) -> Outcome:
     return max(outcomes, key=OUTCOMES.index)
 
 
-async def _run_request(request: CorpusRequest, model: Model, tools: Sequence[object]) -> list[ExchangeRecord]:
+async def _run_request(request: CorpusRequest, model: Model, tools: Sequence[ToolLike]) -> list[ExchangeRecord]:
     caller = Caller(user="somebody", roles=request.roles, locale=request.language or "en")
     limits = Limits(turns_per_request=MAX_TURNS)
     async with asyncio.timeout(TIMEOUT_S), Yard(tools=tools, model=model, limits=limits) as yard:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 
 from offline.corpus import CorpusRequest, ExpectedCall, Plan
-from toolyard import Scripted, call, say
 from toolyard.core.items import Call, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, call, say
 
 Change = Callable[[Turn, int], Turn]
 

@@ -149,11 +149,11 @@ def get_product(code: str) -> Product:
     return BY_CODE[code]
 
 
-def shop_tools(shop: Shop) -> list[FunctionTool]:
+def shop_tools(shop: Shop) -> list[FunctionTool[..., object]]:
     return [*_cart_tools(shop), *_navigation_tools(shop), *_display_tools(shop)]
 
 
-def _cart_tools(shop: Shop) -> list[FunctionTool]:
+def _cart_tools(shop: Shop) -> list[FunctionTool[..., object]]:
     @tool(
         read_only=True,
         examples=[
@@ -227,7 +227,7 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
     return [search_products, add_to_cart, remove_from_cart, get_cart]
 
 
-def _navigation_tools(shop: Shop) -> list[FunctionTool]:
+def _navigation_tools(shop: Shop) -> list[FunctionTool[..., object]]:
     @tool(read_only=True, examples=["go to the home page", "go home", "回到首页"])
     def navigate_to_home() -> dict[str, object]:
         """Open the shop's home page."""
@@ -276,7 +276,7 @@ def _navigation_tools(shop: Shop) -> list[FunctionTool]:
     return [*pages, navigate_to_cart, navigate_to_checkout, navigate_to_orders, navigate_to_account]
 
 
-def _display_tools(shop: Shop) -> list[FunctionTool]:
+def _display_tools(shop: Shop) -> list[FunctionTool[..., object]]:
     @tool(sources={"codes": "search_products"}, read_only=True, examples=["show me {codes}", "给我看{codes}"])
     def show_products(codes: Annotated[list[Code], Field(min_length=1, max_length=20)]) -> dict[str, object]:
         """Draw cards of these products in the chat."""

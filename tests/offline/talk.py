@@ -19,7 +19,7 @@ LOCAL_NOW = NOW.replace(tzinfo=None)
 
 
 class OfflineConversation:
-    def __init__(self, *tools: FunctionTool | Tool, items: Sequence[Item] = ()) -> None:
+    def __init__(self, *tools: FunctionTool[..., object] | Tool, items: Sequence[Item] = ()) -> None:
         self._functions = {tool.definition.name: tool for tool in tools if isinstance(tool, FunctionTool)}
         definitions = [tool if isinstance(tool, Tool) else as_tool(tool).definition for tool in tools]
         self.catalogue = Catalogue([CatalogueTool(definition) for definition in definitions])

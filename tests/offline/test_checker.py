@@ -25,12 +25,12 @@ from offline.corpus import (
 from offline.oracle import Change, OnlyOk, flatten_plan, list_arguments, oracle
 from offline.score import main
 from offline.worlds import world
-from toolyard import Scripted, Tool, call, say
+from toolyard import Tool
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.argument_validation import Schemas
 from toolyard.models.offline import Offline
-from toolyard.models.scripted import Turn, fail, together
+from toolyard.testing import Scripted, Turn, call, fail, say, together
 from toolyard.venues.function import as_tool
 
 FILES = list_files((*DOMAINS, *FOREIGN))

@@ -6,9 +6,8 @@ from msgspec.structs import replace
 from offline.checker import Reason, check
 from offline.corpus import FOREIGN, CorpusRequest, ExpectedCall, list_files, load_requests
 from offline.worlds import FOREIGN_TOOLS, world
-from toolyard import Scripted, call, say
 from toolyard.core.items import Result
-from toolyard.models.scripted import Turn
+from toolyard.testing import Scripted, Turn, call, say
 from toolyard.venues.function import as_tool
 
 FIND = call("find_events", query="dentist")

@@ -145,7 +145,7 @@ def example_orders() -> list[PlainOrder]:
 
 
 def find_unsafe_messages(
-    tools: Sequence[FunctionTool | Tool], orders: Sequence[PlainOrder], count: int, decide: Decide
+    tools: Sequence[FunctionTool[..., object] | Tool], orders: Sequence[PlainOrder], count: int, decide: Decide
 ) -> list[tuple[str, str]]:
     """Return the messages, each with its kind, that call a changing tool though they are no order of it."""
     talk = OfflineConversation(*tools)

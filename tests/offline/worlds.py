@@ -32,7 +32,8 @@ from offline.foreign import (
     utils,
 )
 from offline.shop import IN_THE_CART, Shop, shop_tools
-from toolyard.venues.function import FunctionTool, as_tool
+from toolyard import FunctionTool, ToolLike
+from toolyard.venues.function import as_tool
 
 GROCERIES = (
     ("milk", "Needed", 1),
@@ -62,7 +63,7 @@ OTHER_MONTHS = {
 }
 
 
-FOREIGN_TOOLS: Mapping[str, tuple[Callable[[], None], Sequence[object]]] = {
+FOREIGN_TOOLS: Mapping[str, tuple[Callable[[], None], Sequence[ToolLike]]] = {
     "bank": (bank.reset, bank.TOOLS),
     "calendar": (calendar.reset, calendar.TOOLS),
     "code": (code.reset, code.TOOLS),
@@ -84,7 +85,7 @@ FOREIGN_TOOLS: Mapping[str, tuple[Callable[[], None], Sequence[object]]] = {
 
 
 @contextmanager
-def world(domain: Domain, kind: World) -> Generator[Sequence[object]]:
+def world(domain: Domain, kind: World) -> Generator[Sequence[ToolLike]]:
     """The domain's tools. In a broken world, where things are kept cannot be reached; an empty one holds nothing."""
     if domain in FOREIGN_TOOLS:
         reset, tools = FOREIGN_TOOLS[domain]
@@ -105,7 +106,7 @@ def world(domain: Domain, kind: World) -> Generator[Sequence[object]]:
 
 
 @cache
-def _load_tools(domain: Domain) -> Sequence[object]:
+def _load_tools(domain: Domain) -> Sequence[ToolLike]:
     """They read the environment when they are called, so that they need not be loaded again."""
     return tools_of(domain)
 

@@ -21,7 +21,7 @@ from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Scripted, call, say
+from toolyard.testing import Scripted, call, say
 
 TESTS = Path(__file__).parents[1]
 SCENES = {"write it down": [call("write", text="milk"), say("It is written: ", HOLD, "milk.")]}

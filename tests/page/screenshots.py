@@ -11,11 +11,11 @@ from playwright.sync_api import Page, sync_playwright
 
 from page.conftest import FLAGS, find_chromium
 from page.site import Scenes, Site, start_site
-from toolyard import Scripted, Settings, Yard, tool
+from toolyard import Settings, Yard, tool
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Result
-from toolyard.models.scripted import Turn, call, say, together
 from toolyard.stores.sqlite import SqliteStore
+from toolyard.testing import Scripted, Turn, call, say, together
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 

@@ -18,7 +18,7 @@ from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN
-from toolyard.models.scripted import Scripted, Turn, say
+from toolyard.testing import Scripted, Turn, say
 
 HOLD = "\u200b"
 """A piece of text at which the model stops until the test says to go on. It is not seen."""

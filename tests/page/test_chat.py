@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 from page.site import HOLD, Site
 from page.window import Windows
 from toolyard import Context, tool
-from toolyard.models.scripted import call, fail, say, together
+from toolyard.testing import call, fail, say, together
 
 RAN: list[dict[str, object]] = []
 SITE: list[Site] = []

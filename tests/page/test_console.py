@@ -8,7 +8,7 @@ from playwright.sync_api import ConsoleMessage, Request, expect
 from page.site import Site
 from page.window import Window, Windows
 from toolyard import ToolError, tool
-from toolyard.models.scripted import call, fail, say, together
+from toolyard.testing import call, fail, say, together
 
 LINE = re.compile(r"correlation_id=(\S+) \| (.*)")
 

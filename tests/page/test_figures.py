@@ -11,7 +11,7 @@ from page.site import Site
 from page.window import Windows
 from surfaces.talk import Json
 from toolyard import Limits, tool
-from toolyard.models.scripted import call, say, together
+from toolyard.testing import call, say, together
 
 MESSAGES, CALLS = 2000, 200
 MAX_DELAY_MS = 2_000

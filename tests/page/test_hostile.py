@@ -10,7 +10,7 @@ from page.site import Site
 from page.window import Window, Windows
 from toolyard import tool
 from toolyard.core.items import Citation, ImagePart, ModelText, TextPart, UserMessage
-from toolyard.models.scripted import call, say
+from toolyard.testing import call, say
 
 EVIL = "<img src=x onerror='window.pwned = 1'><script>window.pwned = 1</script>"
 SVG = "data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4="

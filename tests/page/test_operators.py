@@ -12,7 +12,7 @@ from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
 from surfaces.talk import build_key
 from toolyard import tool
-from toolyard.models.scripted import call, say, together
+from toolyard.testing import call, say, together
 from venues.mcp.plain import PlainServer
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -14,7 +14,7 @@ from toolyard import tool
 from toolyard.core.ports import Model
 from toolyard.core.prices import Price
 from toolyard.models.chat import OpenAIChat
-from toolyard.models.scripted import call, say
+from toolyard.testing import call, say
 from wire.strict_chat import StrictChat, says
 
 SECRET = "sk-very-secret-0123456789"

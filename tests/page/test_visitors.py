@@ -10,7 +10,7 @@ from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
 from surfaces.talk import Json, build_key
 from toolyard import Limits, tool
-from toolyard.models.scripted import call, say, together
+from toolyard.testing import call, say, together
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 KEYS = [build_key("ann"), build_key("bob"), build_key("olga", "operator")]

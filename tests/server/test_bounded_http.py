@@ -13,8 +13,9 @@ import httpx
 import pytest
 import uvicorn
 
-from toolyard import Scripted, Yard
+from toolyard import Yard
 from toolyard.server.bounded_http import BoundedHttp
+from toolyard.testing import Scripted
 
 
 class ShortTimeoutHttp(BoundedHttp):

@@ -19,7 +19,6 @@ from toolyard.server.config import (
     Config,
     FindingConfig,
     LimitsConfig,
-    ProviderToolsConfig,
     ToolRules,
     WebSearchConfig,
     apply_rules,
@@ -29,6 +28,7 @@ from toolyard.server.config import (
     load_tools,
     show,
 )
+from toolyard.server.config.models import ProviderToolsConfig
 from toolyard.server.config.toml_lines import TomlLines
 from toolyard.venues.function import FunctionTool, as_tool
 

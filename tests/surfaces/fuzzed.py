@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks as common
 from schemathesis.specs.openapi import checks as by_the_page
 
-from toolyard import Scripted, Tool, call, say, tool
+from toolyard import Tool, tool
 from toolyard.app import App, AsgiApp, Models, Wiring, open_store
 from toolyard.core.items import Call, UserMessage
 from toolyard.core.ports import Context, ModelRequest, Pending
 from toolyard.core.store import Key
-from toolyard.models.scripted import Turn, together
+from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.venues.client import ClientVenue
 
 Json = Any

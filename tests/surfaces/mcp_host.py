@@ -13,7 +13,7 @@ from surfaces.served import serve_yard
 from surfaces.talk import build_yard
 from toolyard import Yard
 from toolyard.core.ports import Model
-from toolyard.models.scripted import Script
+from toolyard.testing import Script
 
 Json = Any
 MODERN = "2026-07-28"

@@ -9,13 +9,13 @@ import pytest
 
 from surfaces.inside import open_in_process_client
 from surfaces.served import connect_client
-from toolyard import Scripted, Yard
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import Model
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
-from toolyard.models.scripted import Script
+from toolyard.testing import Script, Scripted
 
 Json = Any
 NOTHING_ENABLED = Settings(tools=frozenset())

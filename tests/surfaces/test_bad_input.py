@@ -6,7 +6,8 @@ from urllib.parse import quote
 import pytest
 
 from surfaces.talk import Json, both_ways, open_api_client
-from toolyard import say, tool
+from toolyard import tool
+from toolyard.testing import say
 
 
 @tool

@@ -9,10 +9,11 @@ import pytest
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_for_event
 from surfaces.app_talk import AppClient
 from surfaces.talk import open_api_client
-from toolyard import Context, Scripted, Yard, call, say, tool
+from toolyard import Context, Yard, tool
 from toolyard.core.errors import Invalid
 from toolyard.core.events import RunSuspended
 from toolyard.core.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS
+from toolyard.testing import Scripted, call, say
 from toolyard.venues.function import FunctionTool
 
 FACTORY: dict[str, object] = {"factoryId": "F001", "cart": {"items": 2}}
@@ -26,7 +27,7 @@ class FieldsRecorder:
         self.fields = list[Mapping[str, object]]()
 
     @property
-    def tool(self) -> FunctionTool:
+    def tool(self) -> FunctionTool[..., object]:
         @tool
         def where(context: Context) -> str:
             """Which factory."""

@@ -10,7 +10,8 @@ import pytest
 
 from surfaces.app_talk import PATH
 from surfaces.talk import ApiClient, Json, open_api_client
-from toolyard import Limits, Scripted, say
+from toolyard import Limits
+from toolyard.testing import Scripted, say
 
 MANY = 5000
 MAX_FUNCTION_CALLS = 16

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from surfaces.talk import ApiClient, Json, build_key, open_api_client
-from toolyard import call, say, tool
+from toolyard import tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
 from toolyard.core.texts import get_text
-from toolyard.models.scripted import fail
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
+from toolyard.testing import call, fail, say
 
 ZH = "抱歉，处理超时，请简化您的请求或重试。"
 TURNS = Limits(turns_per_request=1)

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from surfaces.served import SocketClient, connect_client
-from toolyard import Scripted, Yard, say
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.testing import Scripted, say
 
 KEYS = [
     Key(name="ann", hash=hash_key("ann-secret"), user="ann", tenant="t"),

@@ -10,7 +10,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from toolyard import Scripted, Yard, say
+from toolyard import Yard
+from toolyard.testing import Scripted, say
 
 
 async def test_a_yard_mounted_in_an_application_answers_under_its_path() -> None:

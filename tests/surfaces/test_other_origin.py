@@ -10,10 +10,11 @@ from playwright.async_api import Page
 
 from examples.browser import page_of
 from surfaces.served import serve_app
-from toolyard import Scripted, Yard, call, say, tool
+from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.testing import Scripted, call, say
 
 ASK = """async ([url, headers]) => {
   const answer = await fetch(`${url}/ai/respond`, {

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from surfaces.talk import ApiClient, Json, open_api_client
-from toolyard import say, tool
+from toolyard import tool
+from toolyard.testing import say
 
 ODD = {"x-client": {"version": [1, None]}, "trace": None}
 """Fields that no endpoint knows."""

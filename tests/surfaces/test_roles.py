@@ -9,8 +9,8 @@ import aiohttp
 from support import TEST_TIMEOUT_S
 from surfaces.served import serve_yard
 from surfaces.talk import Json, build_key, build_yard
-from toolyard import say
 from toolyard.core.mcp_servers import ServerSpec
+from toolyard.testing import say
 
 CALLERS: dict[str, dict[str, str]] = {
     "nobody": {},

@@ -8,10 +8,10 @@ import pytest
 
 from support import wait_until
 from surfaces.talk import NOTHING_ENABLED, Json, build_key, open_api_client
-from toolyard import Scripted, call, say, tool
-from toolyard.models.scripted import together
+from toolyard import tool
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
+from toolyard.testing import Scripted, call, say, together
 from venues.mcp.plain import PlainServer
 
 STATUSES = {"configured", "starting", "running", "stopping", "stopped", "error"}

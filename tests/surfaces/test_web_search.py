@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from hosting import NativeScripted, SearchingModel, add, list_offered_tools, local_web_search
 from surfaces.talk import NOTHING_ENABLED, Json, build_key, drop_deltas, open_api_client
-from toolyard import Tool, say
+from toolyard import Tool
 from toolyard.core.web_search import NO_SEARCH_NOTE
+from toolyard.testing import say
 from toolyard.venues.function import as_tool
 from venues.mcp.plain import PlainServer
 

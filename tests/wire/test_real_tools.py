@@ -18,7 +18,7 @@ from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.scripted import Scripted, Turn, say
+from toolyard.testing import Scripted, Turn, say
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
 from wire.local import request, user
 from wire.strict import StrictServer

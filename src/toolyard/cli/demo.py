@@ -7,7 +7,7 @@ from pydantic import Field
 from toolyard.venues.function import FunctionTool, tool
 
 
-def build_grocery_tools() -> list[FunctionTool]:
+def build_grocery_tools() -> list[FunctionTool[..., object]]:
     groceries: list[str] = []
 
     @tool(examples=["add {item} to groceries", "we need {qty} {item}", "把{item}加到购物清单"])

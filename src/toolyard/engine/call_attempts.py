@@ -24,8 +24,8 @@ from toolyard.core.tools import Tool
 from toolyard.engine.deadline import Deadline
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
-from toolyard.engine.registry import RegisteredTool
 from toolyard.engine.result_encoder import mention_edit
+from toolyard.engine.tool_selection.caller_tools import RegisteredTool
 from toolyard.observability.telemetry import correlation
 
 FIRST_BACKOFF_S = 0.1

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from toolyard.core.compaction import Compact
 from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSuspended, TurnFailed
 from toolyard.core.items import ModelText, Problem
 from toolyard.core.plan import (
     AskModel,
     BeginRun,
-    Compact,
     End,
     Expire,
     GiveUpTurn,

@@ -9,8 +9,8 @@ from toolyard.core.results import build_failed_result, build_rule_denied_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.registry import RegisteredTool, Registry, find_denial, get_caller
-from toolyard.engine.tool_selection.caller_tools import is_certain
+from toolyard.engine.registry import Registry, find_denial, get_caller
+from toolyard.engine.tool_selection.caller_tools import RegisteredTool, is_certain
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
 MAX_PROPOSAL_S = 600.0

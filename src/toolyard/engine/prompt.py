@@ -1,6 +1,7 @@
 """Builds the request to the model from the state: history, system text, tools and tool choice. Pure."""
 
-from toolyard.core.conversation_settings import Note, Settings
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.notes import Note
 from toolyard.core.ports import Clock, ModelRequest, Offer
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State

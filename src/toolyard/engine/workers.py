@@ -26,7 +26,7 @@ from toolyard.engine.deadline import CANCEL_GRACE_S
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.prompt import build_request, build_system_text
-from toolyard.engine.registry import RegisteredTool
+from toolyard.engine.tool_selection.caller_tools import RegisteredTool
 from toolyard.engine.turn import build_model_problem, build_turn_started, stream_turn
 
 STOP_GRACE_S = 2.0

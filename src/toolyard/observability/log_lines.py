@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from toolyard.observability.telemetry import MASK, SECRET_KEY, correlation, mask_secrets
+from toolyard.core.masking import MASK
+from toolyard.observability.telemetry import SECRET_KEY, correlation, mask_secrets
 
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 100

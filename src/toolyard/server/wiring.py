@@ -42,7 +42,7 @@ from toolyard.server.config import (
     load_mcp_servers,
     load_tools,
 )
-from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
+from toolyard.venues.function import RunnableTool, as_tool
 from toolyard.venues.provider import build_provider_tool
 
 MODEL_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
@@ -107,7 +107,7 @@ def _check_model_patterns(config: Config) -> tuple[str, ...]:
     return config.model_patterns
 
 
-def load_configured_tools(config: Config, base: Path) -> list[FunctionTool | ExecutorTool]:
+def load_configured_tools(config: Config, base: Path) -> list[RunnableTool]:
     """Return the tools of the configuration; the rules of `[tool.NAME]` replace those of the tool itself."""
     tools = [as_tool(value) for value in load_tools(config.tools, base)]
     _require_known(config.tool, "[tool.{}]", tools, config)
@@ -282,9 +282,7 @@ def _resolve_tool_choice(
     return names
 
 
-def _require_known(
-    names: Collection[str], shown_as: str, tools: Collection[FunctionTool | ExecutorTool], config: Config
-) -> None:
+def _require_known(names: Collection[str], shown_as: str, tools: Collection[RunnableTool], config: Config) -> None:
     """Raise Misconfigured for a rule about a tool that does not exist: such a rule would protect nothing.
 
     With MCP servers every name is accepted, because a server may bring a tool of any name.
@@ -300,7 +298,7 @@ def _suggest(name: str, candidates: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _apply_tool_rules(tool: FunctionTool | ExecutorTool, rules: ToolRules | None) -> FunctionTool | ExecutorTool:
+def _apply_tool_rules(tool: RunnableTool, rules: ToolRules | None) -> RunnableTool:
     return tool if rules is None else dataclasses.replace(tool, definition=apply_rules(tool.definition, rules))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from surfaces.app_talk import TOOLS, AppClient, build_tool_results, user_message
 from surfaces.talk import both_ways, open_api_client
-from toolyard import Scripted, call, say, tool
+from toolyard import tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 MILK = {"products": [{"code": "M1", "name": "Full Cream Milk"}]}
 CART_SCRIPT = [

@@ -5,8 +5,9 @@ from msgspec.json import encode
 
 from surfaces.app_talk import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
 from surfaces.talk import open_api_client
-from toolyard import Scripted, Settings, call, say, tool
+from toolyard import Settings, tool
 from toolyard.core.items import Result
+from toolyard.testing import Scripted, call, say
 
 TOOL_CALL = {"id": "c1", "name": "search_products", "arguments": {"query": "x"}}
 CALLS_MESSAGE = {"role": "assistant", "toolCalls": [TOOL_CALL]}

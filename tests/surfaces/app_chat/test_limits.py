@@ -7,10 +7,10 @@ import pytest
 
 from surfaces.app_talk import PATH, TOOLS, AppClient, build_tool_results, user_message
 from surfaces.talk import Json, open_api_client
-from toolyard import Limits, Scripted, call, say
+from toolyard import Limits
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn, fail
+from toolyard.testing import Scripted, Turn, call, fail, say
 
 ENDLESS_CALL = call("search_products", query="more")
 

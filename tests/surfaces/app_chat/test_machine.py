@@ -11,13 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from surfaces.app_talk import PATH, user_message
 from surfaces.fuzzed import make_settings
 from surfaces.talk import ApiClient, Json, build_yard, connect_api_client
-from toolyard import Scripted, Yard, call, say
+from toolyard import Yard
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
-from toolyard.models.scripted import Turn, together
+from toolyard.testing import Scripted, Turn, call, say, together
 
 DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]
 MAX_TURNS = 3

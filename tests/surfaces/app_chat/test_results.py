@@ -12,11 +12,10 @@ from msgspec import Struct
 from surfaces.app_talk import SEARCH, AppClient, build_tool_results, user_message
 from surfaces.fuzzed import make_settings
 from surfaces.talk import Json, build_key, open_api_client
-from toolyard import Scripted, call, say
 from toolyard.core.items import Result
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
 
 DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]
 SEARCH_CALL = call("search_products", query="milk")

@@ -8,13 +8,13 @@ import pytest
 
 from surfaces.inside import InProcessClient
 from surfaces.talk import ApiClient, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
-from toolyard import Caller, Scripted, Tool, call, say, tool
+from toolyard import Caller, Tool, tool
 from toolyard.app import App, Models, Wiring
 from toolyard.core.events import RunSuspended
 from toolyard.core.items import Call
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value
-from toolyard.models.scripted import Turn, together
 from toolyard.stores.memory import MemoryStore
+from toolyard.testing import Scripted, Turn, call, say, together
 
 THREE = together(*(call("delete_file", path=path) for path in ("/a", "/b", "/c")))
 VERBS: list[tuple[str, dict[str, object]]] = [

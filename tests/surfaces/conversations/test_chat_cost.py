@@ -7,10 +7,10 @@ import time
 from collections.abc import AsyncGenerator
 
 from surfaces.talk import ApiClient, build_yard, connect_api_client
-from toolyard import say
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
+from toolyard.testing import say
 
 ROUNDS = 60
 WARM_UP = 5

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_api_client, open_api_client
-from toolyard import Limits, call, say, tool
+from toolyard import Limits, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn
+from toolyard.testing import Turn, call, say
 
 
 @tool

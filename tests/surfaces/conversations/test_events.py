@@ -18,12 +18,12 @@ from surfaces.talk import (
     join_deltas,
     open_api_client,
 )
-from toolyard import call, say, tool
+from toolyard import tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.readers import RING_SIZE
-from toolyard.models.scripted import together
+from toolyard.testing import call, say, together
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
 

@@ -6,7 +6,8 @@ import pytest
 
 from surfaces.mcp_host import open_host
 from surfaces.talk import connect_api_client, open_api_client
-from toolyard import say, tool
+from toolyard import tool
+from toolyard.testing import say
 from venues.mcp.plain import PlainServer
 
 

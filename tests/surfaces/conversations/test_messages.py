@@ -7,12 +7,12 @@ import re
 import pytest
 
 from surfaces.talk import Json, both_ways, open_api_client
-from toolyard import Scripted, call, say, tool
+from toolyard import tool
 from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import Turn, together
 from toolyard.surfaces.chat_messages import find_removable_items, to_messages
+from toolyard.testing import Scripted, Turn, call, say, together
 
 
 @tool

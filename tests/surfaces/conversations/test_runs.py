@@ -7,12 +7,12 @@ from contextlib import aclosing
 import pytest
 
 from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, drop_deltas, is_over, join_deltas, open_api_client
-from toolyard import Limits, Scripted, call, say, tool
+from toolyard import Limits, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import SUMMARY_PROMPT
-from toolyard.models.scripted import Turn, fail
+from toolyard.testing import Scripted, Turn, call, fail, say
 
 
 @tool

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from surfaces.talk import NOTHING_ENABLED, open_api_client
-from toolyard import Scripted, say
+from toolyard.testing import Scripted, say
 from venues.mcp.plain import PlainServer
 
 ADD = {"server_id": "plain", "tool_name": "add"}

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, open_api_client
-from toolyard import Scripted, call, say, tool
+from toolyard import tool
+from toolyard.testing import Scripted, call, say
 
 
 @tool

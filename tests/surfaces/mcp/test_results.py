@@ -6,8 +6,8 @@ import pytest
 
 from surfaces.app_talk import AppClient, build_tool_results, user_message
 from surfaces.talk import Json, open_api_client
-from toolyard import Scripted, call, say
 from toolyard.core.items import ImagePart, Result
+from toolyard.testing import Scripted, call, say
 
 SEARCH_CALL = call("search_products", query="milk")
 TEXT = {"type": "text", "text": "3 in stock"}

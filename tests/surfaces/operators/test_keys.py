@@ -7,10 +7,11 @@ from typing import cast
 
 from support import TEST_TIMEOUT_S
 from surfaces.served import SocketClient, connect_client
-from toolyard import Scripted, Yard
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.testing import Scripted
 
 
 def make_key(name: str, *roles: str, tenant: str = "") -> Key:

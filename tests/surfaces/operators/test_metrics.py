@@ -7,10 +7,11 @@ import pytest
 
 from support import collect_events
 from surfaces.served import connect_client
-from toolyard import Scripted, Yard, say
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.testing import Scripted, say
 
 
 def make_key(name: str, *roles: str, tenant: str = "") -> Key:

@@ -6,7 +6,7 @@ import pytest
 
 from surfaces.talk import ApiClient, Json, build_key, open_api_client
 from toolyard import tool
-from toolyard.models.scripted import call, fail, say, together
+from toolyard.testing import call, fail, say, together
 
 KEYS = [
     build_key("ann"),

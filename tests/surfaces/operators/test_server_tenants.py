@@ -7,8 +7,8 @@ from pathlib import Path
 from support import TEST_TIMEOUT_S
 from surfaces.mcp_host import Host, connect_host
 from surfaces.talk import ApiClient, build_key, build_yard, connect_api_client
-from toolyard import call, say
 from toolyard.core.mcp_servers import ServerSpec
+from toolyard.testing import call, say
 from venues.mcp.modern import wait_until_settled
 
 ODD = Path(__file__).parents[1] / "odd_server.py"

@@ -8,10 +8,11 @@ import pytest
 
 from support import wait_until
 from surfaces.talk import build_key, open_api_client
-from toolyard import Settings, call, say, tool
+from toolyard import Settings, tool
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.server.config import OAuthConfig, ServerConfig
 from toolyard.surfaces.operators.servers import NewServerConfig, NewServerOAuth
+from toolyard.testing import call, say
 from venues.mcp.modern import PERSONAL, SIGNED, over_http
 from venues.mcp.plain import PlainServer
 

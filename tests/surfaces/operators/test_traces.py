@@ -9,15 +9,15 @@ import pytest
 
 from support import collect_events, wait_for_event
 from surfaces.served import SocketClient, connect_client
-from toolyard import Caller, Context, Scripted, Yard, call, say, tool
+from toolyard import Caller, Context, Yard, tool
 from toolyard.app import Wiring
 from toolyard.cli.waterfall import draw
 from toolyard.core.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
-from toolyard.models.scripted import Script, Turn
 from toolyard.observability.trace import Trace
+from toolyard.testing import Script, Scripted, Turn, call, say
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 ANN = Caller(user="ann", tenant="t")

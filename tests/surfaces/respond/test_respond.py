@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from surfaces.served import SocketClient, connect_client
-from toolyard import Scripted, ToolError, Yard, call, say, tool
-from toolyard.models.scripted import Script, fail, together
+from toolyard import ToolError, Yard, tool
+from toolyard.testing import Script, Scripted, call, fail, say, together
 
 
 @tool

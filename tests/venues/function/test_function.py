@@ -12,9 +12,10 @@ import pytest
 from pydantic import BaseModel, Field
 
 from support import STAFF, collect_events, get_problem, get_result, open_yard, wait_for_event
-from toolyard import Caller, Context, call, say, tool
+from toolyard import Caller, Context, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import CallProgressed, CallStarted, Event
+from toolyard.testing import call, say
 from toolyard.venues.function import FunctionTool
 from toolyard.venues.function.threads import ThreadPool
 
@@ -229,7 +230,7 @@ async def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: thread
 async def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: threading.Event) -> None:
     ann, bob = Caller(user="ann"), Caller(user="bob")
 
-    def hanging(name: str) -> FunctionTool:
+    def hanging(name: str) -> FunctionTool[..., object]:
         @tool(name=name, timeout_s=0.02)
         def block() -> None:
             """Hangs."""
@@ -260,7 +261,7 @@ async def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_st
     entered = threading.Semaphore(0)
     started = list[str]()
 
-    def holding(name: str) -> FunctionTool:
+    def holding(name: str) -> FunctionTool[..., object]:
         @tool(name=name)
         def block() -> None:
             """Holds its thread, within its time."""

@@ -9,10 +9,9 @@ import pytest
 
 from real_servers import build_npm_server, build_python_server
 from support import get_ending, get_result, get_results, join_text, list_asked_calls, open_yard
-from toolyard import call, say
 from toolyard.core.events import CallJudged, Event
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.models.scripted import Script, together
+from toolyard.testing import Script, call, say, together
 
 
 async def drive(script: Script, **servers: ServerSpec) -> list[Event]:

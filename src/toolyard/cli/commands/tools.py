@@ -24,7 +24,7 @@ from toolyard.engine.registry import find_denial
 from toolyard.models.scripted import Scripted
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_wiring, load_configured_tools
-from toolyard.venues.function import ExecutorTool, FunctionTool
+from toolyard.venues.function import RunnableTool
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard tools                                  list where each tool runs and who may use it
@@ -62,7 +62,7 @@ def run_list(options: argparse.Namespace) -> None:
     )
 
 
-def _list_known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorTool]) -> set[str]:
+def _list_known_roles(config: Config, tools: Iterable[RunnableTool]) -> set[str]:
     """Return every role that the configuration or a tool names.
 
     Whether a tool's own check admits a role can only be found out by calling it, so each of these roles is tried.
@@ -71,7 +71,7 @@ def _list_known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorToo
     return {"admin", "operator", "approver", *keys, *(role for tool in tools for role in tool.definition.roles)}
 
 
-def _describe_callers(tool_source: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> str:
+def _describe_callers(tool_source: RunnableTool, known_roles: Iterable[str]) -> str:
     tool = tool_source.definition
     if not tool.own_check:
         return " ".join(sorted(tool.roles)) or "everybody"
@@ -80,7 +80,7 @@ def _describe_callers(tool_source: FunctionTool | ExecutorTool, known_roles: Ite
     return " ".join([*(role for role in admitted if not tool.roles or role in tool.roles), "(its own check)"])
 
 
-def _build_row(tool_source: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> tuple[str, ...]:
+def _build_row(tool_source: RunnableTool, known_roles: Iterable[str]) -> tuple[str, ...]:
     tool, roles = tool_source.definition, _describe_callers(tool_source, known_roles)
     summary = tool.description.strip().partition("\n")[0]
     name = tool.name if tool.enabled else f"{tool.name} (disabled)"

@@ -5,9 +5,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
 
-from toolyard.core.conversation_settings import Note, Settings, SettingsChange
+from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
-from toolyard.core.notes import MAX_NOTES
+from toolyard.core.notes import MAX_NOTES, Note
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_change, to_note_body

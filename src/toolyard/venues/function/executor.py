@@ -31,9 +31,15 @@ RULE_ATTRIBUTES = (
 class ExecutorLike(Protocol):
     """The attributes that an object needs to be a tool. It may also have those of `RULE_ATTRIBUTES`."""
 
-    name: str
-    description: str
-    parameters: dict[str, object]
+    # Read-only, so that an attribute of a narrower type fits, such as a dict with values of one type.
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def parameters(self) -> Mapping[str, object]: ...
 
     def is_enabled(self) -> bool: ...
 

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NotRequired, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError, with_config
@@ -14,19 +15,26 @@ from typing_extensions import TypedDict
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Problem
 from toolyard.core.ports import Context
+from toolyard.venues.function.docstring import parse_docstring
 
 MAX_ERRORS = 10
 
 
 class Signature:
-    """The parameters of a function: their JSON Schema, a parser, and the name of the context parameter if any."""
+    """The parameters of a function: their JSON Schema, a parser, and the name of the context parameter if any.
+
+    `description` is the function's docstring without what it says about parameters, which is in the schema.
+    """
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.context_parameter = ""
         fields: dict[str, Any] = {}
         defaults: dict[str, object] = {}
-        for parameter, hint in _list_parameters(function, name):
-            if hint is Context:
+        parameters = _list_parameters(function, name)
+        docstring = parse_docstring(inspect.getdoc(function) or "", [parameter.name for parameter, _ in parameters])
+        self.description = docstring.description
+        for parameter, hint in parameters:
+            if _is_context(hint):
                 self.context_parameter = parameter.name
             elif parameter.default is inspect.Parameter.empty:
                 fields[parameter.name] = hint
@@ -36,10 +44,11 @@ class Signature:
         arguments: Any = with_config(ConfigDict(extra="forbid"))(TypedDict("Arguments", fields))  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
         try:
             self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
-            self.schema = _clean_schema(self._adapter.json_schema(schema_generator=_UntitledSchema), defaults)
+            schema = self._adapter.json_schema(schema_generator=_UntitledSchema)
         except (PydanticUserError, PydanticSchemaGenerationError) as error:
             why = str(error).partition("\n")[0]
             raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
+        self.schema = _clean_schema(schema, defaults, docstring.parameters)
 
     def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
         """Return the arguments as the function's own types. Raise ValidationError."""
@@ -84,8 +93,18 @@ def _list_parameters(function: Callable[..., object], name: str) -> list[tuple[i
     return parameters
 
 
-def _clean_schema(schema: dict[str, Any], defaults: dict[str, object]) -> dict[str, object]:
-    """Return the schema without its title, which only repeats the name, and with the function's defaults."""
+def _is_context(hint: object) -> bool:
+    """Return whether an annotation is `Context` or `Context | None`."""
+    return hint is Context or (get_origin(hint) in (Union, UnionType) and set(get_args(hint)) == {Context, NoneType})
+
+
+def _clean_schema(
+    schema: dict[str, Any], defaults: dict[str, object], descriptions: dict[str, str]
+) -> dict[str, object]:
+    """Return the schema without its title, which only repeats the name, and with the function's defaults.
+
+    A description of the parameter's own annotation comes before that of the docstring.
+    """
     schema.pop("title", None)
     properties: dict[str, dict[str, object]] = schema.setdefault("properties", {})
     for name, value in defaults.items():
@@ -93,6 +112,9 @@ def _clean_schema(schema: dict[str, Any], defaults: dict[str, object]) -> dict[s
             properties[name].setdefault("default", to_jsonable_python(value))
         except PydanticSerializationError:
             continue  # a default that has no JSON form is left out: the function applies it itself
+    for name, description in descriptions.items():
+        if name in properties:  # the context parameter is not
+            properties[name].setdefault("description", description)
     return schema
 
 

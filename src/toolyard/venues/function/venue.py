@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, cast, overload
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
@@ -27,26 +27,30 @@ _RETRYABLE = frozenset({"unavailable", "timeout"})
 _log = logging.getLogger("toolyard.tools")
 
 Function = Callable[..., object]
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
 """Runs a function that blocks in a thread. Raises NoThreadAvailable."""
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionTool:
-    """A function that is a tool. Calling it calls the function."""
+class FunctionTool(Generic[P, R_co]):
+    """A function that is a tool. Calling it calls the function, with the function's own parameters and result."""
 
     definition: Tool
-    function: Function
+    function: Callable[P, R_co]
     signature: "Signature"
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
 
     async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
         arguments = self.signature.parse_arguments(call.arguments)
         if self.signature.context_parameter:
             arguments[self.signature.context_parameter] = context
-        return await _invoke(lambda: self.function(**arguments), self.function, run_blocking)
+        function = cast(Function, self.function)  # the arguments come from a model: their types are checked at run time
+        return await _invoke(lambda: function(**arguments), function, run_blocking)
 
     def hooks(self) -> ToolHooks:
         return ToolHooks(validate=self.signature.validate)
@@ -71,8 +75,27 @@ class ExecutorTool:
         return ToolHooks(authorize=authorize)
 
 
+RunnableTool = FunctionTool[..., object] | ExecutorTool
+ToolLike = Function | ExecutorLike | ExecutorTool
+"""What a yard takes as a tool: a typed function, what `@tool` returns, an executor, or an executor class.
+
+`Executor` is the base class of executors; any object with its attributes and methods works as well. A class is called
+without arguments.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDecorator:
+    """Makes a function a tool with rules: what `@tool(…)` returns."""
+
+    rules: Mapping[str, object]
+
+    def __call__(self, function: Callable[P, R], /) -> FunctionTool[P, R]:
+        return _build_tool(function, self.rules)
+
+
 @overload
-def tool(function: Function, /) -> FunctionTool: ...
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
     *,
@@ -93,15 +116,17 @@ def tool(
     max_result_bytes: int = 16_384,
     examples: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
-) -> Callable[[Function], FunctionTool]: ...
-def tool(function: Function | None = None, /, **rules: object) -> FunctionTool | Callable[[Function], FunctionTool]:
-    """Make a typed function a tool: its signature becomes the schema, its docstring the description."""
-    if function is not None:
-        return _build_tool(function, {})
-    return lambda function: _build_tool(function, rules)
+) -> ToolDecorator: ...
+def tool(function: Callable[P, R] | None = None, /, **rules: object) -> FunctionTool[P, R] | ToolDecorator:
+    """Make a typed function a tool: its signature becomes the schema, its docstring the descriptions.
+
+    What the docstring says about a parameter (in the style of Google, NumPy or Sphinx) describes the parameter; the
+    rest describes the tool.
+    """
+    return ToolDecorator(rules) if function is None else _build_tool(function, {})
 
 
-def _build_tool(function: Function, rules: Mapping[str, object]) -> FunctionTool:
+def _build_tool(function: Callable[P, R], rules: Mapping[str, object]) -> FunctionTool[P, R]:
     name = str(rules.get("name") or getattr(function, "__name__", ""))
     signature: Signature = import_module("toolyard.venues.function.signature").Signature(function, name)
     options = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
@@ -110,7 +135,7 @@ def _build_tool(function: Function, rules: Mapping[str, object]) -> FunctionTool
             {
                 **options,
                 "name": name,
-                "description": rules.get("description") or inspect.getdoc(function) or "",
+                "description": rules.get("description") or signature.description,
                 "parameters": signature.schema,
             },
             Tool,
@@ -126,9 +151,11 @@ def _require_consistent(tool: Tool) -> Tool:
     return tool
 
 
-def as_tool(thing: object) -> FunctionTool | ExecutorTool:
+def as_tool(thing: object) -> RunnableTool:
     """Return a tool for what `@tool` made, a typed function, an executor, or an executor class without arguments."""
-    if isinstance(thing, FunctionTool | ExecutorTool):
+    if isinstance(thing, FunctionTool):
+        return cast(FunctionTool[..., object], thing)
+    if isinstance(thing, ExecutorTool):
         return thing
     if inspect.isclass(thing) and hasattr(thing, "execute"):
         thing = cast(Callable[[], object], thing)()
@@ -145,7 +172,7 @@ def as_tool(thing: object) -> FunctionTool | ExecutorTool:
 class FunctionVenue:
     def __init__(self, tools: Iterable[object], *, threads: int = 32) -> None:
         self._threads = ThreadPool(threads)
-        self._tools: dict[str, FunctionTool | ExecutorTool] = {}
+        self._tools: dict[str, RunnableTool] = {}
         for tool in map(as_tool, tools):
             if tool.definition.name in self._tools:
                 raise Misconfigured(f"two tools are named {tool.definition.name!r}: rename one, with @tool(name=…)")

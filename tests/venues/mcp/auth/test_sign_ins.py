@@ -15,9 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, wait_until
-from toolyard import Caller, Scripted, Yard
+from toolyard import Caller, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
+from toolyard.testing import Scripted
 from toolyard.venues.mcp.auth.grants import Grant
 from toolyard.venues.mcp.auth.oauth import RequestAuth, build_auth
 from venues.mcp.modern import GUARDED, SIGNED, HttpServerProcess, over_http, wait_until_settled

@@ -171,7 +171,8 @@ async def test_children_and_their_children_end_with_us_however_we_end(tmp_path: 
     plain = PlainServer(tmp_path)
     script = f"""
 import asyncio
-from toolyard import Yard, Scripted
+from toolyard import (Yard)
+from toolyard.testing import (Scripted)
 from toolyard.core.mcp_servers import ServerSpec
 async def main():
     line = {" ".join([plain.spec.command, *plain.spec.args])!r} + "; exit 0"

@@ -10,10 +10,11 @@ import pytest
 from mcp_types import METHOD_NOT_FOUND
 
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_until
-from toolyard import Caller, Scripted, Yard
+from toolyard import Caller, Yard
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.surfaces.mcp.client import ClientState
 from toolyard.surfaces.mcp.notifications import NotificationFeeds
+from toolyard.testing import Scripted
 from toolyard.venues.mcp.server import find_least_needed
 from venues.mcp.modern import GUARDED, HttpServerProcess, over_http, over_stdio, wait_until_settled
 from venues.mcp.plain import PlainServer

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from toolyard.venues.mcp.sessions.session import Era, UpstreamSession
+from toolyard.venues.mcp.outcomes import Era
+from toolyard.venues.mcp.sessions.session import UpstreamSession
 from toolyard.venues.mcp.sessions.stderr_log import StderrLog
 from toolyard.venues.mcp.sessions.supervisor import SessionSupervisor
 

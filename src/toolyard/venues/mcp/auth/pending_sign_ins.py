@@ -14,8 +14,9 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.mcp_servers import ServerCard, SignIn, SignInAnswer
 from toolyard.core.ports import Clock
+from toolyard.venues.mcp.catalog.caller_views import CallerKey
 from toolyard.venues.mcp.dependencies import Connector
-from toolyard.venues.mcp.server import CallerKey, ManagedServer
+from toolyard.venues.mcp.server import ManagedServer
 
 BEGIN_S = 30.0
 ANSWER_S = 600.0

@@ -1,0 +1,80 @@
+"""The public names: what each module exports, what the reference lists, and what pages and examples import."""
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PUBLIC_MODULES = ("toolyard", "toolyard.events", "toolyard.testing", "toolyard.client", "toolyard.tool_index")
+REFERENCE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
+BLOCK = re.compile(r"^( *)```(?:python|py)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+LISTED_NAME = re.compile(r"`(\w+)`")
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the names of a module that do not begin with an underscore and are not its own submodules."""
+    return sorted(name for name, value in vars(module).items() if name[0] != "_" and not isinstance(value, ModuleType))
+
+
+def internal_imports(source: str) -> list[str]:
+    """Return the imports of Toolyard's modules that are not public, and of names that a public one does not export."""
+    faults: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            faults += [alias.name for alias in node.names if is_internal(alias.name)]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            if is_internal(node.module):
+                faults.append(node.module)
+            elif node.module in PUBLIC_MODULES:
+                exported = import_module(node.module).__all__
+                faults += [f"{node.module}.{alias.name}" for alias in node.names if alias.name not in exported]
+    return faults
+
+
+def is_internal(module: str) -> bool:
+    return module.partition(".")[0] == "toolyard" and module not in PUBLIC_MODULES
+
+
+def list_sources() -> list[tuple[str, str]]:
+    """Return the Python of the README, of all pages and of all examples, each with its file's name."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    blocks = [(page, block) for page in pages for _, block in BLOCK.findall(page.read_text("utf-8"))]
+    examples = [(file, file.read_text("utf-8")) for file in (ROOT / "examples").rglob("*.py")]
+    return [(str(file.relative_to(ROOT)), source) for file, source in (*blocks, *examples)]
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_the_exports_of_a_module_are_exactly_its_public_names(name: str) -> None:
+    module = import_module(name)
+    assert list(module.__all__) == public_names(module)
+
+
+@pytest.mark.parametrize("name", PUBLIC_MODULES)
+def test_the_reference_lists_exactly_the_exports_of_a_module(name: str) -> None:
+    section = REFERENCE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(LISTED_NAME.findall("".join(rows))) == sorted(import_module(name).__all__)
+
+
+def test_pages_and_examples_import_only_public_names() -> None:
+    sources = list_sources()
+    assert len(sources) > 10
+    assert [f"{file}: {fault}" for file, source in sources for fault in internal_imports(source)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "faults"),
+    [
+        ("from toolyard.core.events import Entry", ["toolyard.core.events"]),
+        ("import toolyard.engine.service", ["toolyard.engine.service"]),
+        ("from toolyard import Yard, Nothing", ["toolyard.Nothing"]),
+        ("from toolyard import events\nfrom toolyards import x", ["toolyard.events"]),
+        ("import toolyard\nfrom toolyard.events import Entry", []),
+    ],
+)
+def test_an_import_of_an_internal_name_is_noticed(source: str, faults: list[str]) -> None:
+    assert internal_imports(source) == faults
