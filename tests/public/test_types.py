@@ -56,9 +56,10 @@ def check_types(environment: Path, folder: Path) -> tuple[Report, str]:
     checked = run(folder, "basedpyright", "--outputjson", "--pythonpath", str(python))
     diagnostics = json.loads(checked.stdout)["generalDiagnostics"]
     errors = {
-        (Path(found["file"]).name, found["range"]["start"]["line"] + 1, found.get("rule", "")) for found in diagnostics
+        (Path(diagnostic["file"]).name, diagnostic["range"]["start"]["line"] + 1, diagnostic.get("rule", ""))
+        for diagnostic in diagnostics
     }
-    return errors, "\n".join(found["message"] for found in diagnostics)
+    return errors, "\n".join(diagnostic["message"] for diagnostic in diagnostics)
 
 
 def expected_errors(file: Path) -> Iterator[tuple[str, int, str]]:

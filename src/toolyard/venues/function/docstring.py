@@ -50,4 +50,5 @@ def parse_docstring(text: str, parameters: Collection[str]) -> Docstring:
     if section and descriptions and descriptions.keys() <= set(parameters):
         text = re.sub(section, "\n", text, flags=re.MULTILINE)
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
-    return Docstring(text, {name: text for name, text in descriptions.items() if text and name in parameters})
+    own_descriptions = {name: about for name, about in descriptions.items() if about and name in parameters}
+    return Docstring(text, own_descriptions)
