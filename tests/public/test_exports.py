@@ -66,6 +66,12 @@ def test_pages_and_examples_import_only_public_names() -> None:
     assert [f"{file}: {fault}" for file, source in sources for fault in internal_imports(source)] == []
 
 
+def test_no_page_for_users_names_the_internal_core() -> None:
+    folders = [ROOT / "docs" / name for name in ("tutorial", "how-to", "reference")]
+    pages = [ROOT / "README.md", *(page for folder in (*folders, ROOT / "examples") for page in folder.rglob("*.md"))]
+    assert [str(page.relative_to(ROOT)) for page in pages if "toolyard.core" in page.read_text("utf-8")] == []
+
+
 @pytest.mark.parametrize(
     ("source", "faults"),
     [
