@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from toolyard.cli.server_client import ServerClient
+from toolyard.client.http import ServerClient
 from toolyard.codec import decode_entry
 from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.events import Entry, Fleeting, RunEnded
@@ -138,7 +138,7 @@ class ServerChatClient:
         path, retries = f"/conversations/{self.conversation}/events?format=entries", 0
         while True:
             try:
-                async with aclosing(self._server.stream_events(path, self._cursor)) as events:
+                async with aclosing(self._server.stream_events("GET", path, after=self._cursor)) as events:
                     async for event_id, body in events:
                         # Decode first: the last message of a server that shuts down is no entry, and must not move
                         # the cursor.

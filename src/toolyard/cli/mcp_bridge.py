@@ -6,7 +6,7 @@ that repeat parts of a modern request.
 
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import cast
 
 import aiohttp
@@ -14,6 +14,9 @@ import anyio
 import anyio.abc
 import msgspec
 from msgspec import Struct
+
+from toolyard.client.sse import read_events
+from toolyard.core.errors import Unavailable
 
 MAX_SILENCE_S = 60.0
 """A stream without a byte for this long is taken for dead: the server sends a heartbeat every 15 s."""
@@ -102,24 +105,21 @@ class Bridge:
                 if head.method == "initialize":
                     self._session = response.headers.get("mcp-session-id", "")
                 await self._write_answer(response, head)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, Unavailable) as error:
             await self._write_error(head, f"{self._url} does not answer: {str(error) or type(error).__name__}")
 
     async def _listen(self, http: aiohttp.ClientSession) -> None:
         """Write the messages that the server sends a legacy client on its own. All else works without this stream."""
-        with suppress(aiohttp.ClientError, TimeoutError, OSError):
+        with suppress(aiohttp.ClientError, TimeoutError, OSError, Unavailable):
             async with http.get(self._url, headers=self._build_headers(_MessageHead())) as response:
                 if response.status == 200:
                     await self._write_answer(response, _MessageHead())
 
     async def _write_answer(self, response: aiohttp.ClientResponse, head: _MessageHead) -> None:
         if response.content_type == "text/event-stream":
-            unfinished = b""
-            async for piece in response.content.iter_any():
-                *lines, unfinished = (unfinished + piece).split(b"\n")
-                for line in lines:
-                    if line.startswith(b"data: "):
-                        await self._write(line[6:] + b"\n")
+            async with aclosing(read_events(response.content)) as events:
+                async for _, message in events:
+                    await self._write(message + b"\n")
             return
         body = await response.read()
         # An HTTP error may hold a JSON-RPC error without an id, which the client could not match with its request:

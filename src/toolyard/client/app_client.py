@@ -26,7 +26,7 @@ from toolyard.client.events import (
     StreamStarted,
     parse_object,
 )
-from toolyard.client.http import AppHttpClient, ConnectionLost, RequestRejected
+from toolyard.client.http import ConnectionLost, RequestRejected, ServerClient
 from toolyard.client.local_tools import LocalTools
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed, install_command
@@ -75,7 +75,7 @@ class AppClient:
         self.system_prompt = system_prompt
         self.context = dict(context or {})
         """The application's context, which is sent to the model with each message."""
-        self._http = AppHttpClient(url, key, headers or {})
+        self._http = ServerClient(url, key, headers or {})
         self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user), lambda: self.context)
         self._servers = dict(servers or {})
         self._exit_stack = AsyncExitStack()
@@ -156,7 +156,7 @@ class AppClient:
         path, retry = f"/conversations/{self.conversation_id}/cancel", _RetryDelay(asyncio.Event())
         while True:
             try:
-                await self._http.request_json("POST", path, dict[str, object], {"run_id": self._run_id})
+                await self._http.request("POST", path, dict[str, object], {"run_id": self._run_id})
             except Refused:  # the run has just ended by itself
                 return
             except (RateLimited, ConnectionLost) as error:
@@ -259,8 +259,9 @@ class AppClient:
 
     async def _post(self, body: Body, correlation_id: str) -> AsyncGenerator[StreamObject, None]:
         """Yield the objects of one connection. Raise ConnectionLost if it ends before its `done`."""
-        headers = {"x-correlation-id": correlation_id} | ({"last-event-id": self._cursor} if self._cursor else {})
-        async with aclosing(self._http.stream_events("POST", PATH, body, headers)) as events:
+        headers = {"x-correlation-id": correlation_id}
+        stream = self._http.stream_events("POST", PATH, body, after=self._cursor, headers=headers)
+        async with aclosing(stream) as events:
             async for event_id, raw in events:
                 self._cursor = event_id or self._cursor
                 item = parse_object(raw)
@@ -288,7 +289,7 @@ class AppClient:
         """
         while "messages" in body:
             try:
-                traces = await self._http.request_json("GET", f"/traces/{quote(correlation_id)}", _Traces)
+                traces = await self._http.request("GET", f"/traces/{quote(correlation_id)}", _Traces)
             except NotFound:
                 break
             except (RateLimited, ConnectionLost) as error:
@@ -304,7 +305,7 @@ class AppClient:
     async def _follow_others(self) -> AsyncGenerator[Event, None]:
         """Yield the next event of the conversation, which tells that a decision was made or another device answered."""
         path = f"/conversations/{self.conversation_id}/events"
-        async with aclosing(self._http.stream_events("GET", path, None, {"last-event-id": self._cursor})) as events:
+        async with aclosing(self._http.stream_events("GET", path, after=self._cursor)) as events:
             with suppress(ConnectionLost, RateLimited):
                 async for event_id, raw in events:
                     item = parse_object(raw)

@@ -1,13 +1,18 @@
-"""HTTP requests and event streams to the server. `AppClient` decides what to send and when to retry."""
+"""HTTP requests and event streams to a Toolyard server, for `AppClient` and the command line.
+
+Whoever uses the client decides what to send and when to retry.
+"""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from io import BytesIO
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from toolyard.client.sse import read_events
 from toolyard.core.errors import (
     Forbidden,
     Invalid,
@@ -22,9 +27,10 @@ from toolyard.core.errors import (
 
 CONNECT_S = 10.0
 SILENCE_S = 60.0
-"""A stream without any data for so long counts as lost: the server sends a heartbeat every 15 s."""
+"""A connection without any data for so long counts as lost: the server sends a heartbeat in streams every 15 s."""
 REQUEST_TIMEOUT = 408
-_ERROR_TYPES: Mapping[int, type[ToolyardError]] = {401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Refused}
+EVENT_STREAM: Mapping[str, str] = {"accept": "text/event-stream"}
+_ERROR_TYPES: Mapping[int, type[ToolyardError]] = {403: Forbidden, 404: NotFound, 409: Refused}
 T = TypeVar("T")
 
 
@@ -45,83 +51,103 @@ class _ProblemBody(msgspec.Struct):
     details: dict[str, object] = {}
 
 
-class AppHttpClient:
-    def __init__(self, url: str, key: str, headers: Mapping[str, str]) -> None:
-        if not url.startswith(("http://", "https://")):
+class ServerClient:
+    """Sends requests to one server. It opens its connections with the first request; `close` closes them."""
+
+    def __init__(
+        self, url: str, key: str = "", headers: Mapping[str, str] = {}, *, keep_alive: bool = True, key_hint: str = ""
+    ) -> None:
+        """`keep_alive` is for clients that send often; `key_hint` is added to the error for a missing or wrong key."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Misconfigured(f"{url!r} is not the address of a server: write http://127.0.0.1:8080")
-        self._url = url.rstrip("/")
+        if not key.isascii() or not key.isprintable():
+            raise Misconfigured("the key contains characters that no key has")
+        self.url = url.rstrip("/")
         self._headers = {**headers, **({"authorization": f"Bearer {key}"} if key else {})}
+        self._keep_alive = keep_alive
+        self._key_hint = key_hint
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
-    async def request_json(self, method: str, path: str, kind: type[T], body: object = None) -> T:
-        async with self._request(method, path, body, {}) as response:
-            body = await response.read()
+    async def request(self, method: str, path: str, kind: type[T], body: object = None) -> T:
+        """Send a request and return the decoded answer. Raise ToolyardError with the server's error text."""
+        async with self._send(method, path, body, {}) as response:
+            content = await response.read()
         try:
-            return msgspec.json.decode(body, type=kind)
+            return msgspec.json.decode(content, type=kind)
         except msgspec.DecodeError:
             raise ConnectionLost(
-                f"the answer from {self._url} is not one of a Toolyard server; a proxy in front of it may have sent it"
+                f"what answers at {self.url} is not a Toolyard server, or one of another version; "
+                "a proxy in front of it may have answered"
             ) from None
 
+    async def start_run(self, path: str, body: object) -> None:
+        """Start a run, and close its stream at once: a run continues when no client reads it."""
+        async with self._send("POST", path, body, EVENT_STREAM):
+            pass
+
     async def stream_events(
-        self, method: str, path: str, body: object, headers: Mapping[str, str]
+        self, method: str, path: str, body: object = None, *, after: str = "", headers: Mapping[str, str] = {}
     ) -> AsyncGenerator[tuple[str, bytes], None]:
-        """Yield the last event id and the data of each event.
+        """Yield the last event id and the data of each event, from the event after the id `after`.
 
         Raise ConnectionLost if the stream breaks, or another ToolyardError if the request is refused.
         """
-        event_id, partial_line = "", b""
-        request_headers = {"accept": "text/event-stream", **headers}
-        async with self._request(method, path, body, request_headers) as response:
-            async for chunk in response.content.iter_any():
-                *lines, partial_line = (partial_line + chunk).split(b"\n")
-                for line in lines:
-                    name, _, value = line.partition(b":")
-                    if name == b"id":
-                        event_id = value.strip().decode()
-                    elif name == b"data":  # the server writes the data of an event on one line
-                        yield event_id, value.strip()
+        resume = {"last-event-id": after} if after else {}
+        async with (
+            self._send(method, path, body, {**EVENT_STREAM, **resume, **headers}) as response,
+            aclosing(read_events(response.content)) as events,
+        ):
+            async for event in events:
+                yield event
 
     @asynccontextmanager
-    async def _request(
+    async def _send(
         self, method: str, path: str, body: object, headers: Mapping[str, str]
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        self._session = self._session or aiohttp.ClientSession(headers=self._headers)
+        session = self._session = self._session or self._open_session()
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
         data = None if body is None else BytesIO(msgspec.json.encode(body))  # a file object: aiohttp sends it in chunks
         content_type = {"content-type": "application/json"} if data is not None else {}
         try:
-            async with self._session.request(
-                method, f"{self._url}{path}", data=data, headers={**content_type, **headers}, timeout=timeout
+            async with session.request(
+                method, f"{self.url}{path}", data=data, headers={**content_type, **headers}, timeout=timeout
             ) as response:
                 if response.status >= 400:
-                    raise _build_error(response, await response.read())
+                    raise self._build_error(response, await response.read())
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise ConnectionLost(f"no server answers at {self._url}: {str(error) or type(error).__name__}") from None
+            raise ConnectionLost(f"no server answers at {self.url}: {str(error) or type(error).__name__}") from None
 
+    def _open_session(self) -> aiohttp.ClientSession:
+        # A client that sends once an hour keeps no connection: the server would have closed its end by then.
+        connector = aiohttp.TCPConnector(force_close=not self._keep_alive)
+        return aiohttp.ClientSession(connector=connector, headers=self._headers)
 
-def _build_error(response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
-    try:
-        problem = msgspec.json.decode(body, type=_ProblemBody)
-    except msgspec.DecodeError:
-        problem = _ProblemBody()
-    message = problem.error or f"the server answered {response.status}"
-    match response.status:
-        case 400:
-            return RequestRejected(message, "validation_error")
-        case 413:
-            return RequestRejected(message, "too_large")
-        case 422:
-            return Invalid(message, problem.details)
-        case 429:
-            after = response.headers.get("retry-after", "")
-            return RateLimited(message, retry_after_s=max(1.0, float(after) if after.isdigit() else 1.0), per_minute=0)
-        case status if status >= 500 or status == REQUEST_TIMEOUT:
-            return ConnectionLost(message)
-        case status:
-            return _ERROR_TYPES.get(status, ToolyardError)(message)
+    def _build_error(self, response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
+        try:
+            problem = msgspec.json.decode(body, type=_ProblemBody)
+        except msgspec.DecodeError:
+            problem = _ProblemBody()
+        message = problem.error or f"the server answered {response.status}"
+        match response.status:
+            case 400:
+                return RequestRejected(message, "validation_error")
+            case 401:
+                return Unauthenticated(f"{message}{self._key_hint}")
+            case 413:
+                return RequestRejected(message, "too_large")
+            case 422:
+                return Invalid(message, problem.details)
+            case 429:
+                after = response.headers.get("retry-after", "")
+                seconds = max(1.0, float(after) if after.isdigit() else 1.0)
+                return RateLimited(message, retry_after_s=seconds, per_minute=0)
+            case status if status >= 500 or status == REQUEST_TIMEOUT:
+                return ConnectionLost(message)
+            case status:
+                return _ERROR_TYPES.get(status, ToolyardError)(message)

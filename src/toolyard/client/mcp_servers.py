@@ -16,6 +16,7 @@ from mcp_types import RequestParamsMeta
 from toolyard.app import SystemClock
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Venue
 from toolyard.core.tools import Tool
@@ -30,8 +31,6 @@ from toolyard.venues.mcp import (
     build_tool,
     parse_call_result,
 )
-
-Json = dict[str, object]
 
 
 async def open_servers(

@@ -9,8 +9,9 @@ import msgspec
 
 from toolyard.app import SystemClock
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
-from toolyard.cli.server_client import ServerClient, open_server_or_store
+from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
+from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unauthenticated
 from toolyard.core.store import Key, Store

@@ -11,9 +11,10 @@ from urllib.parse import quote
 import msgspec
 
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
-from toolyard.cli.server_client import ServerClient, open_server_or_store
+from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.sign_in_callback import listen_for_callback, require_browser_url
 from toolyard.cli.terminal import format_table
+from toolyard.client.http import ServerClient
 from toolyard.core.errors import Misconfigured
 
 EXAMPLES = """  toolyard servers list

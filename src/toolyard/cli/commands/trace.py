@@ -10,7 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
-from toolyard.cli.server_client import ServerClient, open_server_or_store
+from toolyard.cli.server_client import open_server_or_store
+from toolyard.client.http import ServerClient
 from toolyard.core.errors import Misconfigured, NotFound, install_command
 from toolyard.core.store import Store
 from toolyard.observability.trace import Trace, build_trace
