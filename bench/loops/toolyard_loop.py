@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from toolyard import Limits, UserMessage, Yard, tool
-from toolyard.app import make_wired_model
 from toolyard.core.events import TextAppended, TurnStarted
 from toolyard.core.items import Item, ModelText, TextPart
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Model
 from toolyard.models.providers import ProviderPreset
+from toolyard.models.resolver import ModelEndpoint, make_wired_model
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
@@ -43,7 +43,8 @@ def choose_model(setting: Setting) -> str | Model:
     wire = os.environ.get("TOOLYARD_WIRE", "")
     if not wire:
         return f"{setting.base_url}#bench"
-    return make_wired_model(ProviderPreset(wire=wire), base_url=setting.base_url, model="bench", api_key="bench")
+    preset = ProviderPreset(wire=wire)
+    return make_wired_model(ModelEndpoint(base_url=setting.base_url, model="bench", api_key="bench", preset=preset))
 
 
 @asynccontextmanager

@@ -3,30 +3,26 @@
 import asyncio
 import importlib
 import logging
-import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import NO_DIVISIONS, Divisions
-from toolyard.core.errors import Misconfigured, MissingKey, install_command
+from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.model_cards import ModelCard, describe_model_problem
-from toolyard.core.ports import Model, NativeToolsModel, Policy, Rule
+from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
-from toolyard.core.providers import ProviderCard, build_provider_card
 from toolyard.core.store import Key, Store
 from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tools import Tool
-from toolyard.core.web_search import SEARCH_TOOL, NativeTools, SearchRules
+from toolyard.core.web_search import SEARCH_TOOL, SearchRules
 from toolyard.engine.authentication import Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
@@ -35,9 +31,7 @@ from toolyard.engine.registry import Registry
 from toolyard.engine.result_encoder import ResultEncoder
 from toolyard.engine.service import Service
 from toolyard.engine.tool_selection.web_search import SearchPlanner
-from toolyard.models.context_windows import find_context_window
-from toolyard.models.fallback import FallbackModel
-from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
+from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.wire_log import WireLog
 from toolyard.policies.ordered import OrderedPolicy
@@ -59,15 +53,7 @@ Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
-ModelChoice = str | Model | Sequence[str]
-"""The name of a model, a model, or a chain of names: each is a fallback for those before it."""
-OFFLINE = "toolyard:offline"
-"""The model of a server that configures none: it needs no key and no network, and is not a language model."""
 IDS_PER_DRAW = 16
-MAX_MODELS = 256
-"""Models that are kept open. With a pattern, requests could name any number."""
-LOCAL_PREFIX = "local:"
-NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 class SystemClock:
@@ -86,140 +72,6 @@ class SystemClock:
         return f"{prefix}_{int(self.now()):08x}{digits}"
 
     now = staticmethod(time.time)
-
-
-class Models:
-    """Models by name, each created on first use. The default may be a chain: its first name stands for all of it."""
-
-    def __init__(
-        self,
-        default: "ModelChoice",
-        factory: Callable[[str], Model] | None = None,
-        windows: Mapping[str, int] | None = None,
-    ) -> None:
-        self._factory = factory or make_model
-        self._windows = windows or {}
-        self._models: dict[str, Model] = {}
-        if isinstance(default, str | Sequence):
-            self._names = (default,) if isinstance(default, str) else tuple(default)
-        else:
-            self._names, self._models = ("given",), {"given": default}
-        self.default = self._names[0]
-        self._fallback = FallbackModel(self._names, self._get_model) if len(self._names) > 1 else None
-
-    def __call__(self, name: str) -> Model:
-        return self._fallback if self._fallback is not None and name == self.default else self._get_model(name)
-
-    def _get_model(self, name: str) -> Model:
-        model = self._models.get(name)
-        if model is None:
-            if len(self._models) >= MAX_MODELS:
-                raise Misconfigured(f"more than {MAX_MODELS} models were named: name one that was used before")
-            model = self._models[name] = self._factory(name)
-        return model
-
-    def native_tools(self, name: str) -> NativeTools:
-        """Return the tools that the provider of a model runs itself; for a chain, those of its first model."""
-        try:
-            model = self._get_model(name)
-        except Misconfigured:
-            return NativeTools()
-        return model.native if isinstance(model, NativeToolsModel) else NativeTools()
-
-    def context_window(self, name: str) -> int:
-        """Return the context window of a model in tokens, the smallest of a chain; 0 if it is unknown."""
-        names = self._names if self._fallback is not None and name == self.default else (name,)
-        windows = (self._windows.get(model) or find_context_window(model) for model in names)
-        return min(filter(None, windows), default=0)
-
-    def cards(self, others: Iterable[str]) -> list[ModelCard]:
-        """Return the cards of the default chain, in its order, and of the other models."""
-        # Loaded on demand: the module imports a wire, which a server with another model does not need.
-        cards = importlib.import_module("toolyard.models.cards")
-        names = (*self._names, *sorted(set(others).difference(self._names)))
-        return [
-            cards.model_card(
-                name,
-                default=name == self.default,
-                context_tokens=self._windows.get(name) or find_context_window(name),
-                native=self.native_tools(name),
-                problem=self._find_problem(name),
-            )
-            for name in names
-        ]
-
-    def _find_problem(self, name: str) -> str:
-        try:
-            self._get_model(name)
-        except Misconfigured as error:
-            return describe_model_problem(error)
-        return ""
-
-    def check(self) -> None:
-        """Raise Misconfigured if a model of the default chain cannot be created."""
-        for name in self._names:
-            self._get_model(name)
-
-    async def close(self) -> None:
-        for model in self._models.values():
-            await model.close()
-
-
-def make_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
-    """Return the model of a name: `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
-
-    A provider's key, from `api_keys` or its environment variable, is sent to that provider only; a server that is named
-    by its address gets `TOOLYARD_MODEL_KEY`, if set.
-    """
-    if name == OFFLINE:
-        return importlib.import_module("toolyard.models.offline").Offline()
-    if name.startswith(LOCAL_PREFIX):
-        return make_local_model(name)
-    if urlsplit(name).scheme in ("http", "https"):
-        base_url, _, model = name.partition("#")
-        if not model:
-            raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return make_wired_model(
-            UNKNOWN_PROVIDER, base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", "")
-        )
-    provider, _, model = name.partition(":")
-    if provider not in PROVIDERS or not model:
-        prefixes = ", ".join(f"{prefix}:…" for prefix in PROVIDERS)
-        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {prefixes} or http://host/v1#model")
-    preset = PROVIDERS[provider]
-    key = api_keys.get(provider) or preset.resolve_key(os.environ)
-    base_url = preset.resolve_base_url(provider, os.environ)
-    if preset.key_variable and not key:
-        raise MissingKey(name, preset.key_variable, ", or give it in api_keys")
-    if not base_url:
-        raise Misconfigured(f"{name!r} needs an address: set the environment variable {preset.address_variable}")
-    return make_wired_model(preset, base_url=base_url, model=model, api_key=key, provider=provider)
-
-
-def check_api_keys(api_keys: Mapping[str, str]) -> None:
-    """Raise Misconfigured for a name that is not a provider's. The message shows no key."""
-    for provider in api_keys:
-        if provider not in PROVIDERS:
-            raise Misconfigured(f"api_keys: {provider!r} is not a provider; those are {', '.join(PROVIDERS)}")
-
-
-def make_wired_model(preset: ProviderPreset, **options: object) -> Model:
-    """Return a model that speaks its provider's wire protocol. The wire's module is loaded here."""
-    plain = _load_wire(preset.wire, options)
-    if preset.native_wire in ("", preset.wire):
-        return plain
-    native_router = importlib.import_module("toolyard.models.native_router")
-    return native_router.NativeToolRouter(plain, lambda: _load_wire(preset.native_wire, options))
-
-
-def _load_wire(wire: str, options: Mapping[str, object]) -> Model:
-    module, _, name = WIRES[wire].partition(".")
-    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**options)
-
-
-def make_local_model(name: str) -> Model:
-    """Return the model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
-    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL_PREFIX))
 
 
 async def open_store(name: str) -> Store:
@@ -252,8 +104,10 @@ class Wiring:
     """Messages that replace the built-in ones."""
     threads: int = 32
     grace_s: float = 5.0
-    named_model: Callable[[str], Model] = make_model
-    """Creates a model from its name."""
+    model_settings: ModelSettings = field(default_factory=ModelSettings)
+    """What the names of models stand for."""
+    named_model: Callable[[str], Model] | None = None
+    """Creates models from their names, in place of the settings."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
     model_patterns: Sequence[str] = ()
@@ -265,8 +119,6 @@ class Wiring:
     cors_origins: frozenset[str] = frozenset()
     keep_requests: bool = False
     """Whether requests to models and their responses are recorded for operators."""
-    windows: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """Prices by model name: shown, never enforced."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
@@ -276,8 +128,6 @@ class Wiring:
     web_search: SearchRules = field(default_factory=SearchRules)
     provider_tools: Sequence[Tool] = ()
     """Tools besides web search that the model's provider may run itself."""
-    providers: Sequence[ProviderCard] = ()
-    """Cards of the configured providers; empty if only the model's name is known."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """MCP servers by id. More can be added at run time."""
     apply_rules: Callable[[Tool], Tool] = lambda tool: tool
@@ -305,7 +155,7 @@ def _load_connector() -> Connector:
 class App:
     """A service with all that it depends on, closed together."""
 
-    def __init__(self, wiring: Wiring, models: Models, store: Store, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, wiring: Wiring, models: ModelResolver, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.clock = SystemClock()
         self.access = Authenticator(store, self.clock, configured=wiring.keys, verify=wiring.verify)
         self._wiring = wiring
@@ -375,7 +225,7 @@ class App:
             surfaces = importlib.import_module("toolyard.surfaces.app")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
-        cards = self._wiring.providers or (build_provider_card(self._models.default),)
+        cards = self._models.provider_cards()
         return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins, cards)
 
     async def close(self) -> None:

@@ -7,19 +7,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self, Unpack, cast
 
-from toolyard.app import (
-    NO_KEYS,
-    OFFLINE,
-    App,
-    AsgiApp,
-    Message,
-    ModelChoice,
-    Models,
-    Wiring,
-    check_api_keys,
-    make_model,
-    open_store,
-)
+from toolyard.app import App, AsgiApp, Message, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.conversation_settings import SettingsChange
@@ -30,6 +18,7 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.model_names import OFFLINE
 from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
@@ -39,6 +28,7 @@ from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions, StartOptions
 from toolyard.engine.run_result import RunResult, RunResultBuilder
 from toolyard.engine.service import Service
+from toolyard.models.resolver import ModelChoice, ModelResolver, make_key_settings
 from toolyard.venues.function import ToolLike
 from toolyard.venues.mcp import McpManager
 
@@ -54,7 +44,7 @@ class Yard:
         *,
         tools: Iterable[ToolLike] = (),
         model: ModelChoice = "",
-        api_keys: Mapping[str, str] = NO_KEYS,
+        api_keys: Mapping[str, str] = {},
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
@@ -68,7 +58,7 @@ class Yard:
         grace_s: float = 5.0,
     ) -> None:
         """`api_keys` are API keys by provider name, used in place of the environment variables."""
-        check_api_keys(api_keys)
+        model_settings = make_key_settings(api_keys)
         if not model:
             raise Misconfigured(
                 'a yard needs a model: for example model="openai:gpt-4o-mini", model="ollama:qwen3", or '
@@ -77,7 +67,7 @@ class Yard:
         self._wire(
             Wiring(
                 model=model,
-                named_model=lambda name: make_model(name, api_keys),  # no partial: its repr would show the keys
+                model_settings=model_settings,
                 tools=tuple(tools),
                 servers=servers or {},
                 store=store,
@@ -108,7 +98,7 @@ class Yard:
         self._building = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        models = Models(self._wiring.model, self._wiring.named_model, self._wiring.windows)
+        models = ModelResolver(self._wiring.model, self._wiring.model_settings, self._wiring.named_model)
         models.check()
         store = await open_store(self._wiring.store)
         try:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app import Models
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.options import Options
 from toolyard.models.context_windows import find_context_window
+from toolyard.models.resolver import ModelResolver, ModelSettings
 from toolyard.server.config import load
-from toolyard.server.wiring import build_options, build_wiring
+from toolyard.server.wiring import build_model_settings, build_wiring
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,10 @@ def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
         '[model_options."openai:gpt-5"]\nthinking = 4_096\n'
     )
     config = load(file, {"ANTHROPIC_API_KEY": "k"}, {})
-    assert build_options("anthropic:claude-x", config) == Options(max_tokens=900, temperature=0.5, thinking="low")
-    assert build_options("openai:gpt-5", config) == Options(thinking=4_096)
-    assert build_options("openai:gpt-4o", config) is DEFAULT_OPTIONS
+    assert build_model_settings(config, {}).options == {
+        "anthropic:claude-x": Options(max_tokens=900, temperature=0.5, thinking="low"),
+        "openai:gpt-5": Options(thinking=4_096),
+    }
     file.write_text('[model_options."openai:gpt-5"]\nthinking = "hard"\n')
     with pytest.raises(Misconfigured, match="thinking"):
         load(file, {}, {})
@@ -71,7 +72,7 @@ def test_room_is_made_early_enough_for_the_answer_that_is_asked_for(
         f'store = "memory:"\nmodel = "{name}"\n[model_options."{name}"]\n{options}\n'
         '[providers.mine]\nbase_url = "http://h"\nwire = "messages"\n'
     )
-    assert build_wiring(load(file, {}, {}), tmp_path).windows == {name: room}
+    assert build_wiring(load(file, {}, {}), tmp_path).model_settings.windows == {name: room}
 
 
 def test_an_answer_that_leaves_no_room_is_told_before_anything_starts(tmp_path: Path) -> None:
@@ -88,8 +89,8 @@ def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_s
         '[model_options."openai:gpt-4o"]\nwindow = 150_000\n[model_options."http://h/v1#m"]\nwindow = 4_096\n'
     )
     config = load(file, {}, {})
-    windows = build_wiring(config, tmp_path).windows
+    windows = build_wiring(config, tmp_path).model_settings.windows
     assert windows == {"openai:gpt-4o": 150_000, "http://h/v1#m": 4_096}
-    models = Models(config.model_names, windows=windows)
+    models = ModelResolver(config.model_names, ModelSettings(windows=windows))
     assert models.context_window("openai:gpt-4o") == 4_096
     assert models.context_window("anthropic:claude-x") == 200_000

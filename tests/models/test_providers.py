@@ -3,19 +3,17 @@
 import pytest
 
 from toolyard import Yard
-from toolyard.app import Models, make_model, make_wired_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Model
+from toolyard.core.providers import Provider
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.messages import Anthropic
 from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, WIRES
+from toolyard.models.resolver import ModelEndpoint, ModelResolver, ModelSettings, make_wired_model
 from toolyard.models.responses import OpenAIResponses
-from toolyard.server.config import Config, ProviderConfig
-from toolyard.server.wiring import build_model as configured_model
-from toolyard.server.wiring import resolve_model_endpoint
 from wire import responses_bytes, strict_chat
 from wire.everything import ADD, PLAIN_SEARCH
 from wire.local import events_of, offer, open_model, request, user
@@ -43,7 +41,7 @@ async def test_a_name_leads_to_its_wire(
 ) -> None:
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
-    for model in (make_model(name), configured_model(name, Config(), environment)):
+    for model in (ModelSettings().make_model(name), ModelSettings(environment=environment).make_model(name)):
         assert type(model) is kind
         await model.close()
 
@@ -51,17 +49,20 @@ async def test_a_name_leads_to_its_wire(
 async def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> None:
     for name, provider in PROVIDERS.items():
         base_url = provider.resolve_base_url(name, AZURE)
-        await make_wired_model(provider, base_url=base_url, model="m", api_key="k", provider=name).close()
+        endpoint = ModelEndpoint(base_url=base_url, model="m", api_key="k", provider=name, preset=provider)
+        await make_wired_model(endpoint).close()
         assert {provider.wire, provider.native_wire or provider.wire} <= WIRES.keys()
 
 
 def test_azure_is_where_its_endpoint_says() -> None:
-    endpoint = resolve_model_endpoint("azure:mine", Config(), AZURE)
+    endpoint = ModelSettings(environment=AZURE).find_endpoint("azure:mine")
     assert (endpoint.base_url, endpoint.api_key) == ("https://mine.openai.azure.com/openai/v1", "k")
-    elsewhere = resolve_model_endpoint("azure:mine", Config(), {**AZURE, "AZURE_BASE_URL": "http://127.0.0.1:1/v1"})
+    elsewhere = ModelSettings(environment={**AZURE, "AZURE_BASE_URL": "http://127.0.0.1:1/v1"}).find_endpoint(
+        "azure:mine"
+    )
     assert elsewhere.base_url == "http://127.0.0.1:1/v1"
     with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
-        resolve_model_endpoint("azure:mine", Config(), {"AZURE_OPENAI_API_KEY": "k"})
+        ModelSettings(environment={"AZURE_OPENAI_API_KEY": "k"}).find_endpoint("azure:mine")
 
 
 def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,9 +70,9 @@ def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.Mo
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
     with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
-        make_model("azure:mine")
+        ModelSettings().make_model("azure:mine")
     with pytest.raises(Misconfigured, match="GEMINI_API_KEY"):
-        make_model("gemini:gemini-3-flash")
+        ModelSettings().make_model("gemini:gemini-3-flash")
 
 
 @pytest.mark.parametrize(
@@ -79,12 +80,14 @@ def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.Mo
     [("chat", OpenAIChat), ("responses", OpenAIResponses), ("messages", Anthropic), ("gemini", Gemini)],
 )
 def test_the_configuration_may_name_the_wire(wire: str, kind: type[object]) -> None:
-    provider_config = ProviderConfig(base_url="https://example.org/v1", api_key="k", wire=wire)  # pyright: ignore[reportArgumentType]
-    model = configured_model("mine:m", Config(providers={"mine": provider_config}), {})
+    provider_config = Provider(base_url="https://example.org/v1", api_key="k", wire=wire)  # pyright: ignore[reportArgumentType]
+    model = ModelSettings(providers={"mine": provider_config}, environment={}).make_model("mine:m")
     assert type(model) is kind
-    openai = ProviderConfig(wire="responses")
-    endpoint = resolve_model_endpoint("openai:m", Config(providers={"openai": openai}), {"OPENAI_API_KEY": "k"})
-    assert (endpoint.known_provider.wire, endpoint.known_provider.native_wire) == ("responses", "")
+    openai = Provider(wire="responses")
+    endpoint = ModelSettings(providers={"openai": openai}, environment={"OPENAI_API_KEY": "k"}).find_endpoint(
+        "openai:m"
+    )
+    assert (endpoint.preset.wire, endpoint.preset.native_wire) == ("responses", "")
 
 
 async def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that_has_it() -> None:
@@ -153,12 +156,11 @@ def test_later_ones_have_it(name: str) -> None:
 def test_a_model_says_what_its_provider_runs_and_one_of_a_line_speaks_for_it() -> None:
     environment = {name: "k" for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY")}
     environment |= {"GEMINI_API_KEY": "k", "DASHSCOPE_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.test"}
-    config = Config(
-        providers={"gateway": ProviderConfig(base_url="https://gateway.test", api_key="k", wire="messages")}
-    )
+    gateway = Provider(base_url="https://gateway.test", api_key="k", wire="messages")
+    settings = ModelSettings(providers={"gateway": gateway}, environment=environment)
 
     def hosts(*names: str) -> frozenset[str]:
-        return Models(names, lambda name: configured_model(name, config, environment)).native_tools(names[0]).tools
+        return ModelResolver(names, settings).native_tools(names[0]).tools
 
     for name in ("openai:gpt-5", "azure:mine", "anthropic:claude", "gemini:gemini-3-flash", "gateway:claude"):
         assert "web_search" in hosts(name)
@@ -172,9 +174,9 @@ async def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_he
     server = strict_chat.StrictChat(strict_chat.says("Hi."))
     provider, _, model_name = name.partition(":")
     async with server.serving() as url:
-        provider_config = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
-        config = Config(providers={provider: provider_config})
-        async with open_model(configured_model(name, config, {})) as model:
+        provider_config = Provider(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
+        settings = ModelSettings(providers={provider: provider_config}, environment={})
+        async with open_model(settings.make_model(name)) as model:
             await events_of(model, request([user("hi")], tools=offer(ADD)))
     assert server.refusals == [] and server.requests[0].model == model_name
     sent_headers = {key.lower(): value for key, value in server.headers[0].items()}
@@ -185,7 +187,7 @@ async def test_an_azure_deployment_searches_over_responses_at_the_same_address()
     server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED_TEXT))
     async with server.serving() as url:
         environment = {"AZURE_OPENAI_API_KEY": "key-1", "AZURE_BASE_URL": url}
-        async with Yard(model=configured_model("azure:gpt-5-mini", Config(), environment)) as yard:
+        async with Yard(model=ModelSettings(environment=environment).make_model("azure:gpt-5-mini")) as yard:
             done = await yard.execute("news", web_search="native")
     assert (server.refusals, server.paths) == ([], ["/v1/responses"])
     assert [(tool.ran, tool.at) for tool in done.tools] == [("provider", "azure")]

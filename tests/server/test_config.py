@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from toolyard import Limits, Tool
 from toolyard.core.errors import Misconfigured
+from toolyard.core.limits import Budget
 from toolyard.core.store import Key
 from toolyard.server.config import (
     Config,
-    FindingConfig,
     LimitsConfig,
     ToolRules,
     WebSearchConfig,
@@ -99,7 +99,7 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     assert full_config.servers["files"].cwd == str(file.parent)
     assert full_config.divisions["clothing"].limits == LimitsConfig(turns_per_request=20)
     assert full_config.jwt is not None and full_config.jwt.jwks_file == str(file.parent / "jwks.json")
-    assert full_config.keys[0].key == Key(
+    assert full_config.keys[0] == Key(
         name="shop-backend", hash="…", user="shop", roles=frozenset({"admin"}), tenant="shop",
         divisions=frozenset({"clothing"}), trusted=True,
     )  # fmt: skip
@@ -112,7 +112,7 @@ def test_the_page_names_every_setting() -> None:
         "limits": LimitsConfig,
         "web_search": WebSearchConfig,
         "provider_tools": ProviderToolsConfig,
-        "finding": FindingConfig,
+        "finding": Budget,
     }
     for name, kind in tables.items():
         assert set(msgspec.convert(written[name], dict[str, object])) == set(kind.__struct_fields__)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app import OFFLINE, Wiring
+from toolyard.app import Wiring
 from toolyard.core.errors import Misconfigured
+from toolyard.core.model_names import OFFLINE
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.core.web_search import SearchRules
 from toolyard.models.offline import Offline
 from toolyard.server.config import Config, load
-from toolyard.server.wiring import build_model, build_wiring, resolve_model_endpoint
+from toolyard.server.wiring import build_model_settings, build_wiring
 from toolyard.venues.function import as_tool
 
 TOOLS = """
@@ -112,7 +113,7 @@ trusted = true
 def test_without_a_model_the_offline_planner_answers(tmp_path: Path) -> None:
     wiring = load_wiring(tmp_path)
     assert (wiring.model, wiring.allowed_models) == ((OFFLINE,), {OFFLINE})
-    assert isinstance(build_model(OFFLINE, load_config(tmp_path), {}), Offline)
+    assert isinstance(build_model_settings(load_config(tmp_path), {}).make_model(OFFLINE), Offline)
 
 
 def test_where_a_model_is_and_with_which_key(tmp_path: Path) -> None:
@@ -124,23 +125,23 @@ base_url = "http://10.0.0.1/v1"
 headers = { x-team = "a" }
 """
     loaded_config = load_config(tmp_path, toml)
-    endpoint = resolve_model_endpoint("openai:gpt", loaded_config, {"OPENAI_API_KEY": "from outside"})
+    endpoint = build_model_settings(loaded_config, {"OPENAI_API_KEY": "from outside"}).find_endpoint("openai:gpt")
     assert (endpoint.base_url, endpoint.model, endpoint.api_key) == ("https://proxy.example/v1", "gpt", "from the file")
-    mine = resolve_model_endpoint("mine:big:1", loaded_config, {})
+    mine = build_model_settings(loaded_config, {}).find_endpoint("mine:big:1")
     assert (mine.base_url, mine.model, mine.headers) == ("http://10.0.0.1/v1", "big:1", {"x-team": "a"})
-    missing = resolve_model_endpoint("groq:x", loaded_config, {})
+    missing = build_model_settings(loaded_config, {}).find_endpoint("groq:x")
     assert missing.key_variable == "GROQ_API_KEY"
     with pytest.raises(Misconfigured, match="set the environment variable GROQ_API_KEY"):
-        build_model("groq:x", loaded_config, {})
+        build_model_settings(loaded_config, {}).make_model("groq:x")
     assert (
-        resolve_model_endpoint(
-            "http://h:1/v1#m", loaded_config, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"}
-        ).api_key
+        build_model_settings(loaded_config, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"})
+        .find_endpoint("http://h:1/v1#m")
+        .api_key
         == "k"
     )
     for wrong in ("gpt", "openai:", "nobody:x", "http://h/v1"):
         with pytest.raises(Misconfigured):
-            resolve_model_endpoint(wrong, loaded_config, {})
+            build_model_settings(loaded_config, {}).find_endpoint(wrong)
 
 
 def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: Path) -> None:

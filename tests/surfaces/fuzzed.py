@@ -24,10 +24,11 @@ from schemathesis import checks as common
 from schemathesis.specs.openapi import checks as by_the_page
 
 from toolyard import Tool, tool
-from toolyard.app import App, AsgiApp, Models, Wiring, open_store
+from toolyard.app import App, AsgiApp, Wiring, open_store
 from toolyard.core.items import Call, UserMessage
 from toolyard.core.ports import Context, ModelRequest, Pending
 from toolyard.core.store import Key
+from toolyard.models.resolver import ModelResolver
 from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.venues.client import ClientVenue
 
@@ -98,7 +99,7 @@ async def fuzzed_app(store: str, keys: Sequence[Key]) -> AsyncGenerator[AsgiApp,
     model = Scripted(reply)
     wiring = Wiring(model=model, tools=[add, pay], keys=keys, allowed_models=frozenset({"given"}))
     async with asyncio.TaskGroup() as tasks:
-        app = App(wiring, Models(model), await open_store(store), tasks)
+        app = App(wiring, ModelResolver(model), await open_store(store), tasks)
         app.registry.add(WaitingVenue())
         await app.service.start()
         yield await app.asgi()

@@ -8,12 +8,12 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from toolyard.app import LOCAL_PREFIX, OFFLINE
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.model_names import is_pattern
+from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE, is_pattern
 from toolyard.models.providers import PROVIDERS
+from toolyard.models.resolver import ModelSettings
 from toolyard.server.config import Config
-from toolyard.server.wiring import resolve_model_endpoint
+from toolyard.server.wiring import build_model_settings
 
 OLLAMA = "ollama"
 OFFLINE_DESCRIPTION = "finds the tool that you mean and asks before it changes anything; no language model, no key"
@@ -40,17 +40,18 @@ class _OllamaTags(Struct):
 
 async def list_available_models(config: Config, environment: Mapping[str, str]) -> AsyncIterator[ModelAvailability]:
     """Yield the configured models first, then the other models and providers that Toolyard knows."""
-    running = await list_ollama_models(find_ollama_address(config, environment))
+    settings = build_model_settings(config, environment)
+    running = await list_ollama_models(find_ollama_address(settings))
     for name in dict.fromkeys((*config.model_names, *config.models)):
         if is_pattern(name):
-            yield _check_pattern(name, config, environment)
+            yield _check_pattern(name, settings)
         else:
-            yield _check_configured(name, config, environment, running)
+            yield _check_configured(name, settings, running)
     if OFFLINE not in (*config.model_names, *config.models):
         yield ModelAvailability(True, OFFLINE, OFFLINE_DESCRIPTION)
     yield _check_local()
     if running is None:
-        text = f"no Ollama answers at {find_ollama_address(config, environment)}: start one with `ollama serve`"
+        text = f"no Ollama answers at {find_ollama_address(settings)}: start one with `ollama serve`"
         yield ModelAvailability(False, f"{OLLAMA}:…", text)
     elif not running:
         yield ModelAvailability(False, f"{OLLAMA}:…", "Ollama runs, but has no model: `ollama pull qwen3`")
@@ -58,7 +59,7 @@ async def list_available_models(config: Config, environment: Mapping[str, str]) 
         yield ModelAvailability(True, f"{OLLAMA}:{name}", "in the Ollama of this machine: no key")
     for provider in PROVIDERS:
         if provider != OLLAMA:
-            yield _check_provider(provider, config, environment)
+            yield _check_provider(provider, settings)
 
 
 async def list_ollama_models(address: str) -> list[str] | None:
@@ -77,14 +78,12 @@ async def list_ollama_models(address: str) -> list[str] | None:
         return None
 
 
-def find_ollama_address(config: Config, environment: Mapping[str, str]) -> str:
-    endpoint = resolve_model_endpoint(f"{OLLAMA}:any", config, environment)
+def find_ollama_address(settings: ModelSettings) -> str:
+    endpoint = settings.find_endpoint(f"{OLLAMA}:any")
     return endpoint.base_url.rstrip("/").removesuffix("/v1")
 
 
-def _check_configured(
-    name: str, config: Config, environment: Mapping[str, str], running: list[str] | None
-) -> ModelAvailability:
+def _check_configured(name: str, settings: ModelSettings, running: list[str] | None) -> ModelAvailability:
     if name == OFFLINE:
         return ModelAvailability(True, name, f"configured; {OFFLINE_DESCRIPTION}")
     if name.startswith(LOCAL_PREFIX):
@@ -93,7 +92,7 @@ def _check_configured(
         reason = "no Ollama answers: start one with `ollama serve`" if running is None else "Ollama has no such model"
         return ModelAvailability(False, name, f"configured, but {reason}")
     try:
-        endpoint = resolve_model_endpoint(name, config, environment)
+        endpoint = settings.find_endpoint(name)
     except Misconfigured as error:
         return ModelAvailability(False, name, str(error))
     if endpoint.key_variable:
@@ -122,10 +121,10 @@ def _check_local() -> ModelAvailability:
     )
 
 
-def _check_pattern(pattern: str, config: Config, environment: Mapping[str, str]) -> ModelAvailability:
+def _check_pattern(pattern: str, settings: ModelSettings) -> ModelAvailability:
     """Return whether the models of a pattern can be used: whether their provider has an address and a key."""
     try:
-        endpoint = resolve_model_endpoint(pattern, config, environment)
+        endpoint = settings.find_endpoint(pattern)
     except Misconfigured as error:
         return ModelAvailability(False, pattern, str(error))
     if endpoint.key_variable:
@@ -133,9 +132,9 @@ def _check_pattern(pattern: str, config: Config, environment: Mapping[str, str])
     return ModelAvailability(True, pattern, f"configured: any name that fits it, at {endpoint.base_url}")
 
 
-def _check_provider(provider: str, config: Config, environment: Mapping[str, str]) -> ModelAvailability:
+def _check_provider(provider: str, settings: ModelSettings) -> ModelAvailability:
     try:
-        endpoint = resolve_model_endpoint(f"{provider}:any", config, environment)
+        endpoint = settings.find_endpoint(f"{provider}:any")
     except Misconfigured:
         return ModelAvailability(False, f"{provider}:…", f"set {PROVIDERS[provider].address_variable} to its address")
     if endpoint.key_variable:

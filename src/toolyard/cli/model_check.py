@@ -8,7 +8,7 @@ from typing import Literal
 import aiohttp
 import msgspec
 
-from toolyard.server.wiring import ModelEndpoint
+from toolyard.models.resolver import ModelEndpoint
 
 ANSWER_TIMEOUT_S = 3.0
 MAX_LIST_BYTES = 4_000_000
@@ -85,9 +85,9 @@ def _check_name(endpoint: ModelEndpoint, body: bytes) -> ModelCheck:
 
 
 def _build_headers(endpoint: ModelEndpoint) -> dict[str, str]:
-    header = endpoint.known_provider.key_header
+    header = endpoint.preset.key_header
     key: Mapping[str, str] = {header: endpoint.api_key} if header else {"authorization": f"Bearer {endpoint.api_key}"}
-    version = {"anthropic-version": "2023-06-01"} if endpoint.known_provider.wire == "messages" else {}
+    version = {"anthropic-version": "2023-06-01"} if endpoint.preset.wire == "messages" else {}
     return {**version, **(key if endpoint.api_key else {}), **endpoint.headers}
 
 

@@ -7,13 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
+from toolyard.core.loopback import is_loopback
 
 MAX_WAIT_S = 600.0
 READ_S = 5.0
 MAX_HEAD_BYTES = 32 * 1024
 PATH = "/callback"
 ANSWER_PARAMETERS = ("state", "code", "iss", "error", "error_description")
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class CallbackListener:
@@ -83,7 +83,7 @@ def require_browser_url(address: str) -> str:
     """Return the address if a browser may open it: it comes from the server. Raise ToolyardError otherwise."""
     parts = urlsplit(address)
     if address.isprintable() and (
-        parts.scheme == "https" or (parts.scheme, parts.hostname in LOOPBACK) == ("http", True)
+        parts.scheme == "https" or (parts.scheme, is_loopback(parts.hostname or "")) == ("http", True)
     ):
         return address
     raise ToolyardError(f"the page to sign in at is not a web page over https: {address[:100]!r}")

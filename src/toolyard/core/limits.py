@@ -3,17 +3,19 @@
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from toolyard.core.setting_types import Count, CountOrNone, Seconds
+
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits of a run and of its conversation. Zero tokens means no limit."""
 
-    turns_per_request: int = 50
-    turns_per_conversation: int = 200
-    run_seconds: float = 600.0
-    run_tokens: int = 0
-    calls_per_turn: int = 64
-    parallel_calls: int = 16
-    queued_messages: int = 16
+    turns_per_request: Count = 50
+    turns_per_conversation: Count = 200
+    run_seconds: Seconds = 600.0
+    run_tokens: CountOrNone = 0
+    calls_per_turn: Count = 64
+    parallel_calls: Count = 16
+    queued_messages: Count = 16
 
     def cap_to(self, other: "Limits") -> "Limits":
         """Return these limits, each reduced to that of `other` where it is larger."""
@@ -35,6 +37,6 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many tools a model is shown at once; it can find further ones with `find_tools`."""
 
-    tools: int = 64
-    schema_bytes: int = 40 * 1024
+    tools: Count = 64
+    schema_bytes: Count = 40 * 1024
     """About 10,000 tokens."""

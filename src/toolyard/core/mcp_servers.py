@@ -1,10 +1,23 @@
 """MCP servers as data: their configuration and their status. `venues.mcp` connects to them."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.setting_types import (
+    FilePath,
+    HeaderName,
+    HeaderSecret,
+    Name,
+    OfferedName,
+    Seconds,
+    SecondsOrNone,
+    Secret,
+    Url,
+    VariableName,
+)
 
 INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
 """The key, in the content of an answer, of a client's responses to each of a question's `requests`."""
@@ -21,13 +34,18 @@ administrator has rejected the listed definition; the tool stays hidden until it
 class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The OAuth client of a server, where the authorization server does not register clients dynamically."""
 
-    issuer: str
+    issuer: Url
     """The authorization server that the credentials belong to: they are sent to no other."""
-    client_id: str
-    client_secret: str = ""
+    client_id: Name
+    client_secret: Secret = ""
     scope: str = ""
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
     """`authorization_code`: a person signs in. A server that needs a token without `oauth` uses this, too."""
+
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and what is wrong with it, for each rule that concerns several fields and is broken."""
+        if self.grant == "client_credentials" and not self.client_secret:
+            yield "client_secret", 'must be given, or grant = "authorization_code" with which a person signs in'
 
 
 class SignIn(Struct, frozen=True, kw_only=True):
@@ -53,16 +71,16 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     display_name: str = ""
     """A name for people; the id if it is empty."""
-    command: str = ""
+    command: Name = ""
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    cwd: str = ""
-    url: str = ""
-    headers: dict[str, str] = {}
+    env: dict[VariableName, Secret] = {}
+    cwd: FilePath = ""
+    url: Url = ""
+    headers: dict[HeaderName, HeaderSecret] = {}
     oauth: OAuth | None = None
     auth: Literal["server", "caller"] = "server"
     """`caller`: each user of each tenant has their own session; env and headers may hold `{user}` and `{tenant}`."""
-    names: dict[str, str] = {}
+    names: dict[Name, OfferedName] = {}
     """Aliases: the name of a tool on the server, and the name to offer it under."""
     trust: bool = False
     pin: Literal["on", "off"] = "on"
@@ -70,17 +88,29 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`2025-11-25` uses that version without asking the server for a newer one."""
     sampling: bool = False
     """Whether the server may ask for sampling and roots. Such requests go to the MCP client that made the call."""
-    tenants: tuple[str, ...] = ()
+    tenants: tuple[Name, ...] = ()
     """Only callers of these tenants see the server and its tools; empty means all callers."""
-    connect_s: float = 30.0
-    list_s: float = 30.0
-    call_s: float = 30.0
-    idle_s: float = 0.0
+    connect_s: Seconds = 30.0
+    list_s: Seconds = 30.0
+    call_s: Seconds = 30.0
+    idle_s: SecondsOrNone = 0.0
     """How long a session without calls is kept; zero means for ever (ten minutes for a session of one caller)."""
 
     def serves(self, caller: Caller) -> bool:
         """Return whether this caller may know of the server and use its tools."""
         return not self.tenants or caller.tenant in self.tenants
+
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the field and what is wrong with it, for each rule that concerns several fields and is broken."""
+        if bool(self.command) == bool(self.url):
+            yield "command", "and url: give one of them" if self.command else "or url must be given"
+        elif self.url:
+            for name in ("args", "env", "cwd"):
+                if getattr(self, name):
+                    yield name, "is for a server with a command, and this one has a url"
+        elif self.headers or self.oauth:
+            name = "headers" if self.headers else "oauth"
+            yield name, "are for a server with a url, and this one has a command"
 
     @property
     def transport(self) -> Literal["stdio", "http"]:

@@ -1,13 +1,37 @@
-"""Patterns for the names of models that a request may use."""
+"""Names of models: their parts, and the patterns for names that a request may use."""
 
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
+OFFLINE = "toolyard:offline"
+"""The model of a server that configures none: it needs no key and no network, and is not a language model."""
+LOCAL_PREFIX = "local:"
+"""Before the path of a GGUF file, which runs on this machine."""
+
+_ADDRESS = re.compile(r"https?:", re.IGNORECASE)
 _WILDCARDS = frozenset("*?[")
 _PROVIDER = re.compile(r"(?!(?:https?|local|toolyard):)[\w-]+:.+")
 _SAFE = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """Names that a pattern may match. Some wires put the name into a URL path, which it must not escape from."""
+
+
+class ModelName(NamedTuple):
+    """The parts of a name: `openai:gpt-5` has a provider, `http://host/v1#model` a base URL instead of one."""
+
+    provider: str
+    model: str
+    base_url: str = ""
+
+
+def parse_model_name(name: str) -> ModelName:
+    """Return the parts of a name. A part that the name lacks is empty; a name without a colon is only a model."""
+    if _ADDRESS.match(name):
+        base_url, _, model = name.partition("#")
+        return ModelName("", model, base_url)
+    provider, colon, model = name.partition(":")
+    return ModelName(provider, model) if colon else ModelName("", name)
 
 
 def is_pattern(name: str) -> bool:

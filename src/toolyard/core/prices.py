@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-PerMillion = Annotated[float, Meta(ge=0, le=1_000_000)]
+PerMillion = Annotated[float, Meta(extra={"ge": 0, "le": 1_000_000})]
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -13,4 +13,4 @@ class Price(Struct, frozen=True, kw_only=True):
     input: PerMillion
     output: PerMillion
     cached: PerMillion | None = None
-    currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z", extra={"says": "three letters such as USD"})] = "USD"
+    currency: Annotated[str, Meta(extra={"pattern": r"^[A-Z]{3}\Z", "says": "three letters such as USD"})] = "USD"

@@ -1,8 +1,25 @@
-"""Descriptions of model providers, without their keys."""
+"""Model providers: their settings, and their descriptions without keys."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
+
+from toolyard.core.setting_types import HeaderName, HeaderSecret, Url
+
+
+class Provider(Struct, frozen=True, kw_only=True):
+    """The settings of a provider that differ from its preset."""
+
+    api_key: HeaderSecret = ""
+    base_url: Url = ""
+    headers: dict[HeaderName, HeaderSecret] = {}
+    wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
+    """The wire format that the provider speaks; empty means that of its preset."""
+
+    def __repr__(self) -> str:
+        # Keys and headers are secrets.
+        return f"Provider(base_url={self.base_url!r}, wire={self.wire!r})"
 
 
 class ProviderCard(Struct, frozen=True, kw_only=True):
@@ -13,12 +30,6 @@ class ProviderCard(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...]
     """The provider's names of the models, the default first."""
     has_key: bool = False
-
-
-def build_provider_card(name: str) -> ProviderCard:
-    """Return a card from the name of a model, where nothing else is configured."""
-    provider, _, model = name.rpartition(":")
-    return ProviderCard(id=provider or name, models=(model,))
 
 
 def add_model(cards: Sequence[ProviderCard], card: ProviderCard) -> tuple[ProviderCard, ...]:

@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from toolyard.core.events import Entry
+from toolyard.core.setting_types import Hash, Name, RecordedTime
 
 
 class FutureLike(Protocol):
@@ -112,15 +113,15 @@ class Catalog(Protocol):
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An API key as it is stored: its hash, never the key itself, and the caller that it stands for."""
 
-    name: str
-    hash: str
-    user: str
-    roles: frozenset[str] = frozenset()
+    name: Name
+    hash: Hash
+    user: Name
+    roles: frozenset[Name] = frozenset()
     tenant: str = ""
-    divisions: frozenset[str] = frozenset()
+    divisions: frozenset[Name] = frozenset()
     trusted: bool = False
     """Whether requests with this key may name the end user whom they are made for."""
-    created_at: float = 0.0
+    created_at: RecordedTime = 0.0
 
     def administers(self, tenant: str) -> bool:
         """Return whether this is the key of an administrator of the tenant or of the whole server."""

@@ -7,23 +7,22 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
+from toolyard.core.setting_types import LANGUAGE, Name
 
 TextName = Literal["limit", "max_tool_turns", "max_session_turns", "failed"]
-LANGUAGE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}\Z"
-"""A language tag such as `en`, `zh-CN` or `pt_BR`."""
 ENGLISH = "en"
 
 
 class Texts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An operator's messages in one language; empty ones are replaced by the built-in ones."""
 
-    limit: str = ""
+    limit: Name = ""
     """Shown when a run reached any limit."""
-    max_tool_turns: str = ""
+    max_tool_turns: Name = ""
     """Shown when a request took too many turns with tools; `limit` if this is empty."""
-    max_session_turns: str = ""
+    max_session_turns: Name = ""
     """Shown when a conversation took too many turns with tools; `limit` if this is empty."""
-    failed: str = ""
+    failed: Name = ""
     """Shown when the model gave no answer."""
 
 

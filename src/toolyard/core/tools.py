@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
+from toolyard.core.setting_types import CountOrNone, Country, Domain
+
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always"]
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -22,19 +24,24 @@ class UserLocation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tr
 
     city: str = ""
     region: str = ""
-    country: str = ""
+    country: Country = ""
     """Two letters, as in ISO 3166-1."""
     timezone: str = ""
 
 
-class ProviderOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+class SearchOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Options of a search that the model's provider runs."""
+
+    max_uses: CountOrNone = 0
+    """The limit for one turn; zero means the provider's limit."""
+    allowed_domains: tuple[Domain, ...] = ()
+    blocked_domains: tuple[Domain, ...] = ()
+    user_location: UserLocation | None = None
+
+
+class ProviderOptions(SearchOptions, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Options of a provider's own tool. A wire translates those that its provider supports."""
 
-    max_uses: int = 0
-    """The limit for one turn; zero means the provider's limit."""
-    allowed_domains: tuple[str, ...] = ()
-    blocked_domains: tuple[str, ...] = ()
-    user_location: UserLocation | None = None
     stores: tuple[str, ...] = ()
     """The provider's ids of the collections that `file_search` searches."""
 

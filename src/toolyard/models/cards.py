@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_cards import InputKind, ModelCard
+from toolyard.core.model_names import parse_model_name
 from toolyard.core.web_search import NativeTools
 from toolyard.models.chat.request import OPENAI_QUIRKS, QUIRKS
 from toolyard.models.images import supports_images
@@ -13,9 +14,9 @@ from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER
 
 
 def model_card(name: str, *, default: bool, context_tokens: int, native: NativeTools, problem: str) -> ModelCard:
-    url = urlsplit(name)
-    is_address = url.scheme in ("http", "https")
-    provider, model = (url.hostname or "", url.fragment) if is_address else _split_name(name)
+    provider, model, base_url = parse_model_name(name)
+    if base_url:
+        provider = urlsplit(base_url).hostname or ""
     return ModelCard(
         id=mask_addresses(name, every_parameter=True),
         provider=provider,
@@ -27,11 +28,6 @@ def model_card(name: str, *, default: bool, context_tokens: int, native: NativeT
         available=not problem,
         reason=problem or UNSET,
     )
-
-
-def _split_name(name: str) -> tuple[str, str]:
-    provider, colon, model = name.partition(":")
-    return (provider, model) if colon else ("", name)
 
 
 def _list_input_kinds(provider: str, model: str) -> list[InputKind]:

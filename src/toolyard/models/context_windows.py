@@ -1,9 +1,8 @@
 """The context windows of well-known models, by the prefixes of their names; unknown for any other name."""
 
-from urllib.parse import urlsplit
-
 from toolyard.core.compaction import FULL_SHARE
 from toolyard.core.errors import Misconfigured
+from toolyard.core.model_names import parse_model_name
 from toolyard.core.options import Options
 from toolyard.models.answer_limits import choose_max_tokens
 
@@ -32,7 +31,7 @@ _SEPARATE_OUTPUT_WINDOW = ("gpt-5", "gemini-", "qwen")
 
 def find_context_window(name: str) -> int:
     """Return the window of a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…`; 0 if unknown."""
-    model = _parse_model_name(name)
+    model = _extract_model(name)
     return max(
         ((len(begin), tokens) for begin, tokens in _WINDOW_TOKENS.items() if model.startswith(begin)), default=(0, 0)
     )[1]
@@ -43,11 +42,9 @@ def compute_usable_window(name: str, window: int, wire: str, options: Options) -
 
     Compaction starts at `FULL_SHARE` of it. Raises Misconfigured if answers leave no room for a request.
     """
-    if _parse_model_name(name).startswith(_SEPARATE_OUTPUT_WINDOW):
+    if _extract_model(name).startswith(_SEPARATE_OUTPUT_WINDOW):
         return window
-    answer = (
-        choose_max_tokens(_parse_model_name(name), options, thinks=True) if wire == "messages" else options.max_tokens
-    )
+    answer = choose_max_tokens(_extract_model(name), options, thinks=True) if wire == "messages" else options.max_tokens
     if answer >= window:
         raise Misconfigured(
             f"{name!r} has a window of {window:,} tokens: answers of {answer:,} (max_tokens) leave no room"
@@ -55,6 +52,5 @@ def compute_usable_window(name: str, window: int, wire: str, options: Options) -
     return min(window, int((window - answer) / FULL_SHARE))
 
 
-def _parse_model_name(name: str) -> str:
-    is_address = urlsplit(name).scheme in ("http", "https")
-    return name.partition("#" if is_address else ":")[2].rpartition("/")[2].lower()
+def _extract_model(name: str) -> str:
+    return parse_model_name(name).model.rpartition("/")[2].lower()

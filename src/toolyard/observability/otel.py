@@ -32,6 +32,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.items import Problem, Result, Usage
+from toolyard.core.model_names import parse_model_name
 from toolyard.observability.telemetry import mask_secrets
 
 MAX_OPEN_RUNS = 10_000
@@ -257,10 +258,10 @@ def _provider_attributes(provider: str) -> Attributes:
 
 def _split_model_name(model: str) -> tuple[str, str]:
     """Return the provider and its model from `openai:gpt-4o-mini`. A server named by its address counts as OpenAI."""
-    if urlsplit(model).scheme in ("http", "https"):
-        return "openai", model.partition("#")[2]
-    provider, _, name = model.partition(":")
-    return (provider, name) if name else ("", model)
+    parts = parse_model_name(model)
+    if parts.base_url:
+        return "openai", parts.model
+    return (parts.provider, parts.model) if parts.model else ("", model)
 
 
 def _signal_url(endpoint: str) -> str:

@@ -6,7 +6,6 @@ The commands of the command line read this file to find the server that has a da
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -19,15 +18,6 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
     url: str
     pid: int
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def build_url(host: str, port: int) -> str:

@@ -18,7 +18,8 @@ import uvicorn
 
 from toolyard.app import Message, Wiring, open_store
 from toolyard.core.errors import Misconfigured
-from toolyard.server.address import build_url, is_loopback, publish_address
+from toolyard.core.loopback import is_loopback
+from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp
 from toolyard.yard import Yard
 

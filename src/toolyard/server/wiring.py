@@ -7,35 +7,28 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from toolyard.app import LOCAL_PREFIX, OFFLINE, Wiring, make_local_model, make_wired_model
-from toolyard.app import make_model as model_without_configuration
+from toolyard.app import Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import Division, Divisions
-from toolyard.core.errors import Misconfigured, MissingKey, install_command
+from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.model_names import is_pattern
-from toolyard.core.options import DEFAULT_OPTIONS, Options
-from toolyard.core.ports import Model
-from toolyard.core.providers import ProviderCard, add_model
+from toolyard.core.model_names import OFFLINE, is_pattern, parse_model_name
+from toolyard.core.options import Options
 from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.web_search import SearchRules
 from toolyard.models.context_windows import compute_usable_window, find_context_window
-from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ProviderPreset
+from toolyard.models.providers import PROVIDERS
+from toolyard.models.resolver import ModelSettings
 from toolyard.server.config import (
     Config,
     DivisionConfig,
     JwtConfig,
-    ProviderConfig,
     ToolChoice,
     ToolRules,
     apply_rules,
@@ -45,22 +38,6 @@ from toolyard.server.config import (
 from toolyard.venues.function import RunnableTool, as_tool
 from toolyard.venues.provider import build_provider_tool
 
-MODEL_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelEndpoint:
-    """The address and the key of the model that a name stands for."""
-
-    base_url: str
-    model: str
-    provider: str = "openai"
-    api_key: str = field(default="", repr=False)
-    key_variable: str = ""
-    """The environment variable that should hold the key and is not set; empty if no key is missing."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    known_provider: ProviderPreset = UNKNOWN_PROVIDER
-
 
 def build_wiring(config: Config, base: Path) -> Wiring:
     """Return the parts of a server with this configuration. Raise Misconfigured with what to change."""
@@ -68,28 +45,26 @@ def build_wiring(config: Config, base: Path) -> Wiring:
     models = config.model_names or (OFFLINE,)
     return Wiring(
         model=models,
-        named_model=partial(build_model, config=config, environment=os.environ),
+        model_settings=_add_windows(build_model_settings(config, os.environ), config),
         allowed_models=frozenset({*models, *(name for name in config.models if not is_pattern(name))}),
         model_patterns=_check_model_patterns(config),
         tools=tools,
         store=config.store,
         limits=config.limits.run_limits,
-        budget=config.finding.budget,
+        budget=config.finding,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         language=config.language,
-        texts={language: texts.texts for language, texts in config.texts.items()},
+        texts=config.texts,
         web_search=config.web_search.rules if config.web_search else SearchRules(),
         provider_tools=_build_provider_tools(config),
-        providers=build_provider_cards(models, config, os.environ),
         servers=load_configured_servers(config, os.environ),
         apply_rules=lambda tool: apply_rules(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
-        keys=[key.key for key in config.keys],
+        keys=config.keys,
         verify=_load_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
-        windows=_build_windows(config),
         keep_requests=config.keep_requests,
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
@@ -101,7 +76,7 @@ def _check_model_patterns(config: Config) -> tuple[str, ...]:
     """Return the patterns of `models`. Raise Misconfigured for a pattern of an unknown provider."""
     providers = (*PROVIDERS, *config.providers)
     for pattern in config.model_patterns:
-        provider = pattern.partition(":")[0]
+        provider = parse_model_name(pattern).provider
         if provider not in providers:
             raise Misconfigured(f"models: {pattern!r} names no known provider{_suggest(provider, providers)}")
     return config.model_patterns
@@ -123,7 +98,7 @@ def _build_provider_tools(config: Config) -> list[Tool]:
 
 def load_configured_servers(config: Config, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
     """Return the MCP servers of the configuration and of the file `mcp_json`. Raise Misconfigured."""
-    configured = {name: server.spec for name, server in config.servers.items()}
+    configured = dict(config.servers)
     if not config.mcp_json:
         return configured
     from_file = load_mcp_servers(Path(config.mcp_json), environment)
@@ -132,99 +107,23 @@ def load_configured_servers(config: Config, environment: Mapping[str, str]) -> d
     return {**configured, **from_file}
 
 
-def resolve_model_endpoint(name: str, config: Config, environment: Mapping[str, str]) -> ModelEndpoint:
-    """Return the endpoint that a model's name stands for. Raise Misconfigured if it is not a model's name."""
-    if urlsplit(name).scheme in ("http", "https"):
-        base_url, _, model = name.partition("#")
-        if not model:
-            raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return ModelEndpoint(base_url=base_url, model=model, api_key=environment.get(MODEL_KEY_VARIABLE, ""))
-    provider, _, model = name.partition(":")
-    provider_config, preset = (
-        config.providers.get(provider, ProviderConfig()),
-        PROVIDERS.get(provider, UNKNOWN_PROVIDER),
-    )
-    if provider_config.wire:
-        # A configured wire serves every request: without native_wire, requests with provider tools use it as well.
-        preset = dataclasses.replace(preset, wire=provider_config.wire, native_wire="")
-    base_url = provider_config.base_url or preset.resolve_base_url(provider, environment)
-    if not base_url and preset.address_variable and model:
-        raise Misconfigured(f"{name!r} needs an address: set the environment variable {preset.address_variable}")
-    if not base_url or not model:
-        names = ", ".join(f"{provider}:…" for provider in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
-        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
-    api_key = provider_config.api_key or preset.resolve_key(environment)
-    # Configured headers may carry the credentials instead of a key, so that no key is missing then.
-    missing = preset.key_variable if not api_key and not provider_config.headers else ""
-    return ModelEndpoint(
-        base_url=base_url,
-        model=model,
-        provider=provider,
-        api_key=api_key,
-        key_variable=missing,
-        headers=provider_config.headers,
-        known_provider=preset,
-    )
+def build_model_settings(config: Config, environment: Mapping[str, str]) -> ModelSettings:
+    """Return what the names of models stand for in this configuration, with the context windows of the presets."""
+    options = {
+        name: Options(max_tokens=chosen.max_tokens, temperature=chosen.temperature, thinking=chosen.thinking)
+        for name, chosen in config.model_options.items()
+    }
+    return ModelSettings(providers=config.providers, options=options, environment=environment)
 
 
-def build_provider_cards(
-    models: Sequence[str], config: Config, environment: Mapping[str, str]
-) -> tuple[ProviderCard, ...]:
-    """Return the providers of these models. A model that is misconfigured is left out: a request for it says why."""
-    cards: tuple[ProviderCard, ...] = ()
-    for name in models:
-        with suppress(Misconfigured):
-            cards = add_model(cards, _build_provider_card(name, config, environment))
-    return cards
-
-
-def _build_provider_card(name: str, config: Config, environment: Mapping[str, str]) -> ProviderCard:
-    provider, _, model = name.partition(":")
-    if name == OFFLINE or name.startswith(LOCAL_PREFIX):
-        return ProviderCard(id=provider, models=(Path(model).name,))  # callers see cards: hide the file's folder
-    endpoint = resolve_model_endpoint(name, config, environment)
-    if provider in ("http", "https"):
-        provider = urlsplit(endpoint.base_url).hostname or provider
-    has_key = bool(endpoint.api_key or endpoint.headers)
-    return ProviderCard(id=provider, base_url=endpoint.base_url, models=(endpoint.model,), has_key=has_key)
-
-
-def build_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
-    if name == OFFLINE:
-        return model_without_configuration(name)
-    if name.startswith(LOCAL_PREFIX):
-        return make_local_model(name)
-    endpoint = resolve_model_endpoint(name, config, environment)
-    if endpoint.key_variable:
-        raise MissingKey(name, endpoint.key_variable)
-    return make_wired_model(
-        endpoint.known_provider,
-        base_url=endpoint.base_url,
-        model=endpoint.model,
-        api_key=endpoint.api_key,
-        provider=endpoint.provider,
-        headers=endpoint.headers,
-        options=build_options(name, config),
-    )
-
-
-def build_options(name: str, config: Config) -> Options:
-    """Return the options of the model with this name, the defaults if `[model_options]` has none for it."""
-    chosen = config.model_options.get(name)
-    if chosen is None:
-        return DEFAULT_OPTIONS
-    return Options(max_tokens=chosen.max_tokens, temperature=chosen.temperature, thinking=chosen.thinking)
-
-
-def _build_windows(config: Config) -> dict[str, int]:
-    """Return how many tokens of input each model of `[model_options]` takes: its context window less its answer."""
+def _add_windows(settings: ModelSettings, config: Config) -> ModelSettings:
+    """Return the settings with the windows of `[model_options]`. Raise Misconfigured if answers leave no room."""
     windows: dict[str, int] = {}
     for name, chosen in config.model_options.items():
-        provider = name.partition(":")[0]
-        wire = config.providers.get(provider, ProviderConfig()).wire or PROVIDERS.get(provider, UNKNOWN_PROVIDER).wire
         if window := chosen.window or find_context_window(name):
-            windows[name] = compute_usable_window(name, window, wire, build_options(name, config))
-    return windows
+            wire = settings.find_preset(parse_model_name(name).provider).wire
+            windows[name] = compute_usable_window(name, window, wire, settings.options[name])
+    return dataclasses.replace(settings, windows=windows)
 
 
 def _build_default_settings(config: Config, tool_names: Collection[str]) -> Settings:

@@ -6,7 +6,6 @@ This is plain ASGI: it costs little, and its headers are on every response, also
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from ipaddress import ip_address
 from time import perf_counter
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
@@ -15,6 +14,7 @@ import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid
+from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.engine.authentication import Authenticator
 from toolyard.surfaces.errors import ERROR_KEY, build_error_response
@@ -176,7 +176,7 @@ def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:
 def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
     """Refuse what a web site could make a browser send to a server that needs no key."""
     # A site can point its own name at 127.0.0.1 (DNS rebinding); the Host header then still has that name.
-    if not _is_loopback(_split_url(f"//{headers.get('host', '')}").hostname or ""):
+    if not is_loopback(_split_url(f"//{headers.get('host', '')}").hostname or ""):
         raise Forbidden("without a key this server answers only to a loopback Host; add a key with `toolyard keys add`")
     origin = headers.get("origin")
     if origin is not None and origin not in origins and _split_url(origin).netloc != headers.get("host"):
@@ -194,15 +194,6 @@ def _split_url(address: str) -> SplitResult:
         return urlsplit(address)
     except ValueError:
         return urlsplit("")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _send_response(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:

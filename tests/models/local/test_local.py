@@ -8,15 +8,15 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from toolyard.app import make_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ArgumentsAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, Result, SystemText
 from toolyard.core.tools import Tool
 from toolyard.models.local import Local
 from toolyard.models.local.prompt import build_grammar, build_messages
+from toolyard.models.resolver import ModelSettings
 from toolyard.server.config import Config
-from toolyard.server.wiring import build_model as configured_model
+from toolyard.server.wiring import build_model_settings
 from wire.local import NOW, events_of, offer, open_model, request, user
 from wire.played import build_chunks, build_scripted_model
 
@@ -162,9 +162,9 @@ async def test_what_is_left_of_an_answer_that_was_left_is_skipped_by_the_next() 
 @pytest.mark.parametrize("name", ["local:/nowhere/model.gguf", "local:", "local:/etc"])
 def test_a_file_that_is_not_there_is_said_so_at_the_start(name: str) -> None:
     with pytest.raises(Misconfigured, match="no file"):
-        make_model(name)
+        ModelSettings().make_model(name)
     with pytest.raises(Misconfigured, match="no file"):
-        configured_model(name, Config(), {})
+        build_model_settings(Config(), {}).make_model(name)
 
 
 @pytest.mark.parametrize("query", ["context=1", "context=x", "other=1"])

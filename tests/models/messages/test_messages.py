@@ -7,7 +7,6 @@ import pytest
 
 from support import collect_events, get_ending, get_result, join_text
 from toolyard import Yard, tool
-from toolyard.app import make_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import TurnEnded
 from toolyard.core.history import History
@@ -16,6 +15,7 @@ from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.chat.model import Retry
 from toolyard.models.messages import Anthropic
+from toolyard.models.resolver import ModelSettings
 from wire.local import NOW, CountingClock, SleepRecorder, events_of, failure_of, offer, open_model, request, user
 from wire.messages_streams import encode_search, encode_search_result
 from wire.strict import Reply
@@ -175,9 +175,9 @@ async def test_a_call_that_the_provider_ran_is_not_run_again() -> None:
 
 async def test_a_name_leads_to_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    model = make_model("anthropic:claude-sonnet-4-5")
+    model = ModelSettings().make_model("anthropic:claude-sonnet-4-5")
     assert isinstance(model, Anthropic)
     await model.close()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY"):
-        make_model("anthropic:claude-sonnet-4-5")
+        ModelSettings().make_model("anthropic:claude-sonnet-4-5")

@@ -9,10 +9,11 @@ import pytest
 from surfaces.inside import InProcessClient
 from surfaces.talk import ApiClient, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Caller, Tool, tool
-from toolyard.app import App, Models, Wiring
+from toolyard.app import App, Wiring
 from toolyard.core.events import RunSuspended
 from toolyard.core.items import Call
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value
+from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, Turn, call, say, together
 
@@ -233,7 +234,7 @@ class AskingVenue:
 async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json, expected: Json) -> None:
     model, store = Scripted([call("book"), say("booked")]), MemoryStore()
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-        app = App(Wiring(model=model), Models(model), store, tasks)
+        app = App(Wiring(model=model), ModelResolver(model), store, tasks)
         app.registry.add(AskingVenue())
         await app.service.start()
         http = ApiClient(InProcessClient(await app.asgi(), {}))

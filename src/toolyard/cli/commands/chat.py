@@ -2,19 +2,17 @@
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Generator
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import msgspec
 
-from toolyard.app import OFFLINE, Wiring
+from toolyard.app import Wiring
 from toolyard.cli.common import (
     Commands,
     UsageError,
@@ -32,8 +30,9 @@ from toolyard.cli.server_client import connect, find_owner_url
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal
 from toolyard.core.errors import Misconfigured, Refused, ToolyardError
 from toolyard.core.events import Entry, RunSuspended
-from toolyard.server.config import Config, find_data_directory
-from toolyard.server.wiring import build_model, build_wiring
+from toolyard.core.model_names import OFFLINE
+from toolyard.server.config import find_data_directory
+from toolyard.server.wiring import build_wiring
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard chat --demo                            a grocery list and the offline model; nothing is saved
@@ -131,8 +130,7 @@ def _load_wiring(options: argparse.Namespace) -> Wiring:
 
 
 def _build_demo_wiring() -> Wiring:
-    named = partial(build_model, config=Config(), environment=os.environ)
-    return Wiring(model=OFFLINE, named_model=named, tools=build_grocery_tools(), grace_s=GRACE_S)
+    return Wiring(model=OFFLINE, tools=build_grocery_tools(), grace_s=GRACE_S)
 
 
 def _describe_tools(yard: Yard) -> str:

@@ -11,19 +11,22 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from toolyard.app import LOCAL_PREFIX, OFFLINE, make_local_model, open_store
+from toolyard.app import open_store
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
 from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
 from toolyard.cli.model_check import check_model
 from toolyard.cli.server_client import find_owner_url
 from toolyard.cli.tool_checks import check_tool_modules
 from toolyard.core.errors import Misconfigured, ToolyardError, install_command
+from toolyard.core.loopback import is_loopback
 from toolyard.core.masking import mask_addresses
+from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE
 from toolyard.core.store import Key
+from toolyard.models.resolver import ModelSettings
 from toolyard.observability.telemetry import mask_secrets
-from toolyard.server.address import ServerAddress, build_url, is_loopback, parse_database_path, read_published_address
+from toolyard.server.address import ServerAddress, build_url, parse_database_path, read_published_address
 from toolyard.server.config import Config, find_config_file
-from toolyard.server.wiring import build_wiring, load_configured_servers, load_configured_tools, resolve_model_endpoint
+from toolyard.server.wiring import build_model_settings, build_wiring, load_configured_servers, load_configured_tools
 
 EXAMPLES = """  toolyard doctor
   toolyard doctor --config shop/toolyard.toml
@@ -108,9 +111,12 @@ async def _check_setup(setup: Setup) -> AsyncIterator[Finding]:
     yield _check_tools(setup)
     async for label, is_well, text in check_tool_modules(setup):
         yield Finding(is_well, label, text)
+    settings = build_model_settings(config, os.environ)
     for name in config.model_names or (OFFLINE,):
-        yield await _check_model(name, config)
-    if not config.model_names and (models := await list_ollama_models(find_ollama_address(config, os.environ))):
+        yield await _check_model(name, settings)
+    if not config.model_names and (
+        models := await list_ollama_models(find_ollama_address(build_model_settings(config, os.environ)))
+    ):
         yield Finding(
             True, "ollama", f"runs here: `toolyard serve --model ollama:{models[0]}`; {len(models)} models in all"
         )
@@ -150,14 +156,14 @@ def _check_servers(config: Config) -> Iterator[Finding]:
             yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
 
 
-async def _check_model(name: str, config: Config) -> Finding:
+async def _check_model(name: str, settings: ModelSettings) -> Finding:
     if name == OFFLINE:
         return Finding(True, "model", f"{OFFLINE}, which is not a language model: set `model` to connect a real one")
     try:
         if name.startswith(LOCAL_PREFIX):
-            make_local_model(name)
+            settings.make_model(name)
             return Finding(True, "model", f"{name}: it is loaded when it is first asked")
-        endpoint = resolve_model_endpoint(name, config, os.environ)
+        endpoint = settings.find_endpoint(name)
     except Misconfigured as error:
         return Finding(False, "model", str(error))
     if endpoint.key_variable:

@@ -12,17 +12,18 @@ from importlib.metadata import version
 
 import msgspec
 
-from toolyard.app import OFFLINE, Wiring
+from toolyard.app import Wiring
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
 from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.mcp_servers import ServerCard
+from toolyard.core.model_names import OFFLINE
 from toolyard.core.templates import fill_examples
 from toolyard.core.tools import Tool
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.config import Config
-from toolyard.server.wiring import build_wiring
+from toolyard.server.wiring import build_model_settings, build_wiring
 from toolyard.venues.function import as_tool
 from toolyard.yard import Yard
 
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     nearby = (
         None
         if setup.config.model_names
-        else asyncio.run(list_ollama_models(find_ollama_address(setup.config, os.environ)))
+        else asyncio.run(list_ollama_models(find_ollama_address(build_model_settings(setup.config, os.environ))))
     )
 
     def announce(url: str, yard: Yard) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-Json = dict[str, object]
+from toolyard.core.json_types import Json
 
 
 class GeminiFunctionCall(Struct, gc=False, rename="camel"):

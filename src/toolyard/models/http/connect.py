@@ -6,7 +6,6 @@ Certificates are the system's; `SSL_CERT_FILE` names others. `client` decides wh
 import asyncio
 import base64
 import functools
-import ipaddress
 import os
 import ssl
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from toolyard.core.errors import Misconfigured
+from toolyard.core.loopback import is_loopback
 from toolyard.models.http.connection import HttpConnection
 
 
@@ -45,7 +45,8 @@ def parse_endpoint(url: str) -> HttpEndpoint:
     tls = parts.scheme == "https"
     authority = parts.netloc.encode("idna").decode() if not parts.netloc.isascii() else parts.netloc
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    proxy = None if _is_loopback(parts.hostname) else _find_proxy(parts.scheme, parts.netloc)
+    # This machine is never reached through a proxy.
+    proxy = None if is_loopback(parts.hostname) else _find_proxy(parts.scheme, parts.netloc)
     if proxy is not None and not tls:
         target = f"http://{authority}{target}"
     return HttpEndpoint(parts.hostname, port or (443 if tls else 80), tls, target, authority, proxy)
@@ -87,14 +88,6 @@ async def _open_tunnel(connection: HttpConnection, address: HttpEndpoint, contex
         raise ConnectionRefusedError(f"the proxy answers {connection.status} {connection.reason}")
     loop = asyncio.get_running_loop()
     await connection.start_tls(lambda plain: loop.start_tls(plain, connection, context, server_hostname=address.host))
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether the host is this machine, which is never reached through a proxy."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _find_proxy(scheme: str, netloc: str) -> SplitResult | None:

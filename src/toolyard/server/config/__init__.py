@@ -16,9 +16,25 @@ from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Budget
+from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import is_pattern, is_safe_pattern
 from toolyard.core.prices import Price
+from toolyard.core.providers import Provider
+from toolyard.core.setting_types import (
+    Count,
+    CountOrNone,
+    FilePath,
+    Language,
+    Name,
+    Origin,
+    Seconds,
+    Secret,
+    ServerName,
+    StoreUrl,
+    ToolSource,
+    Url,
+)
 from toolyard.core.store import Key
 from toolyard.core.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.tools import Approval, Tool
@@ -33,41 +49,17 @@ from toolyard.server.config.limits import (
     complete_limits,
 )
 from toolyard.server.config.mcp_json import load_mcp_servers
-from toolyard.server.config.models import ModelOptions, ProviderConfig, ProviderToolsConfig, WebSearchConfig
+from toolyard.server.config.models import ModelOptions, ProviderToolsConfig, WebSearchConfig
 from toolyard.server.config.paths import ValueExpander, find_data_directory
 from toolyard.server.config.show import render_config
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
-from toolyard.server.config.values import (
-    Count,
-    CountOrNone,
-    FilePath,
-    Hash,
-    HeaderName,
-    HeaderSecret,
-    Language,
-    Name,
-    Origin,
-    Seconds,
-    SecondsOrNone,
-    Secret,
-    ServerName,
-    StoreUrl,
-    ToolName,
-    ToolSource,
-    Url,
-    VariableName,
-)
 
 __all__ = [
     "Config",
     "DivisionConfig",
-    "FindingConfig",
     "JwtConfig",
-    "KeyConfig",
     "LimitsConfig",
     "ModelOptions",
-    "ProviderConfig",
-    "ServerConfig",
     "TelemetryConfig",
     "ToolChoice",
     "ToolRules",
@@ -82,74 +74,7 @@ __all__ = [
     "show",
 ]
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_SECRET_BYTES = 32
-
-_BUDGET, _SPEC = Budget(), ServerSpec()
-
-
-class FindingConfig(Struct, frozen=True, kw_only=True):
-    """How many tools a model is offered directly, and how many bytes of their schemas; it has to search for others."""
-
-    tools: Count = _BUDGET.tools
-    schema_bytes: Count = _BUDGET.schema_bytes
-
-    @property
-    def budget(self) -> Budget:
-        return msgspec.convert(self, Budget, from_attributes=True)
-
-
-class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """The OAuth client that requests tokens for a server with a url."""
-
-    issuer: Url
-    client_id: Name
-    client_secret: Secret = ""
-    scope: str = ""
-    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
-        if self.grant == "client_credentials" and not self.client_secret:
-            yield "client_secret", 'must be given, or grant = "authorization_code" with which a person signs in'
-
-
-class ServerConfig(Struct, frozen=True, kw_only=True):
-    """An MCP server: a child process (command) or a server that is reached over HTTP (url)."""
-
-    display_name: str = ""
-    command: Name = ""
-    args: tuple[str, ...] = ()
-    env: dict[VariableName, Secret] = {}
-    cwd: FilePath = ""
-    url: Url = ""
-    headers: dict[HeaderName, HeaderSecret] = {}
-    oauth: OAuthConfig | None = None
-    auth: Literal["server", "caller"] = "server"
-    names: dict[Name, ToolName] = {}
-    trust: bool = False
-    pin: Literal["on", "off"] = "on"
-    protocol: Literal["auto", "2025-11-25"] = "auto"
-    sampling: bool = False
-    tenants: tuple[Name, ...] = ()
-    connect_s: Seconds = _SPEC.connect_s
-    list_s: Seconds = _SPEC.list_s
-    call_s: Seconds = _SPEC.call_s
-    idle_s: SecondsOrNone = _SPEC.idle_s
-
-    @property
-    def spec(self) -> ServerSpec:
-        return msgspec.convert(self, ServerSpec, from_attributes=True)
-
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
-        if bool(self.command) == bool(self.url):
-            yield "command", "and url: give one of them" if self.command else "or url must be given"
-        elif self.url:
-            for name in ("args", "env", "cwd"):
-                if getattr(self, name):
-                    yield name, "is for a server with a command, and this one has a url"
-        elif self.headers or self.oauth:
-            name = "headers" if self.headers else "oauth"
-            yield name, "are for a server with a url, and this one has a command"
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):
@@ -176,20 +101,6 @@ class ToolRules(Struct, frozen=True, kw_only=True):
             yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
 
 
-class KeyConfig(Struct, frozen=True, kw_only=True):
-    name: Name
-    hash: Hash
-    user: Name
-    roles: frozenset[Name] = frozenset()
-    tenant: str = ""
-    divisions: frozenset[Name] = frozenset()
-    trusted: bool = False
-
-    @property
-    def key(self) -> Key:
-        return msgspec.convert(self, Key, from_attributes=True)
-
-
 class JwtConfig(Struct, frozen=True, kw_only=True):
     algorithm: Literal["HS256", "RS256"]
     secret: Secret = ""
@@ -211,7 +122,7 @@ class JwtConfig(Struct, frozen=True, kw_only=True):
         if self.algorithm == "RS256" and key_sources not in (["jwks_file"], ["jwks_url"]):
             yield "algorithm", "RS256 needs a jwks_file or a jwks_url, one of them, and no secret"
         url = urlsplit(self.jwks_url)
-        if url.scheme == "http" and url.hostname not in LOOPBACK:
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
             yield "jwks_url", "must begin with https://, or anybody on the way could name the keys"
 
 
@@ -228,19 +139,6 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
-class TextsConfig(Struct, frozen=True, kw_only=True):
-    """Texts for users in one language; see `Texts`."""
-
-    limit: Name | None = None
-    max_tool_turns: Name | None = None
-    max_session_turns: Name | None = None
-    failed: Name | None = None
-
-    @property
-    def texts(self) -> Texts:
-        return Texts(**{name: text for name, text in asdict(self).items() if text is not None})
-
-
 class Config(Struct, frozen=True, kw_only=True):
     model: Name | tuple[Name, ...] = ""
     """The first model is used, the others are fallbacks; empty if none is configured. See `model_names`."""
@@ -252,33 +150,34 @@ class Config(Struct, frozen=True, kw_only=True):
     """After `load`, as `open_store` takes it: with an absolute path, and with `synchronous` as a parameter."""
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     host: Name = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    port: Annotated[int, Meta(extra={"ge": 0, "le": 65535})] = 8080
     system_prompt: str = ""
     language: Language = ""
     """The language of texts that do not come from a model; empty means the caller's language."""
-    texts: dict[Language, TextsConfig] = {}
+    texts: dict[Language, Texts] = {}
     """Texts that replace the built-in ones, by language."""
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
     keep_requests: bool = False
     """Whether the exact request and answer of each model turn are stored, so that operators can inspect them."""
     limits: LimitsConfig = LimitsConfig()
-    finding: FindingConfig = FindingConfig()
+    finding: Budget = Budget()
+    """How many tools a model is offered directly, and how many bytes of their schemas; it searches for others."""
     web_search: WebSearchConfig | None = None
     """Without this table, native searches run only where a request asks for them."""
     provider_tools: ProviderToolsConfig = ProviderToolsConfig()
-    providers: dict[Name, ProviderConfig] = {}
+    providers: dict[Name, Provider] = {}
     model_options: dict[Name, ModelOptions] = {}
     """By the model's configured name."""
     prices: dict[Name, Price] = {}
     """By the model's configured name, or by the name that its provider reports."""
-    servers: dict[ServerName, ServerConfig] = {}
+    servers: dict[ServerName, ServerSpec] = {}
     mcp_json: FilePath = ""
     """A file with more servers in the common format, `{"mcpServers": {…}}`."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, DivisionConfig] = {}
     tenants: dict[Name, TenantConfig] = {}
-    keys: tuple[KeyConfig, ...] = ()
+    keys: tuple[Key, ...] = ()
     jwt: JwtConfig | None = None
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()

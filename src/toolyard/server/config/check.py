@@ -23,6 +23,7 @@ from toolyard.server.config.kinds import (
     fits,
     get_item_type,
     iter_alternatives,
+    list_settings,
     strip_marks,
 )
 
@@ -97,7 +98,7 @@ class ConfigChecker:
 
     def _check_table(self, table: Tree, kind: inspect.StructType, path: KeyPath) -> Tree:
         complaints_before = len(self._complaints)
-        fields = {setting.name: setting for setting in kind.fields}
+        fields = {setting.name: setting for setting in list_settings(kind)}
         checked: Tree = {}
         for key, value in table.items():
             if key in fields:
@@ -166,7 +167,7 @@ class ConfigChecker:
             yield (setting.name,)
         for setting in self.root.fields:
             table = find_struct(setting.type)
-            yield from ((setting.name, inner.name) for inner in (table.fields if table else ()))
+            yield from ((setting.name, inner.name) for inner in (list_settings(table) if table else ()))
 
 
 def format_path(path: KeyPath) -> str:

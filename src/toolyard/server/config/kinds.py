@@ -33,6 +33,11 @@ def iter_alternatives(kind: Kind) -> Iterator[Kind]:
         yield kind
 
 
+def list_settings(table: inspect.StructType) -> list[inspect.Field]:
+    """Return the fields that a person may set, without those that the server records."""
+    return [field for field in table.fields if strip_marks(field.type)[1].get("is") != "recorded"]
+
+
 def find_struct(kind: Kind) -> inspect.StructType | None:
     """Return the struct among the alternatives, or None."""
     return next((choice for choice in iter_alternatives(kind) if isinstance(choice, inspect.StructType)), None)
@@ -46,14 +51,14 @@ def get_item_type(kind: Kind) -> Kind | None:
 
 def fits(value: object, kind: Kind) -> bool:
     """Return whether a plain value is a text, number, choice or list of this type. A table never fits."""
-    inner, _ = strip_marks(kind)
+    inner, marks = strip_marks(kind)
     match inner:
         case inspect.StrType():
-            return isinstance(value, str) and _is_text(value, inner)
+            return isinstance(value, str) and _is_text(value, marks)
         case inspect.BoolType():
             return isinstance(value, bool)
         case inspect.IntType() | inspect.FloatType():
-            return _is_number(value, inner)
+            return _is_number(value, inner, marks)
         case inspect.LiteralType():
             return isinstance(value, str) and value in inner.values
         case inspect.UnionType():
@@ -72,14 +77,14 @@ def describe_type(kind: Kind) -> str:
         return str(says)
     match inner:
         case inspect.StrType():
-            return "a text that is not empty" if inner.min_length else "a text"
+            return "a text that is not empty" if marks.get("min_length") else "a text"
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType():
-            return f"a whole number from {inner.ge} to {inner.le}"
+            return f"a whole number from {marks['ge']} to {marks['le']}"
         case inspect.FloatType():
-            low = f"from {inner.ge:g}" if inner.gt is None else f"above {inner.gt:g}"
-            return f"a number {low}, at most {inner.le:.0f}"
+            low = f"from {marks['ge']:g}" if "ge" in marks else f"above {marks['gt']:g}"
+            return f"a number {low}, at most {marks['le']:.0f}"
         case inspect.LiteralType():
             choices = [f'"{value}"' for value in inner.values]
             return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
@@ -144,19 +149,19 @@ def _parse_alternative(text: str, kind: Kind) -> object:
             return None
 
 
-def _is_text(value: str, kind: inspect.StrType) -> bool:
+def _is_text(value: str, marks: Mapping[str, object]) -> bool:
     # Neither a NUL nor a lone surrogate can be passed on to the operating system or be encoded as UTF-8.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         return False
-    return len(value) >= (kind.min_length or 0) and (kind.pattern is None or bool(re.search(kind.pattern, value)))
+    return len(value) >= cast(int, marks.get("min_length", 0)) and bool(re.search(str(marks.get("pattern", "")), value))
 
 
-def _is_number(value: object, kind: inspect.IntType | inspect.FloatType) -> bool:
+def _is_number(value: object, kind: inspect.IntType | inspect.FloatType, marks: Mapping[str, object]) -> bool:
     allowed = int if isinstance(kind, inspect.IntType) else int | float
     if isinstance(value, bool) or not isinstance(value, allowed) or value != value:  # NaN differs from itself
         return False
-    above_minimum = (kind.ge is None or value >= kind.ge) and (kind.gt is None or value > kind.gt)
-    return above_minimum and (kind.le is None or value <= kind.le)
+    bounds = cast(Mapping[str, float], marks)
+    return bounds.get("ge", value) <= value <= bounds.get("le", value) and ("gt" not in bounds or value > bounds["gt"])
 
 
 def _is_list(text: str) -> bool:
@@ -190,5 +195,5 @@ def _describe_items(item_type: Kind) -> str:
 
 
 def _is_name(item_type: Kind) -> bool:
-    inner, _ = strip_marks(item_type)
-    return isinstance(inner, inspect.StrType) and bool(inner.min_length)
+    inner, marks = strip_marks(item_type)
+    return isinstance(inner, inspect.StrType) and bool(marks.get("min_length"))

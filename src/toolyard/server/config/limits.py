@@ -8,22 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.limits import Limits
-from toolyard.server.config.values import Count, CountOrNone, Language, Name, Seconds
+from toolyard.core.setting_types import Count, Language, Name
 
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
-_CORE = Limits()
 
 
-class LimitsConfig(Struct, frozen=True, kw_only=True):
-    turns_per_request: Count = _CORE.turns_per_request
-    turns_per_conversation: Count = _CORE.turns_per_conversation
+class LimitsConfig(Limits, frozen=True, kw_only=True):
+    """The limits of runs, and of the requests that start them."""
+
     requests_per_minute: Count = 30
     """New requests of each caller; tool results and decisions do not count."""
-    run_seconds: Seconds = _CORE.run_seconds
-    run_tokens: CountOrNone = _CORE.run_tokens
-    calls_per_turn: Count = _CORE.calls_per_turn
-    parallel_calls: Count = _CORE.parallel_calls
-    queued_messages: Count = _CORE.queued_messages
 
     @property
     def run_limits(self) -> Limits:

@@ -8,7 +8,7 @@ from typing import cast
 from msgspec import Struct, inspect
 
 from toolyard.core.masking import MASK, mask_addresses
-from toolyard.server.config.kinds import Kind, find_struct, get_item_type, iter_alternatives, strip_marks
+from toolyard.server.config.kinds import Kind, find_struct, get_item_type, iter_alternatives, list_settings, strip_marks
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -19,7 +19,7 @@ def render_config(config: Struct, kind: inspect.StructType) -> str:
 
 def _render_table(table: Struct, kind: inspect.StructType, path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: its plain settings, then the tables within it, as TOML requires."""
-    fields = [(field.name, field.type, cast(object, getattr(table, field.name))) for field in kind.fields]
+    fields = [(field.name, field.type, cast(object, getattr(table, field.name))) for field in list_settings(kind)]
     settings = [(name, kind, value) for name, kind, value in fields if value is not None and value != ""]
     for name, setting_type, value in settings:
         if not _holds_tables(value, setting_type):

@@ -5,12 +5,11 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.model_cards import ModelCard
+from toolyard.core.model_names import OFFLINE
 from toolyard.engine.service import Service
 from toolyard.models.providers import describe_setup
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest
-
-OFFLINE = "toolyard:offline"
 
 
 class ModelList(Struct, kw_only=True):

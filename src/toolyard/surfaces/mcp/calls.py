@@ -19,6 +19,7 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.errors import NotFound, RateLimited, Refused, ToolyardError
 from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgressed, Entry
 from toolyard.core.items import Call, Problem, Result
+from toolyard.core.json_types import Json
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.readers import Published
@@ -38,7 +39,6 @@ from toolyard.surfaces.mcp.jsonrpc import (
     INVALID_PARAMS,
     MISSING_CAPABILITY,
     Id,
-    Json,
     RpcError,
     RpcRequest,
     RpcResponse,

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability, McpClient
 from toolyard.surfaces.mcp.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     UNSUPPORTED_VERSION,
     Id,
-    Json,
     RpcError,
     RpcResponse,
     read_object,

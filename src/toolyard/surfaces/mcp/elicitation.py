@@ -11,9 +11,9 @@ from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Deny
 from toolyard.core.events import CallJudged, CallParked, Reply
 from toolyard.core.items import Call, Problem
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import INPUT_RESPONSES
 from toolyard.surfaces.mcp.client import Peer
-from toolyard.surfaces.mcp.jsonrpc import Json
 
 ELICIT = "elicitation/create"
 APPROVAL = "approval"

@@ -9,9 +9,10 @@ import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from toolyard.core.json_types import Json
 from toolyard.core.tools import Tool
 from toolyard.surfaces.mcp.client import read_version
-from toolyard.surfaces.mcp.jsonrpc import HEADER_MISMATCH, Json, RpcError, RpcRequest
+from toolyard.surfaces.mcp.jsonrpc import HEADER_MISMATCH, RpcError, RpcRequest
 
 NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="

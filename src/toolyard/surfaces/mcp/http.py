@@ -14,6 +14,7 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
+from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.headers import check_headers
@@ -26,7 +27,6 @@ from toolyard.surfaces.mcp.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
     Incoming,
-    Json,
     RpcError,
     RpcNotification,
     RpcRequest,

@@ -8,7 +8,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-Json = dict[str, object]
+from toolyard.core.json_types import Json
+
 Id = str | int
 
 PARSE_ERROR = -32700

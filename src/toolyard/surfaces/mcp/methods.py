@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
+from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls
@@ -13,7 +14,6 @@ from toolyard.surfaces.mcp.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    Json,
     RpcError,
     RpcRequest,
     build_error,

@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator, Callable
 from typing import cast
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp.client import LOG_LEVELS, ClientState
-from toolyard.surfaces.mcp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Json, RpcError
+from toolyard.surfaces.mcp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
 
 HEARTBEAT_S = 15.0
 MAX_WATCHED = 1000

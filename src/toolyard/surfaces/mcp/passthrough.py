@@ -13,12 +13,12 @@ import anyio
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, ToolyardError, Unavailable
+from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp.client import META_PREFIX, Peer
 from toolyard.surfaces.mcp.jsonrpc import (
     INVALID_PARAMS,
     RESOURCE_NOT_FOUND,
-    Json,
     RpcError,
     RpcRequest,
     read_object,

@@ -6,9 +6,10 @@ from typing import cast
 import msgspec
 
 from toolyard.core.items import Problem, Result
+from toolyard.core.json_types import Json
 from toolyard.core.results import format_problem
 from toolyard.core.tools import Tool
-from toolyard.surfaces.mcp.jsonrpc import Json, RpcError
+from toolyard.surfaces.mcp.jsonrpc import RpcError
 
 CACHEABLE_METHODS = frozenset(
     {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}

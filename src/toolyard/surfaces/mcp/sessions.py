@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.surfaces.mcp.client import ClientState, Peer
-from toolyard.surfaces.mcp.jsonrpc import INVALID_REQUEST, Id, Json, RpcError, RpcNotification
+from toolyard.surfaces.mcp.jsonrpc import INVALID_REQUEST, Id, RpcError, RpcNotification
 from toolyard.surfaces.mcp.methods import ActiveRequest
 
 MAX_SESSIONS = 4096

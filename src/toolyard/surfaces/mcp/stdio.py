@@ -10,12 +10,12 @@ import anyio
 import anyio.abc
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp.client import Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.jsonrpc import (
     INVALID_REQUEST,
     Incoming,
-    Json,
     RpcError,
     RpcNotification,
     RpcRequest,

@@ -3,8 +3,9 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from toolyard.core.json_types import Json
 from toolyard.surfaces.mcp.client import META_PREFIX, ClientState, Peer
-from toolyard.surfaces.mcp.jsonrpc import Json, RpcRequest, build_notification
+from toolyard.surfaces.mcp.jsonrpc import RpcRequest, build_notification
 from toolyard.surfaces.mcp.notifications import NotificationFeed, NotificationFeeds, parse_subscription
 from toolyard.surfaces.mcp.passthrough import McpPassthrough
 

@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.auth.oauth import build_auth
 from toolyard.venues.mcp.auth.sign_in import sign_in
 from toolyard.venues.mcp.calls.schema_check import SchemaValidators
 from toolyard.venues.mcp.dependencies import ConnectionListener
-from toolyard.venues.mcp.outcomes import SHARED, Era, Json, McpConnection, SessionKind
+from toolyard.venues.mcp.outcomes import SHARED, Era, McpConnection, SessionKind
 from toolyard.venues.mcp.server import CALLER_IDLE_S, EXTRA_IDLE_S
 from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
 from toolyard.venues.mcp.sessions.session import SessionHooks, UpstreamSession, open_session

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.core.ports import Clock, NotificationHandler
 from toolyard.core.store import KeyValue
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.catalog.router import Router
-from toolyard.venues.mcp.outcomes import SHARED, Json, McpConnection, SessionKind
+from toolyard.venues.mcp.outcomes import SHARED, McpConnection, SessionKind
 
 
 class ConnectionListener(Protocol):

@@ -15,9 +15,9 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
 from toolyard.venues.mcp.catalog.definitions import find_defect
-from toolyard.venues.mcp.outcomes import Json
 
 _EMPTY_RESULTS: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
 """Results that the SDK gets in place of the real ones; see `RecordingDispatcher.send_raw_request`."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
@@ -22,7 +23,7 @@ from toolyard.venues.mcp.auth.grants import forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
-from toolyard.venues.mcp.outcomes import Json, McpConnection, ServerReply
+from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
 from toolyard.venues.mcp.server import PINS, ManagedServer, ServerRecord
 
 SERVERS = "mcp.servers"

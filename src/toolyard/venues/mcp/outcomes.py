@@ -5,10 +5,9 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
 from toolyard.core.mcp_servers import ServerStatus
-
-Json = dict[str, object]
 
 
 class ProgressCallback(Protocol):

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.ports import NotificationHandler
 from toolyard.venues.mcp.manager import McpManager
-from toolyard.venues.mcp.outcomes import ErrorReply, Json, NoReply, ResultReply
+from toolyard.venues.mcp.outcomes import ErrorReply, NoReply, ResultReply
 
 
 class McpManagerProxy:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerStatus, ServerTool
 from toolyard.core.ports import CallerTools
 from toolyard.core.tools import Tool
@@ -34,7 +35,7 @@ from toolyard.venues.mcp.catalog.pins import (
 )
 from toolyard.venues.mcp.catalog.router import Route
 from toolyard.venues.mcp.dependencies import ServerDependencies
-from toolyard.venues.mcp.outcomes import FORBIDDEN, ErrorReply, Json, McpConnection, NoReply, SessionKind
+from toolyard.venues.mcp.outcomes import FORBIDDEN, ErrorReply, McpConnection, NoReply, SessionKind
 from toolyard.venues.mcp.sessions.extra_sessions import ExtraSessions
 
 PINS = "mcp.pins"

@@ -15,6 +15,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Problem
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import INPUT_RESPONSES
 from toolyard.core.ports import CallerTools, Context, Failure, Pending, ToolHooks, Value
 from toolyard.core.results import to_problem
@@ -24,16 +25,7 @@ from toolyard.venues.mcp.calls.elicitation import Elicitations, PendingRequest, 
 from toolyard.venues.mcp.calls.multi_round import MAX_TOKEN_CHARS, InputRound, decode_token, parse_round
 from toolyard.venues.mcp.calls.push_errors import find_push_error
 from toolyard.venues.mcp.manager import McpManager
-from toolyard.venues.mcp.outcomes import (
-    FORBIDDEN,
-    SHARED,
-    ErrorReply,
-    Json,
-    McpConnection,
-    NoReply,
-    ResultReply,
-    ServerReply,
-)
+from toolyard.venues.mcp.outcomes import FORBIDDEN, SHARED, ErrorReply, McpConnection, NoReply, ResultReply, ServerReply
 
 MAX_ROUNDS = 10
 PAUSE_S = 0.1

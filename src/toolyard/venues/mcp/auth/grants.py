@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.json_types import Json
 from toolyard.core.store import KeyValue
 
-Json = dict[str, object]
 TOKENS = "mcp.tokens"
 
 

@@ -23,8 +23,9 @@ from mcp.shared.auth import (
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.venues.mcp.auth.grants import Grant, GrantStore, Json
+from toolyard.venues.mcp.auth.grants import Grant, GrantStore
 from toolyard.venues.mcp.dispatcher import get_current_request
 
 MAX_ERROR_CHARS = 300

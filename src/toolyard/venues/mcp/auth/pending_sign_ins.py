@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
+from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerCard, SignIn, SignInAnswer
 from toolyard.core.ports import Clock
 from toolyard.venues.mcp.catalog.caller_views import CallerKey
@@ -24,7 +25,6 @@ ANSWER_S = 600.0
 FINISH_S = 30.0
 MAX_PENDING = 200
 MAX_ERROR_CHARS = 300
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class SpawnTask(Protocol):
@@ -164,15 +164,17 @@ def _require_sign_in_possible(server: ManagedServer, redirect_uri: str) -> None:
         raise Refused(f"the server {server.id!r} has client credentials: nobody signs in to it")
     if "authorization" in {name.lower() for name in spec.headers}:
         raise Refused(f"the server {server.id!r} has a header Authorization: take it out to sign in instead")
-    if not _is_loopback(redirect_uri):
+    if not _is_local_callback(redirect_uri):
         error_text = "redirect_uri must be an http address of the loopback, such as http://127.0.0.1:8765/callback"
         raise Invalid(error_text, {"field": "redirect_uri"})
 
 
-def _is_loopback(address: str) -> bool:
+def _is_local_callback(address: str) -> bool:
     """Return whether an address is on the person's own machine; any other could send the code to somebody else."""
     try:
         target = urlsplit(address)
-        return target.scheme == "http" and target.hostname in LOOPBACK and not target.username and bool(target.port)
+        return (
+            target.scheme == "http" and is_loopback(target.hostname or "") and not target.username and bool(target.port)
+        )
     except ValueError:
         return False

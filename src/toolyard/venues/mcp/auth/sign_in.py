@@ -14,6 +14,7 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull
 from pydantic import ValidationError
 
 from toolyard.core.errors import Refused, Unavailable
+from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore
 from toolyard.venues.mcp.auth.oauth import (
@@ -27,7 +28,6 @@ from toolyard.venues.mcp.auth.oauth import (
 from toolyard.venues.mcp.bounded_http import UNCOMPRESSED, BoundedTransport
 
 ANSWER_S = 20.0
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 PROTOCOL = "2025-11-25"
 _PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": PROTOCOL}
@@ -149,6 +149,6 @@ def _build_client_info(spec: ServerSpec, redirect_uri: str) -> OAuthClientInform
 def _require_safe_url(url: str) -> str:
     """Return the address if a browser may open it. The server chose it, so only https and loopback are allowed."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         return url
     raise OAuthFlowError("the page to sign in at is not reached over https")

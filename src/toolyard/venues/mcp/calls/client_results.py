@@ -9,8 +9,9 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.json_types import Json
 from toolyard.core.ports import Failure, Value
-from toolyard.venues.mcp.calls.content import Json, parse_call_result
+from toolyard.venues.mcp.calls.content import parse_call_result
 
 _PYTHON_NAMES = {
     "structured_content": "structuredContent",

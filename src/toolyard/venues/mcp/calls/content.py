@@ -10,10 +10,10 @@ from typing import cast
 import msgspec
 
 from toolyard.core.items import FilePart, ImagePart, Part
+from toolyard.core.json_types import Json
 from toolyard.core.ports import Failure, Value
 from toolyard.core.results import to_problem
 
-Json = dict[str, object]
 MAX_LABEL_CHARS = 500
 MAX_PARTS_BYTES = 2 * 1024 * 1024
 MAX_DETAILS_BYTES = 32 * 1024

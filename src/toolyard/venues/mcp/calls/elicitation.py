@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import INPUT_RESPONSES
-from toolyard.venues.mcp.outcomes import Json, McpConnection, ServerReply
+from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
 
 MAX_WAITING = 1000
 MAX_REMEMBERED = 20_000

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
 
-Json = dict[str, object]
 MAX_TOKEN_CHARS = 256 * 1024
 
 

@@ -8,7 +8,8 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from toolyard.venues.mcp.catalog.definitions import Json, hash_definition
+from toolyard.core.json_types import Json
+from toolyard.venues.mcp.catalog.definitions import hash_definition
 from toolyard.venues.mcp.catalog.pins import index_by_name
 
 CallerKey = tuple[str, ...]

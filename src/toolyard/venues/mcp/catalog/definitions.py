@@ -9,10 +9,10 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.tools import Tool
 
-Json = dict[str, object]
 PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_DESCRIPTION_CHARS = 32_000

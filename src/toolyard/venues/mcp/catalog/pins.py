@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerTool, ToolState
-from toolyard.venues.mcp.catalog.definitions import PINNED_FIELDS, Json, find_defect, hash_definition
+from toolyard.venues.mcp.catalog.definitions import PINNED_FIELDS, find_defect, hash_definition
 
 MAX_DIFF_LINES = 200
 MAX_DECISIONS = 1000

@@ -25,10 +25,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
 from toolyard.venues.mcp.catalog.definitions import find_defect
 from toolyard.venues.mcp.dispatcher import RecordingDispatcher, SentRequest, current_request
-from toolyard.venues.mcp.outcomes import FORBIDDEN, Era, Json, OpenTimings
+from toolyard.venues.mcp.outcomes import FORBIDDEN, Era, OpenTimings
 from toolyard.venues.mcp.sessions.stdio import ChildProcess
 
 MAX_PAGES = 200

@@ -14,6 +14,7 @@ from typing import cast
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
 from toolyard.core.mcp_servers import STDERR_LABEL, ServerStatus
 from toolyard.venues.mcp.auth.oauth import SignInRequired
@@ -21,7 +22,6 @@ from toolyard.venues.mcp.outcomes import (
     ConnectionInfo,
     Era,
     ErrorReply,
-    Json,
     NoReply,
     OpenTimings,
     PreflightCheck,

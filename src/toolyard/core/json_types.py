@@ -1,0 +1,3 @@
+"""The type of a JSON object."""
+
+Json = dict[str, object]

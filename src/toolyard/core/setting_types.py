@@ -1,0 +1,55 @@
+"""The types of settings: plain types with marks, which `server.config` checks where a person writes the settings.
+
+Marks are bounds (`min_length`, `pattern`, `ge`, `gt`, `le`), `says` (how an error message describes the type) and `is`
+(a text to expand or to mask, or a field that nobody sets). They are msgspec's `extra`, which decoding does not enforce:
+a stored value that an earlier version or the library accepted stays readable.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+MAX_NUMBER = 1_000_000_000
+LANGUAGE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}\Z"
+"""A language tag such as `en`, `zh-CN` or `pt_BR`."""
+
+Name = Annotated[str, Meta(extra={"min_length": 1})]
+Count = Annotated[int, Meta(extra={"ge": 1, "le": MAX_NUMBER})]
+CountOrNone = Annotated[int, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
+Seconds = Annotated[float, Meta(extra={"gt": 0, "le": MAX_NUMBER})]
+SecondsOrNone = Annotated[float, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
+Url = Annotated[
+    str, Meta(extra={"pattern": r"^https?://[^\s/]\S*\Z", "says": "a URL that begins with http:// or https://"})
+]
+Secret = Annotated[str, Meta(extra={"is": "secret"})]
+"""Never shown; `${VARIABLE}` in it is replaced."""
+HeaderSecret = Annotated[str, Meta(extra={"is": "header"})]
+"""A secret that is sent as a header: one line."""
+Hash = Annotated[str, Meta(extra={"min_length": 1, "is": "hash"})]
+"""Never shown."""
+FilePath = Annotated[str, Meta(extra={"min_length": 1, "is": "path"})]
+ToolSource = Annotated[str, Meta(extra={"min_length": 1, "is": "tools"})]
+StoreUrl = Annotated[str, Meta(extra={"min_length": 1, "is": "store"})]
+HeaderName = Annotated[
+    str, Meta(extra={"pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", "says": "that of an HTTP header"})
+]
+ServerName = Annotated[str, Meta(extra={"pattern": r"^(?!function\Z).", "says": "a text other than function"})]
+"""`function` is the server under which function tools appear."""
+Origin = Annotated[
+    str,
+    Meta(extra={"pattern": r"^(\*|https?://[^/\s?#@]+)\Z", "says": 'an origin such as "https://shop.example", or "*"'}),
+]
+OfferedName = Annotated[
+    str,
+    Meta(extra={"pattern": r"^[a-zA-Z0-9_-]{1,64}\Z", "says": "1 to 64 letters, digits, underscores or hyphens"}),
+]
+"""The name of a tool that a model is shown."""
+Domain = Annotated[
+    str,
+    Meta(extra={"pattern": r"^[^\s/:@?#]+(/\S*)?\Z", "says": "a domain such as docs.python.org, without https://"}),
+]
+Country = Annotated[str, Meta(extra={"pattern": r"^([A-Z]{2})?\Z", "says": "two capital letters, such as CH"})]
+Language = Annotated[str, Meta(extra={"pattern": LANGUAGE, "says": 'a language tag such as "en", "zh" or "pt-BR"'})]
+VariableName = Annotated[str, Meta(extra={"pattern": r"^[^=\s]+\Z", "says": "that of a variable"})]
+RecordedTime = Annotated[float, Meta(extra={"is": "recorded"})]
+"""A time that the server records: not a setting."""

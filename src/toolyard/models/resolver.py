@@ -1,0 +1,250 @@
+"""Turns names of models into models: for the library, the server and the command line.
+
+A name is `toolyard:offline`, `local:/path.gguf`, `provider:model` or `http://host/v1#model`. The wire of a model is
+loaded when the first model that speaks it is created.
+"""
+
+import dataclasses
+import importlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolyard.core.errors import Misconfigured, MissingKey
+from toolyard.core.model_cards import ModelCard, describe_model_problem
+from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
+from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.ports import Model, NativeToolsModel
+from toolyard.core.providers import Provider, ProviderCard, add_model
+from toolyard.core.web_search import NativeTools
+from toolyard.models.context_windows import find_context_window
+from toolyard.models.fallback import FallbackModel
+from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
+
+ModelChoice = str | Model | Sequence[str]
+"""The name of a model, a model, or a chain of names: each is a fallback for those before it."""
+MODEL_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
+"""The key for a model that is named by its address."""
+MAX_MODELS = 256
+"""Models that are kept open. With a pattern, requests could name any number."""
+_GIVEN = "given"
+"""The name of a model that was passed as an object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEndpoint:
+    """The address and the key of the model that a name stands for."""
+
+    base_url: str
+    model: str
+    provider: str = "openai"
+    api_key: str = field(default="", repr=False)
+    key_variable: str = ""
+    """The environment variable that should hold the key and is not set; empty if no key is missing."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    preset: ProviderPreset = UNKNOWN_PROVIDER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What decides which model a name stands for, besides the presets."""
+
+    providers: Mapping[str, Provider] = field(default_factory=dict[str, Provider])
+    options: Mapping[str, Options] = field(default_factory=dict[str, Options])
+    """By the model's name; a model without an entry has the defaults."""
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many tokens of input a model takes, by its name, where that differs from the built-in table."""
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    key_hint: str = ""
+    """Added to the error for a missing key: where else the key can be given."""
+
+    def find_endpoint(self, name: str) -> ModelEndpoint:
+        """Return the endpoint that a model's name stands for. Raise Misconfigured if it is not a model's name.
+
+        A provider's key is sent to that provider only.
+        """
+        parts = parse_model_name(name)
+        if parts.base_url:
+            if not parts.model:
+                raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
+            key = self.environment.get(MODEL_KEY_VARIABLE, "")
+            return ModelEndpoint(base_url=parts.base_url, model=parts.model, api_key=key)
+        provider, preset = self.providers.get(parts.provider, Provider()), self.find_preset(parts.provider)
+        base_url = provider.base_url or preset.resolve_base_url(parts.provider, self.environment)
+        if not base_url and preset.address_variable and parts.model:
+            raise Misconfigured(f"{name!r} needs an address: set the environment variable {preset.address_variable}")
+        if not parts.provider or not base_url or not parts.model:
+            names = ", ".join(f"{prefix}:…" for prefix in (*PROVIDERS, *(self.providers.keys() - PROVIDERS)))
+            raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
+        api_key = provider.api_key or preset.resolve_key(self.environment)
+        # Configured headers may carry the credentials instead of a key, so that no key is missing then.
+        missing = preset.key_variable if not api_key and not provider.headers else ""
+        return ModelEndpoint(
+            base_url=base_url,
+            model=parts.model,
+            provider=parts.provider,
+            api_key=api_key,
+            key_variable=missing,
+            headers=provider.headers,
+            preset=preset,
+        )
+
+    def find_preset(self, provider: str) -> ProviderPreset:
+        """Return the preset of a provider, with the wire that its settings name."""
+        preset = PROVIDERS.get(provider, UNKNOWN_PROVIDER)
+        wire = self.providers[provider].wire if provider in self.providers else ""
+        # A configured wire serves every request: without native_wire, requests with provider tools use it as well.
+        return dataclasses.replace(preset, wire=wire, native_wire="") if wire else preset
+
+    def find_window(self, name: str) -> int:
+        """Return the context window of a model in tokens; 0 if it is unknown."""
+        return self.windows.get(name) or find_context_window(name)
+
+    def make_model(self, name: str) -> Model:
+        """Return a new model. Raise Misconfigured if the name is wrong, or if an address or a key is missing."""
+        if name == OFFLINE:
+            return importlib.import_module("toolyard.models.offline").Offline()
+        if name.startswith(LOCAL_PREFIX):
+            return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL_PREFIX))
+        endpoint = self.find_endpoint(name)
+        if endpoint.key_variable:
+            raise MissingKey(name, endpoint.key_variable, self.key_hint)
+        return make_wired_model(endpoint, self.options.get(name, DEFAULT_OPTIONS))
+
+    def make_provider_card(self, name: str) -> ProviderCard:
+        """Return the card of a model's provider. Raise Misconfigured if the name is wrong."""
+        parts = parse_model_name(name)
+        if name == OFFLINE or name.startswith(LOCAL_PREFIX):
+            # Callers see cards: hide the file's folder.
+            return ProviderCard(id=parts.provider, models=(Path(parts.model).name,))
+        endpoint = self.find_endpoint(name)
+        return ProviderCard(
+            id=parts.provider or urlsplit(endpoint.base_url).hostname or "http",
+            base_url=endpoint.base_url,
+            models=(endpoint.model,),
+            has_key=bool(endpoint.api_key or endpoint.headers),
+        )
+
+
+class ModelResolver:
+    """Models by name, each created on first use. The default may be a chain: its first name stands for all of it."""
+
+    def __init__(
+        self,
+        default: ModelChoice,
+        settings: ModelSettings = ModelSettings(),  # noqa: B008 - immutable
+        named_model: Callable[[str], Model] | None = None,
+    ) -> None:
+        """`named_model` creates models from their names in place of the settings."""
+        self._settings = settings
+        self._make_model = named_model or settings.make_model
+        self._models: dict[str, Model] = {}
+        if isinstance(default, str | Sequence):
+            self._names = (default,) if isinstance(default, str) else tuple(default)
+        else:
+            self._names, self._models = (_GIVEN,), {_GIVEN: default}
+        self.default = self._names[0]
+        self._fallback = FallbackModel(self._names, self._get_model) if len(self._names) > 1 else None
+
+    def __call__(self, name: str) -> Model:
+        return self._fallback if self._fallback is not None and name == self.default else self._get_model(name)
+
+    def _get_model(self, name: str) -> Model:
+        model = self._models.get(name)
+        if model is None:
+            if len(self._models) >= MAX_MODELS:
+                raise Misconfigured(f"more than {MAX_MODELS} models were named: name one that was used before")
+            model = self._models[name] = self._make_model(name)
+        return model
+
+    def native_tools(self, name: str) -> NativeTools:
+        """Return the tools that the provider of a model runs itself; for a chain, those of its first model."""
+        try:
+            model = self._get_model(name)
+        except Misconfigured:
+            return NativeTools()
+        return model.native if isinstance(model, NativeToolsModel) else NativeTools()
+
+    def context_window(self, name: str) -> int:
+        """Return the context window of a model in tokens, the smallest of a chain; 0 if it is unknown."""
+        names = self._names if self._fallback is not None and name == self.default else (name,)
+        return min(filter(None, [self._settings.find_window(model) for model in names]), default=0)
+
+    def cards(self, others: Iterable[str]) -> list[ModelCard]:
+        """Return the cards of the default chain, in its order, and of the other models."""
+        # Loaded on demand: the module imports a wire, which a server with another model does not need.
+        cards = importlib.import_module("toolyard.models.cards")
+        names = (*self._names, *sorted(set(others).difference(self._names)))
+        return [
+            cards.model_card(
+                name,
+                default=name == self.default,
+                context_tokens=self._settings.find_window(name),
+                native=self.native_tools(name),
+                problem=self._find_problem(name),
+            )
+            for name in names
+        ]
+
+    def _find_problem(self, name: str) -> str:
+        try:
+            self._get_model(name)
+        except Misconfigured as error:
+            return describe_model_problem(error)
+        return ""
+
+    def provider_cards(self) -> tuple[ProviderCard, ...]:
+        """Return the providers of the default chain. A misconfigured model is left out: a request for it says why."""
+        if self._names == (_GIVEN,):
+            return (ProviderCard(id=_GIVEN, models=(_GIVEN,)),)
+        cards: tuple[ProviderCard, ...] = ()
+        for name in self._names:
+            with suppress(Misconfigured):
+                cards = add_model(cards, self._settings.make_provider_card(name))
+        return cards
+
+    def check(self) -> None:
+        """Raise Misconfigured if a model of the default chain cannot be created."""
+        for name in self._names:
+            self._get_model(name)
+
+    async def close(self) -> None:
+        for model in self._models.values():
+            await model.close()
+
+
+def make_key_settings(api_keys: Mapping[str, str]) -> ModelSettings:
+    """Return settings with API keys by provider. Raise Misconfigured, without a key, for a name that is no provider's.
+
+    A provider without a key here uses that of its environment variable.
+    """
+    for provider in api_keys:
+        if provider not in PROVIDERS:
+            raise Misconfigured(f"api_keys: {provider!r} is not a provider; those are {', '.join(PROVIDERS)}")
+    providers = {provider: Provider(api_key=key) for provider, key in api_keys.items()}
+    return ModelSettings(providers=providers, key_hint=", or give it in api_keys")
+
+
+def make_wired_model(endpoint: ModelEndpoint, options: Options = DEFAULT_OPTIONS) -> Model:
+    """Return a model that speaks its provider's wire protocol. The wire's module is loaded here."""
+    preset = endpoint.preset
+    plain = _load_wire(preset.wire, endpoint, options)
+    if preset.native_wire in ("", preset.wire):
+        return plain
+    native_router = importlib.import_module("toolyard.models.native_router")
+    return native_router.NativeToolRouter(plain, lambda: _load_wire(preset.native_wire, endpoint, options))
+
+
+def _load_wire(wire: str, endpoint: ModelEndpoint, options: Options) -> Model:
+    module, _, name = WIRES[wire].partition(".")
+    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(
+        base_url=endpoint.base_url,
+        model=endpoint.model,
+        api_key=endpoint.api_key,
+        provider=endpoint.provider,
+        headers=endpoint.headers,
+        options=options,
+    )
