@@ -1,12 +1,15 @@
-"""Errors as HTTP responses: one body for all of them, without stack traces or secrets."""
+"""Errors as HTTP responses, without stack traces or secrets.
+
+There is one body for all of them, unless the surface that answers has a shape of its own.
+"""
 
 import logging
+from collections.abc import MutableMapping
 from math import ceil
 from typing import cast
 
 from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException
-from msgspec import Struct
 
 from toolyard.core.errors import (
     Fenced,
@@ -22,11 +25,14 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.surface import EncodeError, ErrorBody
 
 _log = logging.getLogger("toolyard.http")
 
 ERROR_KEY = "toolyard.error"
 """The key in the ASGI scope under which the error body of a response is kept for the request log."""
+ENCODER_KEY = "toolyard.encode_error"
+"""The key in the ASGI scope of the `EncodeError` of the surface that answers; absent if it has none."""
 
 
 class ModelFailed(RunFailed):
@@ -56,17 +62,6 @@ _TYPE_BY_STATUS = {
     413: "too_large",
     415: "invalid_json",
 }
-
-
-class ErrorBody(Struct, frozen=True, kw_only=True):
-    """The body of every response that is not a success."""
-
-    error: str
-    error_type: str
-    correlation_id: str
-    details: dict[str, object] = {}
-    ok: bool = False
-    success: bool = False
 
 
 def build_error_response(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, dict[str, str]]:
@@ -120,8 +115,15 @@ def invalid_field(key: str, message: str) -> Invalid:
     return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
 
 
-def handle_error(request: HttpRequest, error: Exception) -> Response[ErrorBody]:
+def encode_error(scope: MutableMapping[str, object], status: int, body: ErrorBody) -> object:
+    """Return an error's body in the shape of the surface that answers, and keep the usual body for the request log."""
+    scope[ERROR_KEY] = body
+    encode = cast(EncodeError | None, scope.get(ENCODER_KEY))
+    return body if encode is None else encode(status, body)
+
+
+def handle_error(request: HttpRequest, error: Exception) -> Response[object]:
     """Answer an exception of a route; Litestar calls this for every exception."""
     status, body, headers = build_error_response(error, get_request_context(request.scope).correlation_id)
-    cast(dict[str, object], request.scope)[ERROR_KEY] = body
-    return Response(body, status_code=status, headers=headers)
+    encoded = encode_error(cast(MutableMapping[str, object], request.scope), status, body)
+    return Response(encoded, status_code=status, headers=headers)

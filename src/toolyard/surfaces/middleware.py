@@ -17,9 +17,10 @@ from toolyard.core.errors import Forbidden, Invalid
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.engine.authentication import Authenticator
-from toolyard.surfaces.errors import ERROR_KEY, build_error_response
+from toolyard.surfaces.errors import ENCODER_KEY, build_error_response, encode_error
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 from toolyard.surfaces.request_log import log_request
+from toolyard.surfaces.surface import PathRules
 
 Message = MutableMapping[str, object]
 Scope = MutableMapping[str, object]
@@ -27,20 +28,18 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PUBLIC_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"})
-PUBLIC_PREFIX = "/assets/"
-"""The files of the web page, which hold no data of any user."""
 ANONYMOUS = Caller(user="")
 """The caller of a public path: credentials are not checked there, and this caller has no rights."""
 MAX_STALL_S = 60.0
 """A response is cancelled if the client reads nothing for so long; a stream can be resumed by its last event id."""
 _EXPOSED_HEADERS = (
-    b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, mcp-session-id"
+    "x-correlation-id",
+    "retry-after",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
 )
-_ALLOWED_HEADERS = (
-    b"authorization, content-type, x-api-key, x-correlation-id, x-division, last-event-id, "
-    b"mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
-)
+_ALLOWED_HEADERS = ("authorization", "content-type", "x-api-key", "x-correlation-id", "x-division", "last-event-id")
 _CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context; a later version may add fields. Ids of all zeros and version ff are invalid."""
@@ -50,9 +49,17 @@ class AuthMiddleware:
     """Attaches a `RequestContext` to each request, or answers it with an error."""
 
     def __init__(
-        self, app: AsgiApp, access: Authenticator, clock: Clock, cors_origins: frozenset[str] = frozenset()
+        self,
+        app: AsgiApp,
+        access: Authenticator,
+        clock: Clock,
+        rules: PathRules,
+        cors_origins: frozenset[str] = frozenset(),
     ) -> None:
         self._app = app
+        self._rules = rules
+        self._exposed_headers = ", ".join((*_EXPOSED_HEADERS, *rules.response_headers)).encode()
+        self._allowed_headers = ", ".join((*_ALLOWED_HEADERS, *rules.request_headers)).encode()
         self._access = access
         self._clock = clock
         self._origins = cors_origins
@@ -64,12 +71,15 @@ class AuthMiddleware:
         headers = _read_headers(scope)
         correlation_id = _read_correlation_id(headers, self._clock)
         path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
+        if encoder := self._rules.find_encoder(path):
+            scope[ENCODER_KEY] = encoder
         sender = _ResponseSender(send, self._build_response_headers(correlation_id, headers))
         try:
             await self._respond(scope, receive, sender, path, headers, correlation_id)
         finally:
             sender.close()
-            log_request(scope, path, correlation_id, sender.status, perf_counter() - started)
+            duration_s = perf_counter() - started
+            log_request(scope, path, correlation_id, sender.status, duration_s, quiet=path in self._rules.quiet)
 
     async def _respond(
         self,
@@ -91,12 +101,10 @@ class AuthMiddleware:
                 await _send_response(send, 204, b"", {})
                 return
             # The body is not read before this: a caller without a key cannot make the server parse anything.
-            open_to_all = path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
-            caller = ANONYMOUS if open_to_all else self._access.authenticate(headers)
+            caller = ANONYMOUS if path in self._rules.public else self._access.authenticate(headers)
         except Exception as error:
             status, body, more = build_error_response(error, correlation_id)
-            scope[ERROR_KEY] = body
-            await _send_response(send, status, msgspec.json.encode(body), more)
+            await _send_response(send, status, msgspec.json.encode(encode_error(scope, status, body)), more)
             return
         scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
         await self._app(scope, receive, send)
@@ -111,8 +119,8 @@ class AuthMiddleware:
             *added,
             (b"access-control-allow-origin", origin.encode()),
             (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-            (b"access-control-allow-headers", _ALLOWED_HEADERS),
-            (b"access-control-expose-headers", _EXPOSED_HEADERS),
+            (b"access-control-allow-headers", self._allowed_headers),
+            (b"access-control-expose-headers", self._exposed_headers),
             (b"vary", b"origin"),
         ]
 

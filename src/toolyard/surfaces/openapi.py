@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
 
-from toolyard.surfaces.errors import ErrorBody
+from toolyard.surfaces.surface import ErrorBody
 
 EVENT_STREAM = "text/event-stream"
 _DESCRIPTIONS = {

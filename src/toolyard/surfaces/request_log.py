@@ -4,19 +4,18 @@ import logging
 from collections.abc import Mapping
 
 from toolyard.observability.log_lines import log_line
-from toolyard.surfaces.errors import ERROR_KEY, ErrorBody
+from toolyard.surfaces.errors import ERROR_KEY
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
-
-QUIET_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
-QUIET_PREFIX = "/assets/"
-"""Health checks and files of the web page: frequent and of little interest, so they are logged at debug level."""
+from toolyard.surfaces.surface import ErrorBody
 
 _log = logging.getLogger("toolyard.http")
 
 
-def log_request(scope: Mapping[str, object], path: str, correlation_id: str, status: int, duration_s: float) -> None:
+def log_request(
+    scope: Mapping[str, object], path: str, correlation_id: str, status: int, duration_s: float, *, quiet: bool
+) -> None:
     """Log a request; `status` is 0 if it ended before a response was started."""
-    level = choose_level(path, status)
+    level = choose_level(status, quiet=quiet)
     if not _log.isEnabledFor(level):
         return
     context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
@@ -37,9 +36,9 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
     )
 
 
-def choose_level(path: str, status: int) -> int:
+def choose_level(status: int, *, quiet: bool) -> int:
     if status >= 500:
         return logging.ERROR
-    if path in QUIET_PATHS or path.startswith(QUIET_PREFIX):
+    if quiet:
         return logging.DEBUG
     return logging.WARNING if status >= 400 else logging.INFO

@@ -46,6 +46,7 @@ from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperatio
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.sse import build_stream_response
+from toolyard.surfaces.surface import Surface
 from toolyard.surfaces.web_search import WebSearchFields
 
 PATH = "/chat/v1/conversation"
@@ -295,3 +296,6 @@ def compute_remaining_limits(messages: Sequence[AppMessage], limits: Limits) -> 
         turns_per_conversation=max(0, limits.turns_per_conversation - turns),
         turns_per_request=max(0, limits.turns_per_request - count_tool_turns(messages[last_user_index:])),
     )
+
+
+SURFACE = Surface(routes=lambda backend: routes(backend.service, backend.access))

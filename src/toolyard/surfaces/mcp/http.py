@@ -42,6 +42,7 @@ from toolyard.surfaces.mcp.methods import ActiveRequest, Dispatcher
 from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS, NotificationFeed
 from toolyard.surfaces.mcp.sessions import LegacySession, LegacySessions
 from toolyard.surfaces.request_context import RequestContext, get_request_context
+from toolyard.surfaces.surface import Surface
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 JSON_TYPE, EVENT_STREAM_TYPE = b"application/json", b"text/event-stream"
@@ -314,3 +315,10 @@ async def _run_until_disconnect(
         group.start_soon(watch)
         await work()
         group.cancel_scope.cancel()
+
+
+SURFACE = Surface(
+    routes=lambda backend: routes(backend.service),
+    request_headers=("mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name"),
+    response_headers=("mcp-session-id",),
+)

@@ -14,6 +14,7 @@ from litestar.handlers import HTTPRouteHandler
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.authorization import PathId
 from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.surface import Surface
 
 PAGE_DIRECTORY = Path(__file__).parents[2] / "page"
 POLICY = "; ".join(
@@ -79,3 +80,9 @@ NOT_BUILT = b"""<!doctype html>
 <p>and load this page again. The server itself works without it: see <a href="docs">the API</a>.</p>
 </html>
 """
+
+
+_PUBLIC_FILES = frozenset({"/", "/assets/*"})
+SURFACE = Surface(
+    routes=lambda backend: routes(), public_paths=_PUBLIC_FILES, quiet_paths=_PUBLIC_FILES | {"/favicon.ico"}
+)

@@ -23,6 +23,7 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.respond.titles import build_title
 from toolyard.surfaces.server_views import get_visible_error, list_visible_servers
 from toolyard.surfaces.sse import start_and_stream
+from toolyard.surfaces.surface import Surface
 from toolyard.surfaces.web_search import WebSearchFields
 
 
@@ -162,3 +163,6 @@ def build_server_health(card: ServerCard, caller: Caller) -> ServerHealth:
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         restarts=card.restarts,
     )
+
+
+SURFACE = Surface(routes=lambda backend: routes(backend.service, backend.servers))

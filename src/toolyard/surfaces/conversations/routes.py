@@ -1,0 +1,22 @@
+"""The routes of `/conversations`."""
+
+from toolyard.surfaces.conversations import (
+    calls,
+    context,
+    conversations,
+    direct_calls,
+    messages,
+    runs,
+    tool_events,
+    tools,
+)
+from toolyard.surfaces.surface import Backend, Route, Surface
+
+_MODULES = (conversations, messages, context, tools, runs, tool_events, calls, direct_calls)
+
+
+def routes(backend: Backend) -> list[Route]:
+    return [route for module in _MODULES for route in module.routes(backend.service)]
+
+
+SURFACE = Surface(routes=routes)

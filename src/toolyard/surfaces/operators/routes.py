@@ -1,0 +1,20 @@
+"""The routes for operators: servers, keys, traces, runs, metrics and readiness."""
+
+from toolyard.surfaces.operators import keys, metrics, readiness, runs, server_changes, server_sign_ins, servers, traces
+from toolyard.surfaces.surface import Backend, Route, Surface
+
+
+def routes(backend: Backend) -> list[Route]:
+    return [
+        *readiness.routes(backend.service),
+        *traces.routes(backend.service),
+        *runs.routes(backend.service),
+        *metrics.routes(backend.service),
+        *keys.routes(backend.access),
+        *servers.routes(backend.service, backend.servers),
+        *server_changes.routes(backend.servers),
+        *server_sign_ins.routes(backend.servers),
+    ]
+
+
+SURFACE = Surface(routes=routes, public_paths=frozenset({"/readyz"}), quiet_paths=frozenset({"/readyz"}))

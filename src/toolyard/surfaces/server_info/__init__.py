@@ -1,0 +1,1 @@
+"""What the server says about itself: whether it answers, and its API."""

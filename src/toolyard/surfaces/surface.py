@@ -1,0 +1,104 @@
+"""What a surface declares about itself: its routes, and what the middleware has to know about its paths.
+
+A package in `surfaces` has one `SURFACE`, and `app.SURFACES` lists them all.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
+from msgspec import Struct
+
+from toolyard.core.ports import Servers
+from toolyard.core.providers import ProviderCard
+from toolyard.engine.authentication import Authenticator
+from toolyard.engine.service import Service
+
+Route = HTTPRouteHandler | ASGIRouteHandler
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """The body of every response that is not a success."""
+
+    error: str
+    error_type: str
+    correlation_id: str
+    details: dict[str, object] = {}
+    ok: bool = False
+    success: bool = False
+
+
+EncodeError = Callable[[int, ErrorBody], object]
+"""Returns the body of an error response in a surface's own shape, from its status and the usual body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What the routes of surfaces call."""
+
+    service: Service
+    access: Authenticator
+    servers: Servers
+    provider_cards: Sequence[ProviderCard] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """The routes of one wire protocol, and the rules of its paths. A path that ends in `*` stands for all below it."""
+
+    routes: Callable[[Backend], Sequence[Route]]
+    public_paths: frozenset[str] = frozenset()
+    """Paths that need no key. They must not show data of any user."""
+    quiet_paths: frozenset[str] = frozenset()
+    """Paths of frequent requests of little interest, which are logged at debug level."""
+    paths: frozenset[str] = frozenset()
+    """The paths whose errors `encode_error` encodes, also those of unknown routes and missing keys."""
+    encode_error: EncodeError | None = None
+    """The shape of errors on `paths`; None means `ErrorBody`."""
+    request_headers: tuple[str, ...] = ()
+    """Request headers of its own that pages of other origins may send (CORS)."""
+    response_headers: tuple[str, ...] = ()
+    """Response headers of its own that such pages may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathSet:
+    """Paths, and prefixes of paths."""
+
+    exact: frozenset[str]
+    prefixes: tuple[str, ...]
+
+    @classmethod
+    def build(cls, patterns: Iterable[str]) -> "PathSet":
+        """Return the set of these patterns: a path, or a prefix and `*`."""
+        distinct = set(patterns)
+        prefixes = {pattern for pattern in distinct if pattern.endswith("*")}
+        return cls(frozenset(distinct - prefixes), tuple(sorted(prefix[:-1] for prefix in prefixes)))
+
+    def __contains__(self, path: str) -> bool:
+        return path in self.exact or path.startswith(self.prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """The rules of all surfaces, as the middleware looks them up for each request."""
+
+    public: PathSet
+    quiet: PathSet
+    encoders: Sequence[tuple[PathSet, EncodeError]] = field(repr=False)
+    request_headers: tuple[str, ...]
+    response_headers: tuple[str, ...]
+
+    @classmethod
+    def collect(cls, surfaces: Sequence[Surface]) -> "PathRules":
+        return cls(
+            PathSet.build(path for surface in surfaces for path in surface.public_paths),
+            PathSet.build(path for surface in surfaces for path in surface.quiet_paths),
+            [(PathSet.build(surface.paths), surface.encode_error) for surface in surfaces if surface.encode_error],
+            tuple(name for surface in surfaces for name in surface.request_headers),
+            tuple(name for surface in surfaces for name in surface.response_headers),
+        )
+
+    def find_encoder(self, path: str) -> EncodeError | None:
+        """Return how errors on this path are encoded; None means `ErrorBody`."""
+        return next((encode for paths, encode in self.encoders if path in paths), None)

@@ -1,0 +1,97 @@
+"""A surface is one entry of a list: it declares its routes, its public paths and the shape of its errors."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import aiohttp
+import pytest
+from litestar import get, post
+from litestar.params import JSONBody
+
+from surfaces.served import SocketClient, serve_app
+from toolyard import Scripted, Yard, say
+from toolyard.app import Wiring
+from toolyard.core.errors import Refused
+from toolyard.core.ports import Servers
+from toolyard.core.store import Key
+from toolyard.engine.authentication import hash_key
+from toolyard.surfaces.app import SURFACES, asgi
+from toolyard.surfaces.surface import Backend, ErrorBody, Route, Surface
+
+KEY = Key(name="ann", hash=hash_key("ann-secret"), user="ann")
+
+
+def shape_error(status: int, body: ErrorBody) -> object:
+    return {"error": {"message": body.error, "type": body.error_type, "code": status}}
+
+
+def build_routes(backend: Backend) -> list[Route]:
+    @get("/other/about", sync_to_thread=False)
+    def about() -> dict[str, str]:
+        return {"model": backend.service.default_model}
+
+    @post("/other/things", sync_to_thread=False)
+    def make_thing(data: JSONBody[dict[str, int]]) -> None:
+        raise Refused("there is such a thing")
+
+    return [about, make_thing]
+
+
+OTHER = Surface(
+    routes=build_routes,
+    public_paths=frozenset({"/other/about"}),
+    paths=frozenset({"/other/*"}),
+    encode_error=shape_error,
+    request_headers=("x-other",),
+    response_headers=("x-other-id",),
+)
+
+
+@asynccontextmanager
+async def open_client() -> AsyncGenerator[SocketClient, None]:
+    wiring = Wiring(model=Scripted(lambda request: say("ok")), keys=[KEY])
+    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard:
+        await yard.access.load()
+        origins = frozenset({"https://shop.example"})
+        app = asgi(yard.service, yard.access, cast(Servers, yard.servers), origins, surfaces=(*SURFACES, OTHER))
+        async with serve_app(app) as url, aiohttp.ClientSession() as session:
+            yield SocketClient(session, url, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "key", "status", "kind"),
+    [
+        ("GET", "/other/things", None, "", 401, "unauthenticated"),
+        ("GET", "/other/nothing", None, "ann-secret", 404, "not_found"),
+        ("DELETE", "/other/things", None, "ann-secret", 405, "method_not_allowed"),
+        ("POST", "/other/things", b"{", "ann-secret", 400, "invalid_json"),
+        ("POST", "/other/things", {"a": "text"}, "ann-secret", 422, "validation_error"),
+        ("POST", "/other/things", {"a": 1}, "ann-secret", 409, "conflict"),
+    ],
+)
+async def test_errors_have_the_shape_of_the_surface_that_answers(
+    method: str, path: str, body: object, key: str, status: int, kind: str
+) -> None:
+    async with open_client() as http:
+        actual_status, answer, _ = await http.ask(method, path, body, x_api_key=key)
+        error = answer["error"]
+        assert isinstance(error, dict) and answer.keys() == {"error"}
+        assert (actual_status, error["type"], error["code"]) == (status, kind, status)
+
+
+async def test_other_paths_keep_the_usual_shape() -> None:
+    async with open_client() as http:
+        for path, status in (("/tools", 401), ("/otherwise", 401), ("/healthz", 200)):
+            actual_status, answer, _ = await http.ask("GET", path)
+            assert actual_status == status and not isinstance(answer.get("error"), dict)
+
+
+async def test_a_surface_declares_its_public_paths_and_its_headers() -> None:
+    async with open_client() as http:
+        status, answer, _ = await http.ask("GET", "/other/about")
+        assert (status, answer) == (200, {"model": "given"})
+        _, _, headers = await http.ask("GET", "/other/about", origin="https://shop.example")
+        assert "x-other" in headers["access-control-allow-headers"].split(", ")
+        assert {"x-other-id", "mcp-session-id"} <= set(headers["access-control-expose-headers"].split(", "))
