@@ -44,7 +44,7 @@ async def list_available_models(config: Config, environment: Mapping[str, str]) 
     running = await list_ollama_models(find_ollama_address(settings))
     for name in dict.fromkeys((*config.model_names, *config.models)):
         if is_pattern(name):
-            yield _check_pattern(name, settings)
+            yield _check_endpoint(name, settings, "configured: any name that fits it")
         else:
             yield _check_configured(name, settings, running)
     if OFFLINE not in (*config.model_names, *config.models):
@@ -91,13 +91,18 @@ def _check_configured(name: str, settings: ModelSettings, running: list[str] | N
     if name.startswith(f"{OLLAMA}:") and not _is_pulled(name.removeprefix(f"{OLLAMA}:"), running or []):
         reason = "no Ollama answers: start one with `ollama serve`" if running is None else "Ollama has no such model"
         return ModelAvailability(False, name, f"configured, but {reason}")
+    return _check_endpoint(name, settings, "configured")
+
+
+def _check_endpoint(name: str, settings: ModelSettings, usable_text: str) -> ModelAvailability:
+    """Return whether the provider of a name, or of a pattern of names, has an address and a key."""
     try:
         endpoint = settings.find_endpoint(name)
     except Misconfigured as error:
         return ModelAvailability(False, name, str(error))
     if endpoint.key_variable:
         return ModelAvailability(False, name, f"configured, but needs a key: set {endpoint.key_variable}")
-    return ModelAvailability(True, name, f"configured, at {endpoint.base_url}")
+    return ModelAvailability(True, name, f"{usable_text}, at {endpoint.base_url}")
 
 
 def _is_pulled(name: str, running: list[str]) -> bool:
@@ -119,17 +124,6 @@ def _check_local() -> ModelAvailability:
     return ModelAvailability(
         True, f"{LOCAL_PREFIX}/path/to/model.gguf", "any GGUF file, in this machine's memory: no key, no network"
     )
-
-
-def _check_pattern(pattern: str, settings: ModelSettings) -> ModelAvailability:
-    """Return whether the models of a pattern can be used: whether their provider has an address and a key."""
-    try:
-        endpoint = settings.find_endpoint(pattern)
-    except Misconfigured as error:
-        return ModelAvailability(False, pattern, str(error))
-    if endpoint.key_variable:
-        return ModelAvailability(False, pattern, f"configured, but needs a key: set {endpoint.key_variable}")
-    return ModelAvailability(True, pattern, f"configured: any name that fits it, at {endpoint.base_url}")
 
 
 def _check_provider(provider: str, settings: ModelSettings) -> ModelAvailability:

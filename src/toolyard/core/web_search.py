@@ -14,8 +14,10 @@ from toolyard.core.tools import ProviderOptions, Tool
 
 SEARCH_TOOL = "web_search"
 """The name of a search tool, wherever it runs."""
-SearchMode = Literal["", "auto", "native", "mcp", "duckduckgo", "off"]
-"""Where a search is to run; empty if it is not set."""
+SearchPlace = Literal["auto", "native", "mcp", "duckduckgo", "off"]
+"""Where a search is to run."""
+SearchMode = Literal["", SearchPlace]
+"""The same, or empty if it is not set."""
 Preference = Literal["ai-web-search", "mcp", "duckduckgo"]
 NO_SEARCH_NOTE = "You cannot search the web here. Where an answer needs something newer than what you know, say so."
 
@@ -74,7 +76,7 @@ class SearchChoice(Struct, frozen=True, kw_only=True):
     """Whether the requested mode is unavailable."""
 
 
-def choose_search(mode: Literal["auto", "native", "mcp", "duckduckgo", "off"], facts: SearchFacts) -> SearchChoice:
+def choose_search(mode: SearchPlace, facts: SearchFacts) -> SearchChoice:
     """Return where a search runs."""
     match mode:
         case "off":

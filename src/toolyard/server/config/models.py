@@ -7,13 +7,13 @@ from msgspec import Meta, Struct
 
 from toolyard.core.setting_types import Count, CountOrNone, Name
 from toolyard.core.tools import ProviderOptions, SearchOptions
-from toolyard.core.web_search import SearchRules
+from toolyard.core.web_search import SearchPlace, SearchRules
 
 
 class WebSearchConfig(SearchOptions, frozen=True, kw_only=True):
     """Where searches run if neither a request nor its conversation decides it, and the limits of native searches."""
 
-    prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
+    prefer: SearchPlace = "auto"
     custom_control: bool = False
     full_logging: bool = False
     tools: frozenset[Name] = frozenset()
