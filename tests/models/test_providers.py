@@ -12,8 +12,10 @@ from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.messages import Anthropic
 from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, WIRES
-from toolyard.models.resolver import ModelEndpoint, ModelResolver, ModelSettings, make_wired_model
+from toolyard.models.resolver import ModelEndpoint, ModelResolver, ModelSettings, make_key_settings, make_wired_model
 from toolyard.models.responses import OpenAIResponses
+from toolyard.server.config import Config
+from toolyard.server.wiring import build_model_settings
 from wire import responses_bytes, strict_chat
 from wire.everything import ADD, PLAIN_SEARCH
 from wire.local import events_of, offer, open_model, request, user
@@ -191,3 +193,28 @@ async def test_an_azure_deployment_searches_over_responses_at_the_same_address()
             done = await yard.execute("news", web_search="native")
     assert (server.refusals, server.paths) == ([], ["/v1/responses"])
     assert [(tool.ran, tool.at) for tool in done.tools] == [("provider", "azure")]
+
+
+def test_settings_can_be_printed_without_showing_a_key() -> None:
+    provider = Provider(api_key="secret-1", headers={"x-key": "secret-2"}, base_url="https://gateway.test")
+    environment = {"OPENAI_API_KEY": "secret-3"}
+    settings = ModelSettings(providers={"gateway": provider}, environment=environment)
+    shown = f"{settings!r} {settings.find_endpoint('gateway:m')!r} {make_key_settings({'openai': 'secret-4'})!r}"
+    assert "https://gateway.test" in shown and "secret" not in shown
+
+
+@pytest.mark.parametrize("name", ["gpt", "openai:", "nobody:x", "http://h/v1", ":x"])
+async def test_a_wrong_name_is_refused_with_the_same_words_by_library_and_server(name: str) -> None:
+    texts: list[str] = []
+    for settings in (make_key_settings({}), build_model_settings(Config(), {})):
+        with pytest.raises(Misconfigured) as refused:
+            settings.make_model(name)
+        texts.append(str(refused.value))
+    assert texts[0] == texts[1] and "http://host/v1#model" in texts[0]
+
+
+def test_a_yard_shows_the_provider_of_its_model_as_a_server_does() -> None:
+    settings = make_key_settings({"anthropic": "k"})
+    (card,) = ModelResolver("anthropic:claude", settings).provider_cards()
+    assert (card.id, card.models, card.has_key) == ("anthropic", ("claude",), True)
+    assert card.base_url.startswith("https://")

@@ -20,12 +20,10 @@ from toolyard.surfaces.mcp import http as mcp
 from toolyard.surfaces.middleware import AsgiApp, AuthMiddleware
 from toolyard.surfaces.operators import routes as operators
 from toolyard.surfaces.page import routes as page
-from toolyard.surfaces.request_body import BodyRequest
+from toolyard.surfaces.request_body import MAX_BODY_BYTES, BodyRequest
 from toolyard.surfaces.respond import routes as respond
 from toolyard.surfaces.server_info import routes as server_info
 from toolyard.surfaces.surface import Backend, PathRules, Surface
-
-MAX_BODY_BYTES = 8 * 1024 * 1024
 
 SURFACES: Sequence[Surface] = (
     server_info.SURFACE,

@@ -13,7 +13,7 @@ from toolyard import Context, ToolError, tool
 from toolyard.core.events import CallEnded, RunEnded
 from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.surfaces.mcp import sessions
-from toolyard.surfaces.mcp.http import MAX_BODY_BYTES
+from toolyard.surfaces.request_body import MAX_BODY_BYTES
 
 FORM: Json = {"elicitation": {}}
 

@@ -41,10 +41,10 @@ from toolyard.surfaces.mcp.jsonrpc import (
 from toolyard.surfaces.mcp.methods import ActiveRequest, Dispatcher
 from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS, NotificationFeed
 from toolyard.surfaces.mcp.sessions import LegacySession, LegacySessions
+from toolyard.surfaces.request_body import MAX_BODY_BYTES
 from toolyard.surfaces.request_context import RequestContext, get_request_context
 from toolyard.surfaces.surface import Surface
 
-MAX_BODY_BYTES = 8 * 1024 * 1024
 JSON_TYPE, EVENT_STREAM_TYPE = b"application/json", b"text/event-stream"
 _STATUS_BY_CODE = {
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH), 400),
