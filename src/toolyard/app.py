@@ -119,6 +119,8 @@ class Wiring:
     cors_origins: frozenset[str] = frozenset()
     keep_requests: bool = False
     """Whether requests to models and their responses are recorded for operators."""
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """Prices by model name: shown, never enforced."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)

@@ -98,7 +98,8 @@ class Yard:
         self._building = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        models = ModelResolver(self._wiring.model, self._wiring.model_settings, self._wiring.named_model)
+        wiring = self._wiring
+        models = ModelResolver(wiring.model, wiring.model_settings, wiring.named_model, wiring.windows)
         models.check()
         store = await open_store(self._wiring.store)
         try:

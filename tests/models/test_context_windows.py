@@ -7,7 +7,7 @@ import pytest
 from toolyard.core.errors import Misconfigured
 from toolyard.core.options import Options
 from toolyard.models.context_windows import find_context_window
-from toolyard.models.resolver import ModelResolver, ModelSettings
+from toolyard.models.resolver import ModelResolver
 from toolyard.server.config import load
 from toolyard.server.wiring import build_model_settings, build_wiring
 
@@ -72,7 +72,7 @@ def test_room_is_made_early_enough_for_the_answer_that_is_asked_for(
         f'store = "memory:"\nmodel = "{name}"\n[model_options."{name}"]\n{options}\n'
         '[providers.mine]\nbase_url = "http://h"\nwire = "messages"\n'
     )
-    assert build_wiring(load(file, {}, {}), tmp_path).model_settings.windows == {name: room}
+    assert build_wiring(load(file, {}, {}), tmp_path).windows == {name: room}
 
 
 def test_an_answer_that_leaves_no_room_is_told_before_anything_starts(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_s
         '[model_options."openai:gpt-4o"]\nwindow = 150_000\n[model_options."http://h/v1#m"]\nwindow = 4_096\n'
     )
     config = load(file, {}, {})
-    windows = build_wiring(config, tmp_path).model_settings.windows
+    windows = build_wiring(config, tmp_path).windows
     assert windows == {"openai:gpt-4o": 150_000, "http://h/v1#m": 4_096}
-    models = ModelResolver(config.model_names, ModelSettings(windows=windows))
+    models = ModelResolver(config.model_names, windows=windows)
     assert models.context_window("openai:gpt-4o") == 4_096
     assert models.context_window("anthropic:claude-x") == 200_000

@@ -2,13 +2,14 @@
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support import wait_until
 from surfaces.talk import NOTHING_ENABLED, Json, build_key, open_api_client
-from toolyard import tool
+from toolyard import Yard, tool
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
 from toolyard.testing import Scripted, call, say, together
@@ -58,8 +59,10 @@ headers = { X-Key = "s3cret" }
 async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "toolyard.toml"
     path.write_text(PROVIDERS)
-    cards = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
-    async with open_api_client(providers=cards, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]) as http:
+    wiring = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path)
+    keys = [build_key("boss", "admin", tenant=""), build_key("ann")]
+    yard = Yard.from_wiring(replace(wiring, keys=keys, named_model=lambda name: Scripted(())))
+    async with asyncio.timeout(30), yard, connect_api_client(yard) as http:
         boss, ann = http.with_key("boss"), http.with_key("ann")
         listed = await boss.get("/providers/")
         assert (listed["count"], listed["default_provider"]) == (3, "openai")

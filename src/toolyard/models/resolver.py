@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured, MissingKey
@@ -30,6 +31,7 @@ MODEL_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
 """The key for a model that is named by its address."""
 MAX_MODELS = 256
 """Models that are kept open. With a pattern, requests could name any number."""
+NO_WINDOWS: Mapping[str, int] = MappingProxyType({})
 _GIVEN = "given"
 """The name of a model that was passed as an object."""
 
@@ -55,8 +57,6 @@ class ModelSettings:
     providers: Mapping[str, Provider] = field(default_factory=dict[str, Provider])
     options: Mapping[str, Options] = field(default_factory=dict[str, Options])
     """By the model's name; a model without an entry has the defaults."""
-    windows: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many tokens of input a model takes, by its name, where that differs from the built-in table."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     key_hint: str = ""
     """Added to the error for a missing key: where else the key can be given."""
@@ -99,10 +99,6 @@ class ModelSettings:
         # A configured wire serves every request: without native_wire, requests with provider tools use it as well.
         return dataclasses.replace(preset, wire=wire, native_wire="") if wire else preset
 
-    def find_window(self, name: str) -> int:
-        """Return the context window of a model in tokens; 0 if it is unknown."""
-        return self.windows.get(name) or find_context_window(name)
-
     def make_model(self, name: str) -> Model:
         """Return a new model. Raise Misconfigured if the name is wrong, or if an address or a key is missing."""
         if name == OFFLINE:
@@ -137,9 +133,14 @@ class ModelResolver:
         default: ModelChoice,
         settings: ModelSettings = ModelSettings(),  # noqa: B008 - immutable
         named_model: Callable[[str], Model] | None = None,
+        windows: Mapping[str, int] = NO_WINDOWS,
     ) -> None:
-        """`named_model` creates models from their names in place of the settings."""
+        """`named_model` creates models from their names in place of the settings.
+
+        `windows` are the tokens of input that models take, by name, where they differ from the built-in table.
+        """
         self._settings = settings
+        self._windows = windows
         self._make_model = named_model or settings.make_model
         self._models: dict[str, Model] = {}
         if isinstance(default, str | Sequence):
@@ -171,7 +172,10 @@ class ModelResolver:
     def context_window(self, name: str) -> int:
         """Return the context window of a model in tokens, the smallest of a chain; 0 if it is unknown."""
         names = self._names if self._fallback is not None and name == self.default else (name,)
-        return min(filter(None, [self._settings.find_window(model) for model in names]), default=0)
+        return min(filter(None, [self._find_window(model) for model in names]), default=0)
+
+    def _find_window(self, name: str) -> int:
+        return self._windows.get(name) or find_context_window(name)
 
     def cards(self, others: Iterable[str]) -> list[ModelCard]:
         """Return the cards of the default chain, in its order, and of the other models."""
@@ -182,7 +186,7 @@ class ModelResolver:
             cards.model_card(
                 name,
                 default=name == self.default,
-                context_tokens=self._settings.find_window(name),
+                context_tokens=self._find_window(name),
                 native=self.native_tools(name),
                 problem=self._find_problem(name),
             )

@@ -43,9 +43,10 @@ def build_wiring(config: Config, base: Path) -> Wiring:
     """Return the parts of a server with this configuration. Raise Misconfigured with what to change."""
     tools = load_configured_tools(config, base)
     models = config.model_names or (OFFLINE,)
+    model_settings = build_model_settings(config, os.environ)
     return Wiring(
         model=models,
-        model_settings=_add_windows(build_model_settings(config, os.environ), config),
+        model_settings=model_settings,
         allowed_models=frozenset({*models, *(name for name in config.models if not is_pattern(name))}),
         model_patterns=_check_model_patterns(config),
         tools=tools,
@@ -65,6 +66,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         verify=_load_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
+        windows=_build_windows(config, model_settings),
         keep_requests=config.keep_requests,
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
@@ -108,7 +110,7 @@ def load_configured_servers(config: Config, environment: Mapping[str, str]) -> d
 
 
 def build_model_settings(config: Config, environment: Mapping[str, str]) -> ModelSettings:
-    """Return what the names of models stand for in this configuration, with the context windows of the presets."""
+    """Return what the names of models stand for in this configuration."""
     options = {
         name: Options(max_tokens=chosen.max_tokens, temperature=chosen.temperature, thinking=chosen.thinking)
         for name, chosen in config.model_options.items()
@@ -116,14 +118,14 @@ def build_model_settings(config: Config, environment: Mapping[str, str]) -> Mode
     return ModelSettings(providers=config.providers, options=options, environment=environment)
 
 
-def _add_windows(settings: ModelSettings, config: Config) -> ModelSettings:
-    """Return the settings with the windows of `[model_options]`. Raise Misconfigured if answers leave no room."""
+def _build_windows(config: Config, settings: ModelSettings) -> dict[str, int]:
+    """Return how many tokens of input each model of `[model_options]` takes: its context window less its answer."""
     windows: dict[str, int] = {}
     for name, chosen in config.model_options.items():
         if window := chosen.window or find_context_window(name):
             wire = settings.find_preset(parse_model_name(name).provider).wire
             windows[name] = compute_usable_window(name, window, wire, settings.options[name])
-    return dataclasses.replace(settings, windows=windows)
+    return windows
 
 
 def _build_default_settings(config: Config, tool_names: Collection[str]) -> Settings:
