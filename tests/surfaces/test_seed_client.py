@@ -56,12 +56,16 @@ headers = { X-Key = "s3cret" }
 """
 
 
+def build_silent_model(name: str) -> Scripted:
+    return Scripted(())
+
+
 async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "toolyard.toml"
     path.write_text(PROVIDERS)
     wiring = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path)
     keys = [build_key("boss", "admin", tenant=""), build_key("ann")]
-    yard = Yard.from_wiring(replace(wiring, keys=keys, named_model=lambda name: Scripted(())))
+    yard = Yard.from_wiring(replace(wiring, keys=keys, named_model=build_silent_model))
     async with asyncio.timeout(30), yard, connect_api_client(yard) as http:
         boss, ann = http.with_key("boss"), http.with_key("ann")
         listed = await boss.get("/providers/")
