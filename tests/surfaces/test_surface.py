@@ -11,7 +11,7 @@ from litestar import get, post
 from litestar.params import JSONBody
 
 from surfaces.served import SocketClient, serve_app
-from toolyard import Scripted, Yard, say
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.errors import Refused
 from toolyard.core.ports import Servers
@@ -19,6 +19,7 @@ from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
 from toolyard.surfaces.app import SURFACES, asgi
 from toolyard.surfaces.surface import Backend, ErrorBody, Route, Surface
+from toolyard.testing import Scripted, say
 
 KEY = Key(name="ann", hash=hash_key("ann-secret"), user="ann")
 
