@@ -139,7 +139,7 @@ async def _open_access(config: Config, store: Store) -> Authenticator:
     # No token is verified here, but the Authenticator has to know whether the server accepts tokens: their users may be
     # administrators, and it refuses to revoke the key of the last administrator.
     verify = _verify_no_token if config.jwt else None
-    access = Authenticator(store, SystemClock(), configured=[key.key for key in config.keys], verify=verify)
+    access = Authenticator(store, SystemClock(), configured=config.keys, verify=verify)
     await access.load()
     return access
 
