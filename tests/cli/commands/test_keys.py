@@ -67,3 +67,11 @@ def test_the_last_administrator_is_not_revoked_in_the_store_either(tmp_path: Pat
     (tmp_path / "toolyard.toml").unlink()
     assert run_toolyard(tmp_path, "keys", "revoke", "shop").code == 0
     assert "There are no keys" in run_toolyard(tmp_path, "keys", "list").out
+
+
+def test_keys_of_the_file_count_when_a_key_is_added_to_the_store(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text('[[keys]]\nname = "boss"\nhash = "0"\nuser = "boss"\nroles = ["admin"]\n')
+    taken = run_toolyard(tmp_path, "keys", "add", "boss", "--user", "other")
+    assert taken.code == 1 and "boss" in taken.errors and "unexpected" not in taken.errors
+    added = run_toolyard(tmp_path, "keys", "add", "shop", "--user", "shop")
+    assert added.code == 0, added.errors
