@@ -21,6 +21,7 @@ from toolyard.core.events import (
     RunEnded,
     RunStarted,
     RunSuspended,
+    StopRequested,
     TurnEnded,
     TurnFailed,
     TurnStarted,
@@ -28,6 +29,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import (
+    CLIENT_GONE,
     MAX_OWNERS,
     AskModel,
     BeginRun,
@@ -191,7 +193,8 @@ class Owner:
                 self.emit(*(CallEnded(result=results.build_unknown_result(call.call, self.now)) for call in lost))
                 self._start([call for call in step.calls if call not in lost])
             case Expire():
-                self.emit(*(CallEnded(result=self._expire_call(call)) for call in step.calls))
+                stop = (StopRequested(by="server", detail=CLIENT_GONE),) if step.ends_run else ()
+                self.emit(*(CallEnded(result=self._expire_call(call)) for call in step.calls), *stop)
             case StopWork():
                 self._stop(step.calls)
             case _:

@@ -3,8 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from core.story import Story, model_text, ok_result, tool_call, user
-from toolyard.core.events import CallAnswered, CallEnded, CallParked, RunEnded, RunSuspended, StopRequested, TurnFailed
+from core.story import OWNER, Story, model_text, ok_result, tool_call, user
+from toolyard.core.events import (
+    CallAnswered,
+    CallEnded,
+    CallParked,
+    ParkedKind,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
+    TurnFailed,
+)
 from toolyard.core.items import Problem, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import (
@@ -98,6 +109,29 @@ def test_a_wait_is_over_at_its_very_moment() -> None:
     story = _run().turn(tool_call("a")).hold("a", expires_at=50.0)
     assert not isinstance(_plan_step(story, now=49.999), Expire)
     assert isinstance(_plan_step(story, now=50.0), Expire)
+
+
+def _client_waits(ends_on_expiry: bool, kind: ParkedKind = "client") -> Story:
+    """A run with a call that is parked, one that asks for approval, and one that runs."""
+    story = Story().open()
+    story.add(RunQueued(caller=OWNER, input=(user("in"),), ends_on_expiry=ends_on_expiry), run="r1")
+    story.add(RunStarted(model="m", limits=Limits()))
+    story.turn(tool_call("app"), tool_call("ask"), tool_call("work")).allow("app", "work").hold("ask", expires_at=40.0)
+    story.start("app", "work")
+    story.add(CallParked(call_id="app", kind=kind, expires_at=50.0))
+    return story
+
+
+def test_a_run_ends_with_an_expired_call_of_its_client_only_if_it_was_started_so() -> None:
+    step = _plan_step(_client_waits(ends_on_expiry=True), now=50.0)
+    assert isinstance(step, Expire) and step.ends_run and _ids(step.calls) == ["app", "ask"]
+    for story, now in (
+        (_client_waits(ends_on_expiry=False), 50.0),
+        (_client_waits(ends_on_expiry=True, kind="question"), 50.0),
+        (_client_waits(ends_on_expiry=True), 40.0),  # only the approval has expired
+    ):
+        step = _plan_step(story, now=now)
+        assert isinstance(step, Expire) and not step.ends_run
 
 
 def test_a_stopped_call_is_stopped_alone() -> None:

@@ -187,7 +187,13 @@ class Play:
         return _pick(fitting if fitting and pick else [*self.owner.witness.tools, "nowhere"], pick)
 
     def _start(self, pick: int, *items: Item) -> Start:
-        return Start(by=OWNER, run_id=self._id("r"), input=items, limits=LIMITS[pick % len(LIMITS)])
+        return Start(
+            by=OWNER,
+            run_id=self._id("r"),
+            input=items,
+            limits=LIMITS[pick % len(LIMITS)],
+            ends_on_expiry=pick % 2 == 1,
+        )
 
     def _provider_call(self) -> tuple[Item, ...]:
         call_id = self._id("p")

@@ -9,15 +9,18 @@ from support import (
     STAFF,
     collect_events,
     find_history_faults,
+    get_ending,
     get_problem,
     get_result,
     get_results,
     open_yard,
+    read_entries,
     wait_for_event,
 )
-from toolyard import Tool, ToolError, Yard, tool
+from toolyard import Caller, Run, Tool, ToolError, Yard, tool
 from toolyard.core.errors import Invalid, Refused
-from toolyard.core.events import CallEnded, CallParked, RunSuspended
+from toolyard.core.events import CallEnded, CallParked, RunEnded, RunSuspended
+from toolyard.core.items import TextPart, UserMessage
 from toolyard.testing import Scripted, call, say, together
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
@@ -118,3 +121,49 @@ async def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: P
             assert not await find_history_faults(yard, conversation)
 
     await asyncio.wait_for(after(*(await before())), 20)
+
+
+def _start_ending_on_expiry(yard: Yard, *tools: Tool) -> Run:
+    item = UserMessage(id="item_in", at=0.0, parts=(TextPart(text="go"),))
+    start = yard.service.build_start(Caller(user="local"), [item], app_tools=tools, ends_on_expiry=True)
+    return Run(yard.service, "c", start)
+
+
+async def test_a_run_may_end_when_its_client_does_not_answer_without_asking_the_model_again() -> None:
+    stopped = asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Works until it is cancelled."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return "never"
+
+    script = [together(call("navigate"), call("work"), call("search_products", query="a")), say("next")]
+    async with open_yard(script, [work]) as yard:
+        events = await collect_events(_start_ending_on_expiry(yard, NAVIGATE, SEARCH))
+        ended = get_ending(events)
+        assert (ended.ending, ended.detail) == ("cancelled", "the client did not return a result in time")
+        assert stopped.is_set()
+        assert {result.tool: result.outcome for result in get_results(events)} == {
+            "navigate": "timeout",
+            "work": "cancelled",
+            "search_products": "cancelled",
+        }
+        assert await yard.ask("and now?", conversation="c") == "next"
+        assert not await find_history_faults(yard, "c")
+
+
+async def test_a_run_whose_client_was_gone_during_a_restart_ends_after_it(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    async with asyncio.timeout(20):
+        async with Yard(model=Scripted([call("navigate")]), store=store) as yard:
+            await wait_for_event(_start_ending_on_expiry(yard, NAVIGATE), CallParked)
+        async with Yard(model=Scripted([say("next")]), store=store) as yard:
+            entries = await read_entries(yard, "c")
+            ended = entries[-1].event
+            assert isinstance(ended, RunEnded) and ended.ending == "cancelled"
+            assert await yard.ask("and now?", conversation="c") == "next"
+            assert not await find_history_faults(yard, "c")

@@ -9,6 +9,8 @@ from toolyard.core.run_state import CallState, QueuedRun, RunState
 from toolyard.core.state import State
 
 WAITING = ("asking", "parked")
+CLIENT_GONE = "the client did not return a result in time"
+"""The detail of a run that ended because a call of its client expired."""
 MAX_OWNERS = 3
 """How many owners may start a turn or a repeatable call. If each of them died, it may be what killed them."""
 
@@ -45,6 +47,8 @@ class Expire(Struct, frozen=True):
     """Close calls whose approval or result did not come in time."""
 
     calls: list[CallState]
+    ends_run: bool = False
+    """Whether the run stops with them, because its client is gone."""
 
 
 class StopWork(Struct, frozen=True):
@@ -118,7 +122,7 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
         return Recover(lost)
     waiting = [call for call in open_calls if call.phase in WAITING]
     if expired := [call for call in waiting if now >= call.expires_at]:
-        return Expire(expired)
+        return Expire(expired, ends_run=run.request.ends_on_expiry and any(map(_waits_for_client, expired)))
     if requested := [call for call in open_calls if call.phase == "requested"]:
         return Judge(requested)
     if chosen := _select_runnable(open_calls, running, run.limits.parallel_calls):
@@ -131,6 +135,10 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
     if run.suspended_at is not None:
         return Rest()
     return Suspend(tuple(call.call.id for call in waiting), wake_at)
+
+
+def _waits_for_client(call: CallState) -> bool:
+    return call.phase == "parked" and call.parked is not None and call.parked.kind == "client"
 
 
 def _select_runnable(calls: list[CallState], running: list[CallState], max_parallel: int) -> list[CallState]:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from toolyard.core.compaction import Compact
-from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSuspended, TurnFailed
+from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSuspended, StopRequested, TurnFailed
 from toolyard.core.items import ModelText, Problem
 from toolyard.core.plan import (
+    CLIENT_GONE,
     AskModel,
     BeginRun,
     End,
@@ -28,6 +29,8 @@ from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.workers import Workers
 
+STOPPED_BY_SERVER = "toolyard"
+"""Who stopped a run that no person stopped."""
 _LIMIT_TEXTS: dict[str, TextName] = {
     "turns_per_request": "max_tool_turns",
     "turns_per_conversation": "max_session_turns",
@@ -84,17 +87,26 @@ def build_events(
             return (TurnFailed(problem=Problem(error=error, error_type="unavailable")),)
         case Judge(calls):
             return deps.policy_check.judge(calls, state, now)
-        case Expire(calls):
-            return [
-                CallEnded(result=build_expired_result(call.call, now, awaiting_approval=call.phase == "asking"))
-                for call in calls
-            ]
+        case Expire():
+            return build_expiry(step, now)
         case Suspend(waiting_for, wake_at):
             return (RunSuspended(waiting_for=waiting_for, wake_at=wake_at),)
         case End():
             return (build_run_ended(step, state, deps),)
         case _:
             assert_never(step)
+
+
+def build_expiry(step: Expire, now: float) -> list[Durable]:
+    """Return the ends of calls that expired, and the stop of their run if it is to end with them.
+
+    One append holds them all: a server that dies after it leaves a run that is stopped, not one that goes on.
+    """
+    ended: list[Durable] = [
+        CallEnded(result=build_expired_result(call.call, now, awaiting_approval=call.phase == "asking"))
+        for call in step.calls
+    ]
+    return [*ended, StopRequested(by=STOPPED_BY_SERVER, detail=CLIENT_GONE)] if step.ends_run else ended
 
 
 def build_run_started(state: State, deps: Deps) -> RunStarted:
