@@ -13,12 +13,14 @@ from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.core.tools import Tool
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.fallback import FallbackModel
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.offline import Offline
 from toolyard.models.responses import OpenAIResponses
 from toolyard.testing import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
+from wire.checks import check_call_ids
 from wire.local import CountingClock, offer, open_model, request, user
 from wire.played import build_chunks, build_scripted_model
 from wire.strict import Reply, refuses
@@ -123,11 +125,16 @@ class FixedMessageModel:
         return None
 
 
+def fallback(reply: str) -> AbstractAsyncContextManager[Model]:
+    models = {"down": Scripted([fail("down", "unavailable")]), "up": Scripted([SCRIPTED[reply]])}
+    return nullcontext(FallbackModel(tuple(models), models.__getitem__))
+
+
 def offline(reply: str) -> AbstractAsyncContextManager[Model]:
     return nullcontext(FixedMessageModel({"a text": "你好 🥛", "calls": "add 1 and 2 to it"}[reply]))
 
 
-PROVIDERS: list[OpenModel] = [open_scripted, openai_chat, openai_responses, anthropic, gemini, local]
+PROVIDERS: list[OpenModel] = [open_scripted, openai_chat, openai_responses, anthropic, gemini, local, fallback]
 """Those that may fail, and that may speak before they call."""
 MODELS: list[OpenModel] = [*PROVIDERS, offline]
 REPLIES = [
@@ -184,6 +191,7 @@ def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_som
         call.id.startswith("call") for call in calls
     )
     assert {event.index for event in events if isinstance(event, ArgumentsAppended)} == {0, 1}
+    check_call_ids(events)
 
 
 @pytest.mark.parametrize("build", MODELS)

@@ -11,8 +11,10 @@ from support import find_history_faults, read_entries, wait_for_event
 from toolyard import Context, Yard, tool
 from toolyard.core.errors import Misconfigured, StoreDown
 from toolyard.core.events import (
+    ArgumentsAppended,
     CallEnded,
     CallStarted,
+    Entry,
     ModelDelta,
     RunEnded,
     RunSuspended,
@@ -20,7 +22,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Result
+from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, Turn, call, say
 
@@ -47,6 +49,47 @@ async def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(
             turns = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
             assert [(turn.number, turn.epoch) for turn in turns] == [(1, 1), (1, 2)]
             assert isinstance(log[-1].event, RunEnded) and log[-1].event.ending == "done"
+
+
+async def test_pieces_of_a_call_name_it_also_in_a_turn_that_starts_again(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    followed = asyncio.Event()
+
+    class InterruptedModel:
+        """Calls a tool, but before the end of the turn waits for `resume`, which the first process never sets."""
+
+        def __init__(self, resume: asyncio.Event) -> None:
+            self._resume = resume
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            turn = say("done") if isinstance(request.history[-1], Result) else call("missing")
+            events = Scripted([turn]).stream(request)
+            async for event in events:
+                if isinstance(event, TurnEnded):
+                    await self._resume.wait()
+                yield event
+
+        async def close(self) -> None: ...
+
+    first_ids: set[str] = set()
+    async with asyncio.timeout(20):
+        async with Yard(model=InterruptedModel(asyncio.Event()), store=store, grace_s=0) as yard:
+            delta, _ = await wait_for_event(yard.run("go", conversation="c"), ArgumentsAppended)
+            first_ids.add(delta.call_id)
+        async with Yard(model=InterruptedModel(followed), store=store) as yard:
+            deltas: list[ArgumentsAppended] = []
+            calls: list[Call] = []
+            async for item in await yard.follow("c"):
+                event = item.event if isinstance(item, Entry) else item
+                if isinstance(event, ArgumentsAppended):
+                    deltas.append(event)
+                    followed.set()
+                elif isinstance(event, TurnEnded):
+                    calls += [entry for entry in event.items if isinstance(entry, Call)]
+                elif isinstance(event, RunEnded):
+                    break
+            assert [delta.call_id for delta in deltas] == [call.id for call in calls] and len(calls) == 1
+            assert first_ids.isdisjoint(delta.call_id for delta in deltas)
 
 
 @pytest.mark.parametrize(("idempotent", "outcome", "attempts"), [(True, "ok", 2), (False, "unknown", 1)])

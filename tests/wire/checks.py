@@ -41,6 +41,23 @@ def check_turn(stream: Stream, events: Events) -> None:
     if stream.ids is not None:
         assert [call.provider_id for call in calls] == list(stream.ids)
     assert len({item.id for item in turn.items}) == len(turn.items)
+    check_call_ids(events)
+
+
+def check_call_ids(events: Events) -> None:
+    """Each delta of arguments names, from the first one, the call that the turn ends with at its index.
+
+    A provider's own calls may be moved before the others in the turn's items: with those only the ids must match.
+    """
+    calls = [item for item in expect_ended(events).items if isinstance(item, Call)]
+    call_ids = {event.index: event.call_id for event in events if isinstance(event, ArgumentsAppended)}
+    for event in events:
+        if isinstance(event, ArgumentsAppended):
+            assert event.call_id == call_ids[event.index]
+    if any(call.ran_at for call in calls):
+        assert set(call_ids.values()) <= {call.id for call in calls}
+    else:
+        assert call_ids == {index: calls[index].id for index in call_ids}
 
 
 def check_offsets(events: Events) -> None:

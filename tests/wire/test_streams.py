@@ -52,7 +52,7 @@ def test_usage_model_and_ids_are_taken_from_the_reply() -> None:
     assert turn.model == "m-1"
     text, call = turn.items
     assert isinstance(call, Call)
-    assert (call.id, call.provider_id, call.at, text.at) == ("call_2", "call_0", NOW, NOW)
+    assert (call.id, call.provider_id, call.at, text.at) == ("call_1", "call_0", NOW, NOW)
 
 
 def test_an_id_that_the_provider_uses_in_every_turn_is_never_ours() -> None:

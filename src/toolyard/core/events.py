@@ -230,9 +230,13 @@ class ReasoningAppended(_Event, frozen=True, kw_only=True, tag="reasoning.append
 
 
 class ArgumentsAppended(_Event, frozen=True, kw_only=True, tag="arguments.appended"):
-    """A delta of the arguments of the turn's call number `index`, as the model writes them."""
+    """A delta of the arguments of the turn's call number `index`, as the model writes them.
+
+    `call_id` is the id of the call, from its first delta on: the turn's end brings the call under this id.
+    """
 
     turn: int
+    call_id: str
     index: int
     tool: str
     offset: int

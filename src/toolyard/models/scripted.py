@@ -84,7 +84,12 @@ class Scripted:
         items = _build_items(turn, request)
         for index, item in enumerate(item for item in items if isinstance(item, Call)):
             yield ArgumentsAppended(
-                turn=request.turn, index=index, tool=item.tool, offset=0, text=_encode_arguments(item)
+                turn=request.turn,
+                call_id=item.id,
+                index=index,
+                tool=item.tool,
+                offset=0,
+                text=_encode_arguments(item),
             )
         yield TurnEnded(items=items, finish="calls" if turn.calls else "stop", usage=turn.usage, model="scripted")
 

@@ -6,10 +6,12 @@ from toolyard.models.arguments import Arguments, read_arguments
 class CallInProgress:
     """One call, as far as it has arrived."""
 
-    __slots__ = ("arguments_bytes", "damaged", "fragments", "name", "name_restated", "number", "provider_id")
+    __slots__ = ("arguments_bytes", "damaged", "fragments", "id", "name", "name_restated", "number", "provider_id")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, id: str) -> None:
+        """`id` is Toolyard's id of the call; `provider_id` arrives with the stream."""
         self.number = number
+        self.id = id
         self.name = ""
         self.provider_id = ""
         self.fragments: list[str] = []

@@ -147,7 +147,7 @@ describe("calls", () => {
   })
 
   test("are drafts while the model writes them", () => {
-    const draft = (offset: number, text: string): StreamItem => ({ type: "arguments.appended", turn: 1, index: 0, tool: "switch", offset, text })
+    const draft = (offset: number, text: string): StreamItem => ({ type: "arguments.appended", turn: 1, call_id: "call_1", index: 0, tool: "switch", offset, text })
     const view = fold(EMPTY_VIEW, [...startRun(), draft(0, '{"a"'), draft(4, ": 1}"), draft(0, '{"a"')])
     expect(lastTurn(view).parts).toMatchObject([{ kind: "draft", tool: "switch", text: '{"a": 1}' }])
     expect(phases(fold(view, [requestCalls("a")]))).toEqual(["requested"])

@@ -3,6 +3,7 @@
 export interface ArgumentsAppended {
   type: "arguments.appended"
   turn: number
+  call_id: string
   index: number
   tool: string
   offset: number

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from toolyard.core.ports import Clock
 from toolyard.models.arguments import is_whole
 from toolyard.models.chat.wire_types import CallDelta
 from toolyard.models.streamed_call import CallInProgress
@@ -10,9 +11,10 @@ from toolyard.models.streamed_call import CallInProgress
 class StreamedCalls:
     """The calls of one turn, in the order in which they began."""
 
-    __slots__ = ("_by_index", "_last", "all")
+    __slots__ = ("_by_index", "_clock", "_last", "all")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.all: list[CallInProgress] = []
         self._by_index: dict[int, CallInProgress] = {}
         self._last: CallInProgress | None = None
@@ -41,7 +43,7 @@ class StreamedCalls:
         if call is None:
             call = self._last if delta.index is None else self._by_index.get(delta.index)
         if call is None or _starts_new_call(call, delta.id or "", name, text):
-            another = CallInProgress(len(self.all))
+            another = CallInProgress(len(self.all), self._clock.new_id("call"))
             if call is not None and call.name_restated:
                 another.name = call.name
             self.all.append(another)

@@ -39,7 +39,7 @@ class OpenAIChat:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
-        reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.clock)
+        reader = ReplyReader(ChatReply(request.clock, request.turn, self._provider, self._model or request.model))
         return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
 
     async def close(self) -> None:
@@ -48,4 +48,4 @@ class OpenAIChat:
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
     """Return the events of a reply whose body is these packets."""
-    return read_events(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.clock))
+    return read_events(packets, ReplyReader(ChatReply(request.clock, request.turn, provider, request.model)))

@@ -31,6 +31,7 @@ class ChatReply:
 
     __slots__ = (
         "_calls",
+        "_clock",
         "_counts",
         "_details",
         "_provider",
@@ -45,8 +46,9 @@ class ChatReply:
         "model",
     )
 
-    def __init__(self, turn: int, provider: str, requested_model: str = "") -> None:
+    def __init__(self, clock: Clock, turn: int, provider: str, requested_model: str = "") -> None:
         """`requested_model` is the name on the wire: signatures are kept with it (a reply may name another version)."""
+        self._clock = clock
         self._turn = turn
         self._provider = provider
         self._requested_model = requested_model
@@ -55,7 +57,7 @@ class ChatReply:
         self._reasoning: list[str] = []
         self._reasoning_bytes = 0
         self._details: list[Detail] = []
-        self._calls = StreamedCalls()
+        self._calls = StreamedCalls(clock)
         self._counts: ChatUsage | None = None
         self._refused = False
         self.finish_reason = ""
@@ -132,16 +134,21 @@ class ChatReply:
             if text:
                 events.append(
                     ArgumentsAppended(
-                        turn=self._turn, index=call.number, tool=call.name, offset=call.arguments_bytes, text=text
+                        turn=self._turn,
+                        call_id=call.id,
+                        index=call.number,
+                        tool=call.name,
+                        offset=call.arguments_bytes,
+                        text=text,
                     )
                 )
                 call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
 
-    def build_turn(self, clock: Clock) -> TurnEnded:
+    def build_turn(self) -> TurnEnded:
         """Return the whole turn, once the reply is complete."""
         if self.finish_reason in _INTERRUPTED:
             raise build_failure(f"the provider broke the reply off ({self.finish_reason})", "unavailable")
-        at = clock.now()
+        clock, at = self._clock, self._clock.now()
         items: list[Item] = []
         signature = encode_signature(self._details, self._requested_model)
         if self._reasoning or signature:
@@ -152,16 +159,16 @@ class ChatReply:
             items.append(reasoning)
         if self._text:
             items.append(ModelText(id=clock.new_id("text"), at=at, text="".join(self._text)))
-        calls = self._build_calls(clock, at)
+        calls = self._build_calls(at)
         finish = "calls" if calls else self._map_finish()
         return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
 
-    def _build_calls(self, clock: Clock, at: float) -> list[Call]:
+    def _build_calls(self, at: float) -> list[Call]:
         cut_off = self.finish_reason in _CUT_SHORT
         parsed = [(call, call.parse_arguments(cut_off=cut_off)) for call in self._calls.all]
         return [
             Call(
-                id=clock.new_id("call"),
+                id=call.id,
                 at=at,
                 tool=call.name,
                 arguments=arguments.value,

@@ -66,7 +66,7 @@ def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "
 def _build_reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
     names = [tool.name for tool in request.offer.tools]
     sealed_by = f"{provider}:{model or request.model}"
-    return ReplyReader(GeminiReply(request.turn, provider, sealed_by, names), request.clock)
+    return ReplyReader(GeminiReply(request.clock, request.turn, provider, sealed_by, names))
 
 
 def _add_sse_parameter(url: str) -> str:

@@ -67,6 +67,7 @@ class _HostedRun:
 class _ToolRequest:
     """A call for Toolyard to run. It arrives whole, in one part."""
 
+    id: str
     tool: str
     provider_id: str
     arguments: Arguments
@@ -78,6 +79,7 @@ class GeminiReply:
 
     __slots__ = (
         "_calls",
+        "_clock",
         "_counts",
         "_grounding",
         "_names",
@@ -93,8 +95,9 @@ class GeminiReply:
         "model",
     )
 
-    def __init__(self, turn: int, provider: str, sealed_by: str, names: list[str]) -> None:
+    def __init__(self, clock: Clock, turn: int, provider: str, sealed_by: str, names: list[str]) -> None:
         """`names` are the tools on offer; `sealed_by` is the provider and model that signatures go back to."""
+        self._clock = clock
         self._turn = turn
         self._provider = provider
         self._sealed_by = sealed_by
@@ -192,11 +195,14 @@ class GeminiReply:
     def _add_call(self, call: GeminiFunctionCall, signature: str, events: list[ModelDelta], damaged: bool) -> None:
         tool = from_provider_name(call.name or "", self._names, GEMINI_ALPHABET)
         text = encode_json(call.args or {}).decode()
-        events.append(ArgumentsAppended(turn=self._turn, index=len(self._calls), tool=tool, offset=0, text=text))
+        call_id = self._clock.new_id("call")
+        events.append(
+            ArgumentsAppended(turn=self._turn, call_id=call_id, index=len(self._calls), tool=tool, offset=0, text=text)
+        )
         arguments = read_arguments([text], damaged=damaged)
         if call.will_continue:
             arguments = Arguments({}, "the arguments were cut off")
-        self._calls.append(_ToolRequest(tool, call.id or "", arguments, signature))
+        self._calls.append(_ToolRequest(call_id, tool, call.id or "", arguments, signature))
 
     def _add_hosted_part(self, part: GeminiPart) -> None:
         if part.executable_code is not None or part.tool_call is not None:
@@ -207,19 +213,19 @@ class GeminiReply:
             if unanswered:
                 _find_matching_run(part, unanswered).result_part = part
 
-    def build_turn(self, clock: Clock) -> TurnEnded:
+    def build_turn(self) -> TurnEnded:
         """Return the whole turn, once the reply is complete."""
         if self.finish_reason in _INTERRUPTED:
             reason = f"the provider broke the reply off ({self.finish_reason})"
             message = f"{reason}: {self.finish_message}" if self.finish_message else reason
             raise build_failure(message, "model_error", finish_reason=self.finish_reason)
-        at = clock.now()
+        clock, at = self._clock, self._clock.now()
         items = self._build_items(clock, at)
         # Google drops a call that it cannot parse. An unreadable call in its place lets the model see what was wrong.
         if self.finish_reason == _MALFORMED:
             why = f"the provider could not read the call that the model wrote: {self.finish_message}"
-            self._calls.append(_ToolRequest("", "", Arguments({}, why[:300]), ""))
-        calls = [self._build_call(request, clock, at) for request in self._calls]
+            self._calls.append(_ToolRequest(clock.new_id("call"), "", "", Arguments({}, why[:300]), ""))
+        calls = [self._build_call(request, at) for request in self._calls]
         finish = "calls" if calls else self._map_finish()
         return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
 
@@ -247,9 +253,9 @@ class GeminiReply:
             return Reasoning(id=clock.new_id("reasoning"), at=at, text=text, provider=self._provider)
         return ModelText(id=clock.new_id("text"), at=at, text=text, seal=self._build_seal(run.signature))
 
-    def _build_call(self, request: _ToolRequest, clock: Clock, at: float) -> Call:
+    def _build_call(self, request: _ToolRequest, at: float) -> Call:
         return Call(
-            id=clock.new_id("call"),
+            id=request.id,
             at=at,
             tool=request.tool,
             arguments=request.arguments.value,

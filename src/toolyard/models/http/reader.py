@@ -11,7 +11,6 @@ import msgspec
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
-from toolyard.core.ports import Clock
 from toolyard.models.http.problems import WireFailure, build_failure
 from toolyard.models.http.sse import MAX_EVENT_BYTES, EventTooLong, SseParser
 from toolyard.models.unicode import repair_unicode
@@ -43,7 +42,7 @@ class WireReply(Protocol):
         """Read an answer that is one JSON object instead of a stream."""
         ...
 
-    def build_turn(self, clock: Clock) -> TurnEnded:
+    def build_turn(self) -> TurnEnded:
         """Return the whole turn, once the reply is complete."""
         ...
 
@@ -51,11 +50,10 @@ class WireReply(Protocol):
 class ReplyReader:
     """Turns bytes into events. It raises nothing: a failure becomes the last event, a TurnFailed."""
 
-    __slots__ = ("_bytes", "_clock", "_events", "_failure", "_head", "_heard", "_reply", "_whole", "done")
+    __slots__ = ("_bytes", "_events", "_failure", "_head", "_heard", "_reply", "_whole", "done")
 
-    def __init__(self, reply: WireReply, clock: Clock) -> None:
+    def __init__(self, reply: WireReply) -> None:
         self._reply = reply
-        self._clock = clock
         self._events: SseParser | None = None
         self._whole: list[bytes] = []
         """The body so far, while it may still be one JSON object instead of a stream."""
@@ -101,7 +99,7 @@ class ReplyReader:
             # With a finish reason the turn is whole: a connection that breaks before `[DONE]` loses nothing.
             if not self.done and not self._reply.complete:
                 raise WireFailure(problem or self._describe_incomplete())
-            return [*events, self._reply.build_turn(self._clock)]
+            return [*events, self._reply.build_turn()]
         except WireFailure as error:
             return [*events, TurnFailed(problem=error.problem)]
 

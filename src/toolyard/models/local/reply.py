@@ -64,7 +64,9 @@ class LocalReply:
         if not calls and self._held:
             yield from self._emit_text(self._held)
         for index, (call, written) in enumerate(calls):
-            yield ArgumentsAppended(turn=self._request.turn, index=index, tool=call.tool, offset=0, text=written)
+            yield ArgumentsAppended(
+                turn=self._request.turn, call_id=call.id, index=index, tool=call.tool, offset=0, text=written
+            )
         clock, items = self._request.clock, list[Item]()
         if self._text:
             items.append(ModelText(id=clock.new_id("item"), at=clock.now(), text=self._text))

@@ -39,7 +39,7 @@ RESULT_SUFFIX = "_tool_result"
 class StreamedBlock:
     """One block of the reply, as far as it has arrived."""
 
-    __slots__ = ("block", "citations", "damaged", "fragments", "name", "number", "signature", "written")
+    __slots__ = ("block", "call_id", "citations", "damaged", "fragments", "name", "number", "signature", "written")
 
     def __init__(self, block: MessagesBlock, damaged: bool = False) -> None:
         self.block = block
@@ -48,6 +48,8 @@ class StreamedBlock:
         self.signature = block.signature
         self.citations = block.citations or []
         self.damaged = damaged
+        self.call_id = ""
+        """Toolyard's id of a call."""
         self.number = 0
         """The number of a call within the turn."""
         self.written = 0
@@ -142,7 +144,7 @@ class MessagesItemBuilder:
     def _build_call(self, streamed: StreamedBlock) -> Call:
         arguments = streamed.parse_arguments(cut_off=self._cut_off)
         return Call(
-            id=self._clock.new_id("call"),
+            id=streamed.call_id,
             at=self._at,
             tool=streamed.name,
             arguments=arguments.value,

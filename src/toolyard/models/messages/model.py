@@ -70,8 +70,8 @@ def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "
 
 
 def _build_reader(request: ModelRequest, provider: str) -> ReplyReader:
-    reply = MessagesReply(request.turn, provider, find_open_calls(request.history, provider))
-    return ReplyReader(reply, request.clock)
+    reply = MessagesReply(request.clock, request.turn, provider, find_open_calls(request.history, provider))
+    return ReplyReader(reply)
 
 
 def _build_url(base_url: str) -> str:

@@ -45,6 +45,7 @@ class MessagesReply:
         "_all_blocks",
         "_blocks",
         "_calls",
+        "_clock",
         "_counts",
         "_lengths",
         "_open_calls",
@@ -54,8 +55,9 @@ class MessagesReply:
         "stop_reason",
     )
 
-    def __init__(self, turn: int, provider: str, open_calls: Sequence[Call] = ()) -> None:
+    def __init__(self, clock: Clock, turn: int, provider: str, open_calls: Sequence[Call] = ()) -> None:
         """`open_calls` are the provider's own calls of the turn before, whose results come in this one."""
+        self._clock = clock
         self._turn = turn
         self._provider = provider
         self._open_calls = open_calls
@@ -120,7 +122,7 @@ class MessagesReply:
         streamed = StreamedBlock(block, damaged)
         self._all_blocks.append(streamed)
         if streamed.is_call:
-            streamed.number = self._calls
+            streamed.number, streamed.call_id = self._calls, self._clock.new_id("call")
             self._calls += 1
         if block.text:
             self._append_text(streamed, block.text, events)
@@ -157,7 +159,14 @@ class MessagesReply:
     def _append_arguments(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         tool = CODE_EXECUTION_TOOLS.get(streamed.name, streamed.name)
         events.append(
-            ArgumentsAppended(turn=self._turn, index=streamed.number, tool=tool, offset=streamed.written, text=text)
+            ArgumentsAppended(
+                turn=self._turn,
+                call_id=streamed.call_id,
+                index=streamed.number,
+                tool=tool,
+                offset=streamed.written,
+                text=text,
+            )
         )
         streamed.fragments.append(text)
         streamed.written += _count_bytes(text)
@@ -178,8 +187,8 @@ class MessagesReply:
             self._all_blocks.append(streamed)
             self._append_text(streamed, _find_explanation(details), events)
 
-    def build_turn(self, clock: Clock) -> TurnEnded:
-        builder = MessagesItemBuilder(clock, self._provider, cut_off=self.stop_reason in _CUT_SHORT)
+    def build_turn(self) -> TurnEnded:
+        builder = MessagesItemBuilder(self._clock, self._provider, cut_off=self.stop_reason in _CUT_SHORT)
         items = builder.build_items(self._all_blocks, self._open_calls)
         finish = "calls" if any(map(_is_toolyard_call, items)) else _FINISHES.get(self.stop_reason, "stop")
         return TurnEnded(items=tuple(items), finish=finish, usage=_build_usage(self._counts), model=self.model)

@@ -48,7 +48,9 @@ class Offline:
         ]
         for index, call in enumerate(calls):
             text = msgspec.json.encode(call.arguments).decode()
-            yield ArgumentsAppended(turn=request.turn, index=index, tool=call.tool, offset=0, text=text)
+            yield ArgumentsAppended(
+                turn=request.turn, call_id=call.id, index=index, tool=call.tool, offset=0, text=text
+            )
         items: list[Item] = []
         if step.dialogue is not None:
             items.append(encode_dialogue(step.dialogue, clock.new_id("item"), clock.now()))

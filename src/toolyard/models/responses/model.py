@@ -57,5 +57,5 @@ def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "
 
 
 def _build_reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
-    reply = ResponsesReply(request.turn, provider, model or request.model, encode_tools(request.offer))
-    return ReplyReader(reply, request.clock)
+    reply = ResponsesReply(request.clock, request.turn, provider, model or request.model, encode_tools(request.offer))
+    return ReplyReader(reply)

@@ -43,6 +43,7 @@ class ResponsesReply:
 
     __slots__ = (
         "_calls",
+        "_clock",
         "_done",
         "_items",
         "_model",
@@ -58,8 +59,9 @@ class ResponsesReply:
         "_whole",
     )
 
-    def __init__(self, turn: int, provider: str, model: str, tools: ResponsesTools) -> None:
+    def __init__(self, clock: Clock, turn: int, provider: str, model: str, tools: ResponsesTools) -> None:
         """`tools` are those on offer; `model` is the name on the wire."""
+        self._clock = clock
         self._turn = turn
         self._provider = provider
         self._model = model
@@ -132,7 +134,12 @@ class ResponsesReply:
             call = self._get_call(event.output_index)
             events.append(
                 ArgumentsAppended(
-                    turn=self._turn, index=call.number, tool=call.name, offset=call.arguments_bytes, text=text
+                    turn=self._turn,
+                    call_id=call.id,
+                    index=call.number,
+                    tool=call.name,
+                    offset=call.arguments_bytes,
+                    text=text,
                 )
             )
             call.fragments.append(text)
@@ -150,7 +157,7 @@ class ResponsesReply:
     def _get_call(self, index: int) -> CallInProgress:
         call = self._calls.get(index)
         if call is None:
-            call = self._calls[index] = CallInProgress(len(self._calls))
+            call = self._calls[index] = CallInProgress(len(self._calls), self._clock.new_id("call"))
         return call
 
     def start_item(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
@@ -197,13 +204,13 @@ class ResponsesReply:
             raise _build_response_error(event.response)
         raise _build_error(event.error or {"message": event.message or "no reason was given", "code": event.code})
 
-    def build_turn(self, clock: Clock) -> TurnEnded:
+    def build_turn(self) -> TurnEnded:
         """Return the whole turn, once the reply is complete."""
-        response, at = self._response or Response(), clock.now()
+        response, clock, at = self._response or Response(), self._clock, self._clock.now()
         items: list[Item] = []
         for index in sorted({*self._items, *self._texts, *self._thoughts} - self._calls.keys()):
             items += self._build_items(index, self._items.get(index), clock, at)
-        calls = [self._build_call(index, call, clock, at) for index, call in sorted(self._calls.items())]
+        calls = [self._build_call(index, call, at) for index, call in sorted(self._calls.items())]
         finish = "calls" if calls else self._map_finish(response)
         return TurnEnded(
             items=(*items, *calls), finish=finish, usage=_build_usage(response.usage), model=response.model or ""
@@ -229,7 +236,7 @@ class ResponsesReply:
         citations = build_citations(item.content, text) if item and item.content else ()
         return [ModelText(id=clock.new_id("text"), at=at, text=text, citations=citations, seal=seal)]
 
-    def _build_call(self, index: int, call: CallInProgress, clock: Clock, at: float) -> Call:
+    def _build_call(self, index: int, call: CallInProgress, at: float) -> Call:
         is_complete = index in self._whole
         arguments = call.parse_arguments(cut_off=not is_complete)
         if not is_complete and not arguments.unreadable:
@@ -238,7 +245,7 @@ class ResponsesReply:
         schema = self._tools.strict.get(call.name)
         value = remove_forced_nulls(arguments.value, schema) if schema else arguments.value
         return Call(
-            id=clock.new_id("call"),
+            id=call.id,
             at=at,
             tool=call.name,
             arguments=value,
