@@ -17,6 +17,7 @@ from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppende
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.surfaces.app_chat.call_ids import parse_call_id
 from toolyard.testing import Script, Scripted, Turn, call, say, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
@@ -379,7 +380,7 @@ def test_a_call_that_another_device_has_answered_first_makes_none_run_again(clie
     yards: list[Yard] = []
 
     async def be_first(body: bytes) -> None:
-        conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
+        conversation, call_id = parse_call_id(msgspec.json.decode(body)["toolResults"][0]["toolCallId"])
         await yards[0].deliver(conversation, call_id, {"ok": "elsewhere"})
 
     async def remember(yard: Yard) -> None:
@@ -397,7 +398,7 @@ def test_a_request_that_another_device_has_ended_and_gone_on_from_comes_to_an_en
     yards: list[Yard] = []
 
     async def go_on(body: bytes) -> None:
-        conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
+        conversation, call_id = parse_call_id(msgspec.json.decode(body)["toolResults"][0]["toolCallId"])
         await yards[0].deliver(conversation, call_id, {"products": []})
         assert await yards[0].ask("And butter?", conversation=conversation) == "No butter."
 

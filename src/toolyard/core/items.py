@@ -156,6 +156,10 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
         )
 
 
+MAX_ID_CHARS = 64
+"""The most characters of an id that is handed to clients: some of them refuse longer ones."""
+
+
 def result_id(call_id: str) -> str:
     """Return the id of a call's result, derived from the call's id as every call has exactly one result."""
     return f"{call_id}.result"

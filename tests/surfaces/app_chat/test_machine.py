@@ -17,6 +17,7 @@ from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.surfaces.app_chat.call_ids import encode_call_id
 from toolyard.testing import Scripted, Turn, call, say, together
 
 DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]
@@ -137,7 +138,9 @@ class Devices(RuleBasedStateMachine):
             return
         entries = self._run(self._read_entries())
         results = [entry.event.result for entry in entries if isinstance(entry.event, CallEnded)]
-        results_by_id: dict[str, Result] = {f"{self.conversation}.{result.call_id}": result for result in results}
+        results_by_id: dict[str, Result] = {
+            encode_call_id(self.conversation, result.call_id): result for result in results
+        }
         assert len(results_by_id) == len(results), "a call ended twice"
         for id, word in self.accepted_words.items():
             assert word in results_by_id[id].content, (id, results_by_id[id])

@@ -25,6 +25,7 @@ from toolyard.core.state import State
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
+from toolyard.surfaces.app_chat.call_ids import parse_call_id
 from toolyard.surfaces.app_chat.parse import (
     APP_NOTE_PREFIX,
     MAX_TOOLS,
@@ -37,7 +38,7 @@ from toolyard.surfaces.app_chat.parse import (
     parse_tool_result,
     select_new_messages,
 )
-from toolyard.surfaces.app_chat.run_tracker import AppAnswer, RunTracker, parse_call_id
+from toolyard.surfaces.app_chat.run_tracker import AppAnswer, RunTracker
 from toolyard.surfaces.app_chat.stream import AppResponse
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.errors import invalid_field

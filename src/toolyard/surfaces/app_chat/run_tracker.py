@@ -3,7 +3,6 @@
 The current run of the conversation may be an earlier one that still waits; its calls are then handed out first.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -28,6 +27,7 @@ from toolyard.core.items import Call, ModelText, Problem, Usage
 from toolyard.core.state import State
 from toolyard.core.texts import NO_TEXTS, CustomTexts, get_text
 from toolyard.engine.readers import Published
+from toolyard.surfaces.app_chat.call_ids import encode_call_id
 from toolyard.surfaces.run_answer import Awaited, WaitingCall
 
 StopReason = Literal["done", "max_tool_turns", "max_session_turns", "limit", "cancelled", "failed"]
@@ -35,7 +35,6 @@ _STOP_REASONS: Mapping[str, StopReason] = {
     "turns_per_request": "max_tool_turns",
     "turns_per_conversation": "max_session_turns",
 }
-_HANDED_ID = re.compile(r"(conversation_\w+)\.(call_\w+)")
 
 
 class PendingAppCall(Struct, kw_only=True):
@@ -94,16 +93,6 @@ class AppFinalAnswer(_AnswerBase, kw_only=True, rename="camel"):
 
 
 AppAnswer = AppToolCallsAnswer | AppWaitingAnswer | AppFinalAnswer
-
-
-def encode_call_id(conversation: str, call_id: str) -> str:
-    return f"{conversation}.{call_id}"
-
-
-def parse_call_id(text: str) -> tuple[str, str]:
-    """Return the conversation and the call of an id; an empty conversation if the id is not one of this server."""
-    match = _HANDED_ID.fullmatch(text)
-    return (match[1], match[2]) if match else ("", text)
 
 
 class RunTracker:

@@ -8,7 +8,17 @@ from msgspec import Meta, Struct
 
 from toolyard.core.errors import Invalid
 from toolyard.core.history import History, find_trailing_calls
-from toolyard.core.items import Call, Item, ModelText, Result, SystemText, TextPart, UserMessage, result_id
+from toolyard.core.items import (
+    MAX_ID_CHARS,
+    Call,
+    Item,
+    ModelText,
+    Result,
+    SystemText,
+    TextPart,
+    UserMessage,
+    result_id,
+)
 from toolyard.core.ports import Clock
 from toolyard.core.state import State
 from toolyard.core.tools import NAME_PATTERN
@@ -60,11 +70,13 @@ def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> l
             arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, object])
         except (msgspec.DecodeError, RecursionError):
             raise _invalid_call(index, "function.arguments", "must be a JSON object, written as a text") from None
-        # A client's own id is kept if it is free, so that the client can refer to the call by it.
+        # A client's own id is kept if it is free, so that the client can refer to the call by it. The id of the call's
+        # result is derived from it and must fit as well.
         is_taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
+        is_long = len(result_id(call.id)) > MAX_ID_CHARS
         parsed.append(
             Call(
-                id=clock.new_id("call") if is_taken or not NAME_PATTERN.fullmatch(call.id) else call.id,
+                id=clock.new_id("call") if is_taken or is_long or not NAME_PATTERN.fullmatch(call.id) else call.id,
                 at=clock.now(),
                 tool=call.function.name,
                 arguments=arguments,

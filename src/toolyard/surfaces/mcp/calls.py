@@ -56,7 +56,11 @@ MAX_ROUNDS = 10
 
 
 class RequestState(Struct, frozen=True, kw_only=True):
-    """A modern client's `requestState`: the log entry at which its call waits."""
+    """A modern client's `requestState`: the log entry at which its call waits.
+
+    It may be longer than the 64 characters of an id: MCP defines it as opaque state of any length, which a client only
+    sends back, and no API takes it as an id.
+    """
 
     conversation: str
     call_id: str
