@@ -12,6 +12,7 @@ from aiohttp import web
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Model, ModelRequest, Offer
 from toolyard.core.tools import Tool, hash_definition
 
@@ -54,6 +55,7 @@ def request(
     correlation_id: str = "",
     clock: CountingClock | None = None,
     model: str = "test-model",
+    options: Options = DEFAULT_OPTIONS,
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
     return ModelRequest(
@@ -66,6 +68,7 @@ def request(
         clock=clock or CountingClock(),
         memo={} if memo is None else memo,
         correlation_id=correlation_id,
+        options=options,
     )
 
 

@@ -15,6 +15,7 @@ from toolyard import Yard
 from toolyard.core.options import Options
 from toolyard.core.ports import Model
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.configured import ConfiguredModel
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
@@ -70,7 +71,7 @@ def claude() -> CachingProvider:
     replies = [strict_messages.asks(("add", {}), ("look", {}), thinking="Hm."), strict_messages.says("Done.")] * RUNS
     return CachingProvider(
         StrictMessages(*replies),
-        lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000)),
+        lambda url: ConfiguredModel(Anthropic(base_url=url, model="claude", api_key="k"), Options(thinking=2_000)),
         "messages",
     )
 

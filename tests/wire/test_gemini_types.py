@@ -74,7 +74,7 @@ THOUGHTS = {"includeThoughts": True}
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(
     options: Options, model: str, expected: object
 ) -> None:
-    body = json.loads(to_wire(request([user("hi")]), model, options=options))
+    body = json.loads(to_wire(request([user("hi")], options=options), model))
     assert type_mismatches(body) == []
     assert body.get("generationConfig") == expected
 

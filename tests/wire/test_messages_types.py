@@ -63,7 +63,7 @@ TOOLS = offer(
     Tool(name="web_search", venue="provider", options=OPTIONS),
     Tool(name="code_execution", venue="provider"),
 )
-BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), options=Options(thinking=2_000)))
+BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS, options=Options(thinking=2_000))))
 
 
 def type_mismatches(body: object) -> list[str]:
@@ -83,7 +83,7 @@ def type_mismatches(body: object) -> list[str]:
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, expected: Body) -> None:
-    plain, body = (json.loads(to_wire(request([user("hi")]), options=choice)) for choice in (Options(), options))
+    plain, body = (json.loads(to_wire(request([user("hi")], options=choice))) for choice in (Options(), options))
     assert type_mismatches(body) == []
     assert body == {**plain, **expected}
 
@@ -106,13 +106,14 @@ def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Optio
     ],
 )
 def test_an_answer_may_have_what_its_model_gives_unless_it_is_set(model: str, options: Options, tokens: int) -> None:
-    assert json.loads(to_wire(request([user("hi")]), model, options=options))["max_tokens"] == tokens
+    assert json.loads(to_wire(request([user("hi")], options=options), model))["max_tokens"] == tokens
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
 def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
-    model_request = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice)
-    assert type_mismatches(json.loads(to_wire(model_request, options=Options(thinking=2_000)))) == []
+    options = Options(thinking=2_000)
+    model_request = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice, options=options)
+    assert type_mismatches(json.loads(to_wire(model_request))) == []
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:

@@ -44,7 +44,7 @@ def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, expected: Body) -> None:
-    plain, body = (json.loads(to_wire(request([user("hi")]), options=choice)) for choice in (Options(), options))
+    plain, body = (json.loads(to_wire(request([user("hi")], options=choice))) for choice in (Options(), options))
     assert type_mismatches(body) == []
     assert body == {**plain, **expected}
 
@@ -58,7 +58,7 @@ def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Optio
 )
 def test_other_providers_have_other_words_for_it(provider: str, expected: Body) -> None:
     options = Options(max_tokens=900, thinking="low")
-    body = json.loads(to_wire(request([user("hi")]), provider=provider, options=options))
+    body = json.loads(to_wire(request([user("hi")], options=options), provider=provider))
     assert body.items() >= expected.items()
     assert "max_completion_tokens" not in body
 

@@ -56,7 +56,7 @@ def type_mismatches(body: object) -> list[str]:
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, expected: Body) -> None:
-    plain, body = (json.loads(to_wire(request([user("hi")]), model, options=choice)) for choice in (Options(), options))
+    plain, body = (json.loads(to_wire(request([user("hi")], options=choice), model)) for choice in (Options(), options))
     assert type_mismatches(body) == []
     assert body == {**plain, **expected}
 

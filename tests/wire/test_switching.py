@@ -10,6 +10,7 @@ from toolyard.core.items import Call, Item, Outcome, Result
 from toolyard.core.options import Options
 from toolyard.core.ports import Model
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.configured import ConfiguredModel
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
@@ -71,7 +72,8 @@ def build_providers(count: int) -> list[SwitchingProvider]:
         SwitchingProvider(chat, lambda url: OpenAIChat(base_url=url, model="gpt-4o")),
         SwitchingProvider(gpt, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL)),
         SwitchingProvider(
-            claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000))
+            claude,
+            lambda url: ConfiguredModel(Anthropic(base_url=url, model="claude", api_key="k"), Options(thinking=2_000)),
         ),
         SwitchingProvider(gemini, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)),
         SwitchingProvider(qwen, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope")),

@@ -12,6 +12,7 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Part, Problem
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import NativeTools
 
@@ -59,6 +60,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     offer: Offer
     tool_choice: str
     clock: Clock
+    options: Options = DEFAULT_OPTIONS
+    """The request's options; a ConfiguredModel adds those that are configured for the model."""
     correlation_id: str = ""
     memo: dict[str, object] = {}
     """The conversation's cache for wires: each keeps its encoded history here, under its own name."""

@@ -9,6 +9,7 @@ from toolyard.core.history import find_faults
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_cards import describe_model_problem
 from toolyard.core.model_names import matches_any
+from toolyard.core.options import check_options
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
 from toolyard.core.texts import check_language
@@ -23,6 +24,7 @@ def check_command(command: Command, state: State, deps: Deps) -> None:
         check_language(command.settings.language)
     if isinstance(command, Start):
         check_language(command.language)
+        check_options(command.options)
         _check_start(command, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):

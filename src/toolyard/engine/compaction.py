@@ -15,6 +15,7 @@ from toolyard.core.compaction import Compact
 from toolyard.core.events import HistoryCompacted, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Item, ModelText, Problem, TextPart, Usage, UserMessage
+from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.ports import Clock, Model, ModelRequest
 from toolyard.core.results import to_problem
 from toolyard.core.state import State
@@ -52,7 +53,9 @@ async def summarise(models: Callable[[str], Model], request: ModelRequest, step:
     try:
         async with asyncio.timeout(SUMMARY_TIMEOUT_S):
             # A memo of its own: encoding this copy would replace the encoding cache of the conversation's history.
-            return await _ask_model(models, replace(request, history=history, tool_choice="none", memo={}))
+            # The request's options are for its answer: a schema or a stop would spoil the summary.
+            summary_request = replace(request, history=history, tool_choice="none", memo={}, options=DEFAULT_OPTIONS)
+            return await _ask_model(models, summary_request)
     except TimeoutError:
         problem = to_problem(f"the summary took longer than {SUMMARY_TIMEOUT_S:g} s", "timeout")
     except Exception as error:  # a model's failure costs the summary, not the run

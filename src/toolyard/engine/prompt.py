@@ -40,6 +40,7 @@ def build_request(
         offer=offer,
         tool_choice=resolve_tool_choice(run, offer),
         clock=clock,
+        options=run.request.options,
         correlation_id=run.correlation_id,
         memo=memo,
     )

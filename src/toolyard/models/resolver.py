@@ -17,10 +17,11 @@ from urllib.parse import urlsplit
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.model_cards import ModelCard, describe_model_problem
 from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.options import Options
 from toolyard.core.ports import Model, NativeToolsModel
 from toolyard.core.providers import Provider, ProviderCard, add_model
 from toolyard.core.web_search import NativeTools
+from toolyard.models.configured import ConfiguredModel
 from toolyard.models.context_windows import find_context_window
 from toolyard.models.fallback import FallbackModel
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
@@ -100,7 +101,14 @@ class ModelSettings:
         return dataclasses.replace(preset, wire=wire, native_wire="") if wire else preset
 
     def make_model(self, name: str) -> Model:
-        """Return a new model. Raise Misconfigured if the name is wrong, or if an address or a key is missing."""
+        """Return a new model with the options that are configured for it.
+
+        Raise Misconfigured if the name is wrong, or if an address or a key is missing.
+        """
+        model = self._make_plain_model(name)
+        return ConfiguredModel(model, self.options[name]) if name in self.options else model
+
+    def _make_plain_model(self, name: str) -> Model:
         if name == OFFLINE:
             return importlib.import_module("toolyard.models.offline").Offline()
         if name.startswith(LOCAL_PREFIX):
@@ -108,7 +116,7 @@ class ModelSettings:
         endpoint = self.find_endpoint(name)
         if endpoint.key_variable:
             raise MissingKey(name, endpoint.key_variable, self.key_hint)
-        return make_wired_model(endpoint, self.options.get(name, DEFAULT_OPTIONS))
+        return make_wired_model(endpoint)
 
     def make_provider_card(self, name: str) -> ProviderCard:
         """Return the card of a model's provider. Raise Misconfigured if the name is wrong."""
@@ -232,17 +240,17 @@ def make_key_settings(api_keys: Mapping[str, str]) -> ModelSettings:
     return ModelSettings(providers=providers, key_hint=", or give it in api_keys")
 
 
-def make_wired_model(endpoint: ModelEndpoint, options: Options = DEFAULT_OPTIONS) -> Model:
+def make_wired_model(endpoint: ModelEndpoint) -> Model:
     """Return a model that speaks its provider's wire protocol. The wire's module is loaded here."""
     preset = endpoint.preset
-    plain = _load_wire(preset.wire, endpoint, options)
+    plain = _load_wire(preset.wire, endpoint)
     if preset.native_wire in ("", preset.wire):
         return plain
     native_router = importlib.import_module("toolyard.models.native_router")
-    return native_router.NativeToolRouter(plain, lambda: _load_wire(preset.native_wire, endpoint, options))
+    return native_router.NativeToolRouter(plain, lambda: _load_wire(preset.native_wire, endpoint))
 
 
-def _load_wire(wire: str, endpoint: ModelEndpoint, options: Options) -> Model:
+def _load_wire(wire: str, endpoint: ModelEndpoint) -> Model:
     module, _, name = WIRES[wire].partition(".")
     return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(
         base_url=endpoint.base_url,
@@ -250,5 +258,4 @@ def _load_wire(wire: str, endpoint: ModelEndpoint, options: Options) -> Model:
         api_key=endpoint.api_key,
         provider=endpoint.provider,
         headers=endpoint.headers,
-        options=options,
     )

@@ -14,6 +14,7 @@ from toolyard.core.items import Call, Item, Result
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.chat.model import Retry
+from toolyard.models.configured import ConfiguredModel
 from toolyard.models.messages import Anthropic
 from toolyard.models.resolver import ModelSettings
 from wire.local import NOW, CountingClock, SleepRecorder, events_of, failure_of, offer, open_model, request, user
@@ -64,7 +65,7 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
     memo, clock, history = dict[str, object](), CountingClock(), History(HI)
     async with (
         strict.serving() as base_url,
-        open_model(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
+        open_model(ConfiguredModel(Anthropic(base_url=base_url), Options(thinking=2_000))) as model,
     ):
         for number in range(8):
             model_request = request(history, system="You add.", tools=tools, memo=memo, clock=clock)

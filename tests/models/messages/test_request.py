@@ -307,7 +307,7 @@ def test_the_providers_own_tools_are_offered_in_its_own_form() -> None:
 
 def thinks(*items: Item, **more: Any) -> bool:
     options: Json = {"tools": ADD, **more}
-    wire_body = to_wire(request(items, **options), options=Options(max_tokens=4_000, thinking=2_000))
+    wire_body = to_wire(request(items, **options, options=Options(max_tokens=4_000, thinking=2_000)))
     assert faults_of(wire_body) == []
     parsed_body = json.loads(wire_body)
     assert parsed_body["max_tokens"] == (6_000 if "thinking" in parsed_body else 4_000)
@@ -329,7 +329,7 @@ PNG = "iVBORw0KGgo="
 
 
 def test_a_model_may_think_as_much_as_it_likes() -> None:
-    sent = to_wire(request([user("hi")]), options=Options(max_tokens=4_000, thinking="adaptive"))
+    sent = to_wire(request([user("hi")], options=Options(max_tokens=4_000, thinking="adaptive")))
     assert faults_of(sent) == []
     assert (json.loads(sent)["thinking"], json.loads(sent)["max_tokens"]) == ({"type": "adaptive"}, 4_000)
 
@@ -421,7 +421,7 @@ histories = st.lists(any_item, max_size=14).map(without_reused_ids)
 def test_whatever_the_history_the_provider_takes_the_body(items: list[Item], offered: bool) -> None:
     tools = ADD if offered else offer()
     assert faults_of(to_wire(request(items, tools=tools))) == []
-    assert faults_of(to_wire(request(items, tools=tools), options=Options(thinking=2_000))) == []
+    assert faults_of(to_wire(request(items, tools=tools, options=Options(thinking=2_000)))) == []
 
 
 @given(histories, st.lists(st.integers(0, 14), max_size=5))

@@ -4,9 +4,9 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 """
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Unpack
 
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.models.chat.request import to_wire
 from toolyard.models.chat.stream import ChatReply
@@ -27,20 +27,18 @@ class OpenAIChat:
         model: str = "",
         api_key: str = "",
         provider: str = "openai",
-        options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
-        self._options = options
         url = build_url(base_url, "/chat/completions")
         self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         reader = ReplyReader(ChatReply(request.clock, request.turn, self._provider, self._model or request.model))
-        return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
+        return self._exchange.stream(partial(to_wire, request, self._model, self._provider), reader, request)
 
     async def close(self) -> None:
         await self._exchange.close()

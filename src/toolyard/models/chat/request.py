@@ -1,9 +1,9 @@
 """Encodes one turn's request as a Chat Completions body. Pure but for the memo, which caches encoded items.
 
-An item is encoded once; the bytes of earlier turns are joined in. Only `tool_choice`, which may change from turn to
-turn, follows the messages, so a body begins with the bytes of the one before and providers can cache that prefix. The
-body is valid for a strict provider with any history: a call without a result gets a placeholder, and a result without
-its call is left out.
+An item is encoded once; the bytes of earlier turns are joined in. What may change from turn to turn (`tool_choice`, the
+options) follows the messages, so a body begins with the bytes of the one before and providers can cache that prefix.
+The body is valid for a strict provider with any history: a call without a result gets a placeholder, and a result
+without its call is left out.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,9 @@ from toolyard.core.tools import Tool
 from toolyard.models.chat.reasoning_details import collect_details
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import parse_inline_file
+from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.option_support import build_openai_format, find_unsupported
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import to_provider_name
 from toolyard.models.unicode import encode_json
@@ -56,17 +58,24 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """Whether thinking is set as a number of tokens instead of an effort."""
     reasoning_field: str = ""
     """The field in which the reasoning before a call must go back; empty if the provider does not require it."""
+    missing_options: frozenset[str] = frozenset()
+    """The options that the provider does not have."""
     returns_details: bool = False
     """Whether `reasoning_details` go back to the model that signed them."""
 
 
 OPENAI_QUIRKS, COMPATIBLE_QUIRKS = ChatQuirks(), ChatQuirks(max_tokens_field="max_tokens")
 # DashScope refuses PDFs, and a forced tool choice while Qwen thinks. DeepSeek refuses a call in the history without the
-# reasoning before it; OpenRouter's models require theirs signed. These providers know only the older `max_tokens`.
+# reasoning before it, and has no schemas for answers; OpenRouter's models require theirs signed. These providers know
+# only the older `max_tokens`.
 QUIRKS = {
     "dashscope": ChatQuirks(forced_choice=False, accepts_files=False, max_tokens_field="max_tokens", uses_budgets=True),
     "ollama": COMPATIBLE_QUIRKS,
-    "deepseek": ChatQuirks(max_tokens_field="max_tokens", reasoning_field="reasoning_content"),
+    "deepseek": ChatQuirks(
+        max_tokens_field="max_tokens",
+        reasoning_field="reasoning_content",
+        missing_options=frozenset({"seed", "output_schema"}),
+    ),
     "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True),
 }
 _encoder = msgspec.json.Encoder()
@@ -74,11 +83,10 @@ _encoder = msgspec.json.Encoder()
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
 
-def to_wire(
-    request: ModelRequest, model: str = "", provider: str = "openai", options: Options = DEFAULT_OPTIONS
-) -> bytes:
-    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
+def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
+    """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     quirks = QUIRKS.get(provider, OPENAI_QUIRKS)
+    options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, quirks, provider)
     target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
     cache = get_encode_cache(request, _build_cache_key(target))
     cache.set_system(request.system, _encode_system)
@@ -92,13 +100,13 @@ def to_wire(
             b'{"model":',
             _encoder.encode(target.model),
             b',"stream":true,"stream_options":{"include_usage":true}',
-            b"" if options is DEFAULT_OPTIONS else _encode_options(options, quirks),
             tools and b',"tools":',
             tools,
             b',"messages":[',
             *messages,
             b"]",
             tools and b',"tool_choice":' + _encode_tool_choice(request.tool_choice, quirks),
+            options,
             b"}",
         )
     )
@@ -131,12 +139,12 @@ def _build_cache_key(target: _ChatTarget) -> str:
     )
 
 
-def _encode_options(options: Options, quirks: ChatQuirks) -> bytes:
-    fields: dict[str, object] = {}
+def _encode_options(options: Options, quirks: ChatQuirks, provider: str) -> bytes:
+    if problem := find_unsupported(options, quirks.missing_options, provider):
+        raise WireFailure(problem)
+    fields = _build_sampling(options)
     if options.max_tokens:
         fields[quirks.max_tokens_field] = options.max_tokens
-    if options.temperature is not None:
-        fields["temperature"] = options.temperature
     if options.thinking and quirks.uses_budgets:
         fields["enable_thinking"] = True
         if options.budget:
@@ -144,6 +152,21 @@ def _encode_options(options: Options, quirks: ChatQuirks) -> bytes:
     elif options.effort:
         fields["reasoning_effort"] = options.effort
     return b"," + _encoder.encode(fields)[1:-1] if fields else b""
+
+
+def _build_sampling(options: Options) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if options.temperature is not None:
+        fields["temperature"] = options.temperature
+    if options.top_p is not None:
+        fields["top_p"] = options.top_p
+    if options.stop:
+        fields["stop"] = options.stop
+    if options.seed is not None:
+        fields["seed"] = options.seed
+    if options.output_schema is not None:
+        fields["response_format"] = {"type": "json_schema", "json_schema": build_openai_format(options.output_schema)}
+    return fields
 
 
 def _encode_system(text: str) -> bytes:

@@ -4,11 +4,11 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 """
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Unpack
 from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
 from toolyard.models.gemini.request import to_wire
@@ -30,7 +30,6 @@ class Gemini:
         model: str,
         api_key: str = "",
         provider: str = "gemini",
-        options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is part of the address: `gemini-3-flash`, or a path such as `tunedModels/mine`."""
@@ -38,7 +37,6 @@ class Gemini:
             raise Misconfigured("a Gemini model needs its name: it is part of the address")
         self._model = model
         self._provider = provider
-        self._options = options
         path = quote(model if "/" in model else f"models/{model}")
         url = _add_sse_parameter(build_url(base_url, f"/{path}:streamGenerateContent"))
         self._exchange = WireClient(
@@ -47,8 +45,8 @@ class Gemini:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
-        body = to_wire(request, self._model, self._provider, self._options)
-        return self._exchange.stream(body, _build_reader(request, self._model, self._provider), request)
+        encode = partial(to_wire, request, self._model, self._provider)
+        return self._exchange.stream(encode, _build_reader(request, self._model, self._provider), request)
 
     @property
     def native(self) -> NativeTools:

@@ -20,7 +20,9 @@ from toolyard.core.tools import Tool
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.gemini.hosted_tools import build_native_tools, unseal_part
 from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_part
+from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import list_images
+from toolyard.models.option_support import build_option_problem
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name
 from toolyard.models.unicode import encode_json
@@ -30,10 +32,12 @@ SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Google's value for the signature of a call that another provider's model made or that came without one."""
 HISTORY_OMITTED = "[what was said before is left out]"
 """The first user content of a history that the model would begin, which Gemini refuses."""
+MAX_STOPS = 5
 CONTINUE_TEXT = "[go on]"
 """The last user content of a history that the model would end, which Gemini refuses."""
 _SUPPORTS_THINKING = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)(?!.*(?:image|tts|live|audio|embedding))")
 _SUPPORTS_RESULT_IMAGES = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_SUPPORTS_OUTPUT_WITH_TOOLS = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _USES_BUDGETS = re.compile(r"gemini-2\.5")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _tools: "WeakKeyDictionary[Offer, dict[str, _GeminiTools]]" = WeakKeyDictionary()
@@ -48,10 +52,8 @@ class _GeminiTools(Struct, frozen=True):
     native: bool
 
 
-def to_wire(
-    request: ModelRequest, model: str = "", provider: str = "gemini", options: Options = DEFAULT_OPTIONS
-) -> bytes:
-    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
+def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") -> bytes:
+    """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     name = model or request.model
     # Thought signatures are valid only for the model that made them, so the model is part of the seal and of the key.
     sealed_by = f"{provider}:{name}"
@@ -64,25 +66,48 @@ def to_wire(
         else _join_contents([("user", [build_text_part(CONTINUE_TEXT if role else HISTORY_OMITTED)])], role)[0]
     )
     tools = _encode_tools(request.offer, name)
+    _check_options(request.options, name, tools)
+    generation_config = _encode_generation_config(request.options, name)
     return b"".join(
         (
             b"{",
             cache.system,
             tools.encoded and b'"tools":' + tools.encoded + b",",
-            _encode_generation_config(options, name),
             b'"contents":[',
             cache.joined,
             open_end,
             last_content,
             b"]}]",
             tools.encoded and _encode_tool_config(request.tool_choice, tools),
+            generation_config,
             b"}",
         )
     )
 
 
-@functools.lru_cache(maxsize=64)
+def _check_options(options: Options, model: str, tools: _GeminiTools) -> None:
+    """Raise WireFailure for options that Google refuses."""
+    if len(options.stop) > MAX_STOPS:
+        raise WireFailure(build_option_problem("stop", f"Gemini takes at most {MAX_STOPS} texts"))
+    if options.output_schema is not None and tools.encoded and not _SUPPORTS_OUTPUT_WITH_TOOLS.search(model):
+        why = f"{model} takes no schema beside tools, as only Gemini 3 and later do"
+        raise WireFailure(build_option_problem("output_schema", why))
+
+
 def _encode_generation_config(options: Options, model: str) -> bytes:
+    if options is DEFAULT_OPTIONS:
+        return _encode_default_config(model)
+    config = _build_generation_config(options, model)
+    return b',"generationConfig":' + encode_json(config) if config else b""
+
+
+@functools.lru_cache(maxsize=64)
+def _encode_default_config(model: str) -> bytes:
+    config = _build_generation_config(DEFAULT_OPTIONS, model)
+    return b',"generationConfig":' + encode_json(config) if config else b""
+
+
+def _build_generation_config(options: Options, model: str) -> dict[str, object]:
     config: dict[str, object] = {}
     if _SUPPORTS_THINKING.search(model):
         config["thinkingConfig"] = {"includeThoughts": True, **_build_thinking_config(options, model)}
@@ -90,7 +115,16 @@ def _encode_generation_config(options: Options, model: str) -> bytes:
         config["maxOutputTokens"] = options.max_tokens
     if options.temperature is not None:
         config["temperature"] = options.temperature
-    return b'"generationConfig":' + encode_json(config) + b"," if config else b""
+    if options.top_p is not None:
+        config["topP"] = options.top_p
+    if options.stop:
+        config["stopSequences"] = options.stop
+    if options.seed is not None:
+        config["seed"] = options.seed
+    if options.output_schema is not None:
+        config["responseMimeType"] = "application/json"
+        config["responseJsonSchema"] = convert(options.output_schema, "gemini")
+    return config
 
 
 def _build_thinking_config(options: Options, model: str) -> dict[str, object]:

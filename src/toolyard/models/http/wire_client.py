@@ -67,12 +67,19 @@ class WireClient:
         fields = _validate_headers({**_DEFAULT_HEADERS, **headers})
         self._http = HttpClient(url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
 
-    async def stream(self, body: bytes, reader: ReplyReader, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
+    async def stream(
+        self, encode: Callable[[], bytes], reader: ReplyReader, request: ModelRequest
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection.
+
+        `encode` returns the body. If it raises WireFailure, nothing is sent and the turn fails with its problem.
+        """
+        body = b""
         answer: HttpResponse | None = None
         problem: Problem | None = None
         recorded = bytearray() if request.record_exchange else None
         try:
+            body = encode()
             correlation = _build_correlation_headers(request.correlation_id)
             answer = await self._http.post(body, correlation, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first
@@ -90,7 +97,7 @@ class WireClient:
             if answer is not None:
                 answer.close()
             # Recorded in `finally`, so that an exchange that failed or was cancelled is recorded as far as it got.
-            if request.record_exchange is not None and recorded is not None:
+            if request.record_exchange is not None and recorded is not None and body:
                 request.record_exchange(
                     WireExchange(url=self._url, headers=self._masked_headers, request=body, response=bytes(recorded))
                 )

@@ -17,6 +17,7 @@ import msgspec
 
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
 from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 from toolyard.models.local.prompt import build_grammar, build_messages
@@ -25,7 +26,7 @@ from toolyard.models.local.reply import LocalChunk, LocalReply
 DEFAULT_CONTEXT = 8192
 MIN_CONTEXT, MAX_CONTEXT = 512, 1_048_576
 MAX_TOKENS = 2048
-"""The longest answer."""
+"""The longest answer, unless the request sets another."""
 MAX_SILENCE_S = 600.0
 """The longest wait for the next line: a large model takes long to load, and to read a long history."""
 STOP_GRACE_S = 2.0
@@ -110,10 +111,18 @@ def _build_body(request: ModelRequest) -> dict[str, object]:
         "messages": build_messages(request),
         "stream": True,
         "stream_options": {"include_usage": True},
-        "max_tokens": MAX_TOKENS,
+        "max_tokens": request.options.max_tokens or MAX_TOKENS,
     }
-    grammar = build_grammar(request)
-    return body | {"grammar": grammar} if grammar else body
+    if grammar := build_grammar(request):
+        body["grammar"] = grammar
+    return body | _build_sampling(request.options)
+
+
+def _build_sampling(options: Options) -> dict[str, object]:
+    """Return the options that llama.cpp has under the names of Chat Completions. A schema is part of the grammar."""
+    sampling = {"temperature": options.temperature, "top_p": options.top_p, "seed": options.seed}
+    set_fields: dict[str, object] = {name: value for name, value in sampling.items() if value is not None}
+    return {**set_fields, "stop": options.stop} if options.stop else set_fields
 
 
 def _parse_context(query: str) -> int:

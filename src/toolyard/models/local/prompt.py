@@ -1,6 +1,7 @@
 """Turns a ModelRequest into messages for a model without native tool calling, and a grammar for its answer. Pure.
 
-The grammar allows either free text, or calls: one line of JSON each, with arguments that fit the tool's schema.
+The grammar allows either text, free or of the output schema, or calls: one line of JSON each, with arguments that fit
+the tool's schema.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,16 +35,17 @@ def build_messages(request: ModelRequest) -> list[dict[str, str]]:
 
 
 def build_grammar(request: ModelRequest) -> str:
-    """Return the grammar of the answer; empty if there are no tools to call."""
-    tools, choice = list_usable_tools(request), request.tool_choice
+    """Return the grammar of the answer; empty if there are no tools to call and the text is free."""
+    tools, choice, schema = list_usable_tools(request), request.tool_choice, request.options.output_schema
+    text = "text: /[^{](.|\\n)*/" if schema is None else f"text: %json {_encode_schema(schema)}"
     if not tools:
-        return ""
+        return "" if schema is None else f"%llguidance {{}}\nstart: text\n{text}\n"
     lines = ["%llguidance {}", "start: calls" if choice not in ("auto", "none") else "start: calls | text"]
-    lines += ["text: /[^{](.|\\n)*/", f'calls: call ("\\n" call){{0,{MAX_CALLS - 1}}}']
+    lines += [text, f'calls: call ("\\n" call){{0,{MAX_CALLS - 1}}}']
     lines.append(f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}")
     for number, tool in enumerate(tools):
         lines.append(f"call_{number}: {_quote(build_call_prefix(tool.name))} arguments_{number} {_quote('}')}")
-        lines.append(f"arguments_{number}: %json {_encode_schema(tool)}")
+        lines.append(f"arguments_{number}: %json {_encode_schema(tool.parameters)}")
     return "\n".join(lines) + "\n"
 
 
@@ -92,10 +94,10 @@ def _render_history(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
                 assert_never(item)
 
 
-def _encode_schema(tool: Tool) -> str:
-    """Return the schema for the grammar. Keywords that it cannot express are ignored: arguments are validated later."""
+def _encode_schema(schema: dict[str, object]) -> str:
+    """Return the schema for the grammar. Keywords that it cannot express are ignored: values are validated later."""
     settings: dict[str, object] = {"whitespace_flexible": False, "lenient": True}
-    return _json.encode({**tool.parameters, "x-guidance": settings}).decode()
+    return _json.encode({**schema, "x-guidance": settings}).decode()
 
 
 def _quote(text: str) -> str:

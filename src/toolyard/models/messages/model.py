@@ -4,9 +4,9 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 """
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Unpack
 
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
 from toolyard.models.hosted_tools import find_native_tools
@@ -38,13 +38,11 @@ class Anthropic:
         model: str = "",
         api_key: str = "",
         provider: str = "anthropic",
-        options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
-        self._options = options
         connection_options["headers"] = {"anthropic-version": VERSION, **connection_options.get("headers", NO_HEADERS)}
         url = _build_url(base_url)
         self._exchange = WireClient(
@@ -53,8 +51,8 @@ class Anthropic:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
-        body = to_wire(request, self._model, self._provider, self._options)
-        return self._exchange.stream(body, _build_reader(request, self._provider), request)
+        encode = partial(to_wire, request, self._model, self._provider)
+        return self._exchange.stream(encode, _build_reader(request, self._provider), request)
 
     @property
     def native(self) -> NativeTools:

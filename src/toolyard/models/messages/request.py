@@ -14,12 +14,15 @@ from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models.answer_limits import choose_max_tokens, choose_thinking_tokens
 from toolyard.models.encode_cache import EncodeCache, get_encode_cache
+from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
 from toolyard.models.messages.parts import Block, build_text_block, is_blank
-from toolyard.models.schema_dialects import convert
+from toolyard.models.option_support import build_option_problem, find_unsupported
+from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.unicode import encode_json
 
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
+MISSING_OPTIONS = ("seed",)
 CONTINUE_TEXT = "[go on]"
 """The last user message of a history that the model would end: the API would continue that text as the answer."""
 PLACEHOLDER_TOOL: Block = {
@@ -34,10 +37,10 @@ _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
 
-def to_wire(
-    request: ModelRequest, model: str = "", provider: str = "anthropic", options: Options = DEFAULT_OPTIONS
-) -> bytes:
-    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
+def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic") -> bytes:
+    """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
+    options = request.options
+    encoded_options = b"" if options is DEFAULT_OPTIONS else _encode_options(options, provider)
     cache = get_encode_cache(request, f"messages:{provider}")
     cache.set_system(request.system, _encode_system)
     open_end, role = cache.extend(request.history.items_from(cache.count), MessagesEncoder(provider).encode_group)
@@ -49,18 +52,36 @@ def to_wire(
         (
             b'{"model":',
             encode_json(model or request.model),
-            b',"stream":true,"max_tokens":',
-            encode_json(choose_max_tokens(model or request.model, options, thinks=thinks)),
-            b',"thinking":' + encode_json(_build_thinking(options)) if thinks else b"",
+            b',"stream":true',
             tools and b',"tools":' + tools,
             cache.system and b',"system":' + cache.system,
             b',"messages":[',
             *_join_messages(cache, open_end, role),
             b"]",
             tools and b',"tool_choice":' + encode_json(_build_tool_choice(request)),
+            b',"max_tokens":%d' % choose_max_tokens(model or request.model, options, thinks=thinks),
+            b',"thinking":' + encode_json(_build_thinking(options)) if thinks else b"",
+            encoded_options,
             b"}",
         )
     )
+
+
+def _encode_options(options: Options, provider: str) -> bytes:
+    """Return the options besides thinking and `max_tokens`. Current models have no temperature and no top_p."""
+    if problem := find_unsupported(options, MISSING_OPTIONS, provider):
+        raise WireFailure(problem)
+    fields: Block = {}
+    if options.stop:
+        fields["stop_sequences"] = options.stop
+    if options.output_schema is not None:
+        try:
+            schema = convert(options.output_schema, "anthropic_output")
+        except UnsupportedSchema as error:
+            why = f"{provider} cannot enforce this schema, because {error}"
+            raise WireFailure(build_option_problem("output_schema", why)) from None
+        fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    return b"," + encode_json(fields)[1:-1] if fields else b""
 
 
 def _build_thinking(options: Options) -> Block:

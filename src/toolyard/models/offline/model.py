@@ -16,8 +16,10 @@ from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.parameters import detect_language
 from toolyard.models.offline.planner import OfflineStep, Planner
 from toolyard.models.offline.wording import describe_tools
+from toolyard.models.option_support import find_unsupported
 
 NAME = "toolyard:offline"
+MISSING_OPTIONS = ("stop", "output_schema")
 MAX_CACHED_TOOLS = 2_000
 """The most tools whose parsed schemas are cached."""
 MAX_RECENT_ITEMS = 200
@@ -30,6 +32,10 @@ class Offline:
         self._tools: dict[str, CatalogueTool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        # It writes the same text each time and cannot shape it; the other options have no meaning for it.
+        if problem := find_unsupported(request.options, MISSING_OPTIONS, NAME):
+            yield TurnFailed(problem=problem)
+            return
         step = self.next_step(request)
         clock = request.clock
         offset = 0

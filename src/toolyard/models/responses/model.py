@@ -4,9 +4,9 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 """
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Unpack
 
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
 from toolyard.models.hosted_tools import find_native_tools
@@ -28,20 +28,18 @@ class OpenAIResponses:
         model: str = "",
         api_key: str = "",
         provider: str = "openai",
-        options: Options = DEFAULT_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
-        self._options = options
         url = build_url(base_url, "/responses")
         self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
-        body = to_wire(request, self._model, self._provider, self._options)
-        return self._exchange.stream(body, _build_reader(request, self._model, self._provider), request)
+        encode = partial(to_wire, request, self._model, self._provider)
+        return self._exchange.stream(encode, _build_reader(request, self._model, self._provider), request)
 
     @property
     def native(self) -> NativeTools:

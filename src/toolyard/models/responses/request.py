@@ -32,7 +32,9 @@ from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import PDF, parse_inline_file
+from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.option_support import build_openai_format, find_unsupported
 from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
 from toolyard.models.responses.wire_types import OutputItem
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
@@ -40,6 +42,7 @@ from toolyard.models.tool_names import to_provider_name
 from toolyard.models.unicode import encode_json
 
 CACHE_KEY = "openai_responses"
+MISSING_OPTIONS = ("stop", "seed")
 PHASES = ("commentary", "final_answer")
 _SUPPORTS_REASONING = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss|codex)")
 _tools: "WeakKeyDictionary[Offer, ResponsesTools]" = WeakKeyDictionary()
@@ -82,11 +85,10 @@ def supports_reasoning(model: str) -> bool:
     return bool(_SUPPORTS_REASONING.search(model)) and "chat" not in model
 
 
-def to_wire(
-    request: ModelRequest, model: str = "", provider: str = "openai", options: Options = DEFAULT_OPTIONS
-) -> bytes:
-    """Return the body. `model` is the name on the wire; if it is empty, the request's."""
+def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
+    """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     name = model or request.model
+    options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, name)
     # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
     cache = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
     cache.set_system(request.system, _encode_instructions)
@@ -101,7 +103,6 @@ def to_wire(
             b'{"model":',
             encode_json(name),
             b',"stream":true,"store":false',
-            b"" if options is DEFAULT_OPTIONS else _encode_options(options, name),
             _encode_include(name, tools),
             cache.system,
             tools.encoded and b',"tools":' + tools.encoded,
@@ -110,17 +111,24 @@ def to_wire(
             b"]",
             tools.encoded and b',"tool_choice":' + _encode_tool_choice(request),
             b',"max_tool_calls":%d' % tools.max_native_calls if tools.max_native_calls else b"",
+            options,
             b"}",
         )
     )
 
 
 def _encode_options(options: Options, model: str) -> bytes:
+    if problem := find_unsupported(options, MISSING_OPTIONS, "OpenAI's Responses API"):
+        raise WireFailure(problem)
     fields: dict[str, object] = {}
     if options.max_tokens:
         fields["max_output_tokens"] = options.max_tokens
     if options.temperature is not None:
         fields["temperature"] = options.temperature
+    if options.top_p is not None:
+        fields["top_p"] = options.top_p
+    if options.output_schema is not None:
+        fields["text"] = {"format": {"type": "json_schema", **build_openai_format(options.output_schema)}}
     if options.effort and supports_reasoning(model):
         fields["reasoning"] = {"effort": options.effort, "summary": "auto"}
     return b"," + encode_json(fields)[1:-1] if fields else b""

@@ -14,25 +14,27 @@ import msgspec
 from toolyard.models.schema_dialects.gemini import to_gemini
 from toolyard.models.schema_dialects.plain import to_anthropic, to_openai
 from toolyard.models.schema_dialects.schema import Schema, UnsupportedSchema
-from toolyard.models.schema_dialects.strict import remove_forced_nulls, to_strict
+from toolyard.models.schema_dialects.strict import ANTHROPIC_OUTPUT, OPENAI_OUTPUT, remove_forced_nulls, to_strict
 
 __all__ = ["Dialect", "UnsupportedSchema", "convert", "remove_forced_nulls"]
 
 MAX_CACHED_SCHEMAS = 2_048
 ANY_OBJECT: Schema = {"type": "object", "properties": dict[str, object]()}
-Dialect = Literal["openai_strict", "openai", "gemini", "anthropic"]
+Dialect = Literal["openai_strict", "openai", "gemini", "anthropic", "openai_output", "anthropic_output"]
+ENFORCED: tuple[Dialect, ...] = ("openai_strict", "openai_output", "anthropic_output")
+"""The dialects that decoding enforces, which do not have every schema; `…_output` is for answers, not for tools."""
 
 
 def convert(schema: Schema, dialect: Dialect) -> Schema:
     """Return the converted schema. It is cached and shared, so it must not be changed.
 
-    Raises UnsupportedSchema for `openai_strict` only: the tool can then be offered in the dialect `openai`.
+    Raises UnsupportedSchema for the enforced dialects only: a tool can then be offered in the dialect `openai`.
     """
     try:
         # Keyed by content, not by identity: applications send their tools again with every request.
         converted = _convert_cached(msgspec.json.encode(schema), dialect)
     except RecursionError:
-        converted = "it is nested too deeply" if dialect == "openai_strict" else ANY_OBJECT
+        converted = "it is nested too deeply" if dialect in ENFORCED else ANY_OBJECT
     if isinstance(converted, str):
         raise UnsupportedSchema(converted)
     return converted
@@ -51,6 +53,10 @@ def _convert(schema: Schema, dialect: Dialect) -> Schema:
     match dialect:
         case "openai_strict":
             return to_strict(schema)
+        case "openai_output":
+            return to_strict(schema, OPENAI_OUTPUT)
+        case "anthropic_output":
+            return to_strict(schema, ANTHROPIC_OUTPUT)
         case "openai":
             return to_openai(schema)
         case "gemini":

@@ -1,7 +1,12 @@
-"""OpenAI's strict mode: every object is closed, all its properties are required, and few keywords are allowed."""
+"""Schemas that decoding enforces: every object is closed, and few keywords are allowed.
+
+OpenAI's strict mode also requires every property.
+"""
 
 import re
-from typing import cast
+from typing import Literal, cast
+
+from msgspec import Struct
 
 from toolyard.models.schema_dialects.merge import MAX_BRANCHES, expand_schema, merge_all
 from toolyard.models.schema_dialects.schema import (
@@ -25,6 +30,7 @@ _BOUNDS = {
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
+_ALL_BOUNDS = tuple(dict.fromkeys(name for names in _BOUNDS.values() for name in names))
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 _DESCRIBED_KEYWORDS = (
     "minLength",
@@ -41,12 +47,31 @@ _UNSUPPORTED_PATTERN = re.compile(r"\(\?|\\\d")
 NULL: Schema = {"type": "null"}
 
 
-def to_strict(schema: Schema) -> Schema:
-    return _StrictConverter(schema).convert()
+class StrictRules(Struct, frozen=True, kw_only=True):
+    """How providers that enforce a schema differ."""
+
+    optional: Literal["null", "keep", "refuse"] = "null"
+    """Whether an optional property becomes one that may be null, stays as it is, or makes the schema unsupported."""
+    bounds: bool = True
+    """Whether limits of numbers and arrays, and patterns of texts, are enforced; else they are only described."""
+
+
+ARGUMENTS = StrictRules()
+"""The rules for a tool's arguments at OpenAI. `remove_forced_nulls` removes the nulls of optional properties again."""
+OPENAI_OUTPUT = StrictRules(optional="refuse")
+"""The rules for an answer at OpenAI. The answer is a text that is passed on as it is, so no null can be removed."""
+ANTHROPIC_OUTPUT = StrictRules(optional="keep", bounds=False)
+"""The rules for an answer at Anthropic."""
+
+
+def to_strict(schema: Schema, rules: StrictRules = ARGUMENTS) -> Schema:
+    return _StrictConverter(schema, rules).convert()
 
 
 class _StrictConverter:
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, rules: StrictRules) -> None:
+        self._rules = rules
+        self._described = _DESCRIBED_KEYWORDS if rules.bounds else (*_DESCRIBED_KEYWORDS, *_ALL_BOUNDS, "pattern")
         self._normalized = NormalizedSchema(schema)
         self._defs: dict[str, Schema] = {}
         self._properties = 0
@@ -74,7 +99,7 @@ class _StrictConverter:
         if not kinds:
             raise UnsupportedSchema("a value may be of any type")
         if len(kinds) == 1:
-            return note_omissions(self._convert_type(node, kinds[0], converted, depth), node, _DESCRIBED_KEYWORDS)
+            return note_omissions(self._convert_type(node, kinds[0], converted, depth), node, self._described)
         return {**converted, "anyOf": [self._convert_type(node, kind, {}, depth) for kind in kinds]}
 
     def _convert_reference(self, reference: str, depth: int) -> Schema:
@@ -105,9 +130,10 @@ class _StrictConverter:
             if not (get_properties(node) or node.get("additionalProperties") is False):
                 raise UnsupportedSchema("an object may have any properties")
             return self._convert_object(node, converted, depth)
-        converted = {**converted, "type": kind, **{name: node[name] for name in _BOUNDS.get(kind, ()) if name in node}}
+        bounds = _BOUNDS.get(kind, ()) if self._rules.bounds else ()
+        converted = {**converted, "type": kind, **{name: node[name] for name in bounds if name in node}}
         if kind == "string":
-            return _convert_string(node, converted)
+            return _convert_string(node, converted, with_pattern=self._rules.bounds)
         return self._convert_array(node, converted, depth) if kind == "array" else converted
 
     def _convert_object(self, node: Schema, annotations: Schema, depth: int) -> Schema:
@@ -120,20 +146,20 @@ class _StrictConverter:
         if self._properties > MAX_PROPERTIES:
             raise UnsupportedSchema(f"it has more than {MAX_PROPERTIES:,} properties")
         converted = {name: self._convert(schema, depth + 1) for name, schema in properties.items()}
+        closed: Schema = {**annotations, "type": "object", "additionalProperties": False}
+        if self._rules.optional == "keep":
+            return {**closed, "properties": converted, "required": [name for name in properties if name in required]}
         nullable = {name: schema if name in required else _add_null(schema) for name, schema in converted.items()}
-        return {
-            **annotations,
-            "type": "object",
-            "properties": nullable,
-            "required": [*properties],
-            "additionalProperties": False,
-        }
+        if self._rules.optional == "refuse" and nullable != converted:
+            raise UnsupportedSchema("a property is optional")
+        return {**closed, "properties": nullable, "required": [*properties]}
 
     def _convert_array(self, node: Schema, converted: Schema, depth: int) -> Schema:
         items, prefix = node.get("items"), [as_schema(schema) for schema in as_list(node.get("prefixItems"))]
         is_full = isinstance(max_items := node.get("maxItems"), int) and max_items <= len(prefix)
         if items is False and prefix:
-            converted["maxItems"] = min(len(prefix), max_items if isinstance(max_items, int) else len(prefix))
+            if self._rules.bounds:
+                converted["maxItems"] = min(len(prefix), max_items if isinstance(max_items, int) else len(prefix))
         elif not is_full:
             if not isinstance(items, dict):
                 raise UnsupportedSchema("an array may hold anything")
@@ -142,11 +168,11 @@ class _StrictConverter:
         return {**converted, "items": item_schemas[0] if len(item_schemas) == 1 else {"anyOf": item_schemas}}
 
 
-def _convert_string(node: Schema, converted: Schema) -> Schema:
+def _convert_string(node: Schema, converted: Schema, *, with_pattern: bool) -> Schema:
     if node.get("format") in _FORMATS:
         converted["format"] = node["format"]
     pattern = node.get("pattern")
-    if not isinstance(pattern, str):
+    if not isinstance(pattern, str) or not with_pattern:
         return converted
     return (
         note_omissions(converted, node, ("pattern",))

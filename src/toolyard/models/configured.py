@@ -1,0 +1,28 @@
+"""A model with options of its own, which apply where a request has none."""
+
+from collections.abc import AsyncGenerator
+
+from msgspec.structs import replace
+
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.options import Options, merge_options
+from toolyard.core.ports import Model, ModelRequest, NativeToolsModel
+from toolyard.core.web_search import NativeTools
+
+
+class ConfiguredModel:
+    """Merges a request's options over its own. In a chain of models each applies its own to the same request."""
+
+    def __init__(self, model: Model, options: Options) -> None:
+        self._model = model
+        self._options = options
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        return self._model.stream(replace(request, options=merge_options(request.options, self._options)))
+
+    @property
+    def native(self) -> NativeTools:
+        return self._model.native if isinstance(self._model, NativeToolsModel) else NativeTools()
+
+    async def close(self) -> None:
+        await self._model.close()
