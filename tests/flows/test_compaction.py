@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from support import collect_events, read_entries, wait_for_event
-from toolyard import Settings, Yard, tool
+from toolyard import Caller, Run, Settings, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
-from toolyard.core.items import ModelText, Problem, Result, Usage, UserMessage
+from toolyard.core.items import ModelText, Problem, Result, TextPart, Usage, UserMessage
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import OMISSION_NOTE, SUMMARY_HEADER, SUMMARY_PROMPT
 from toolyard.observability.trace import build_trace
@@ -74,6 +75,23 @@ async def test_a_long_conversation_is_summarised_and_goes_on() -> None:
             assert [room.summarised for room in trace.compactions] == [True]
             (room,) = trace.compactions
             assert trace.queued_at <= room.started_at <= room.at <= trace.turns[0].started_at
+
+
+async def test_a_summary_is_made_without_the_options_of_the_request() -> None:
+    used_options: dict[bool, list[Options]] = {True: [], False: []}
+
+    def script(request: ModelRequest) -> Turn:
+        used_options[asks_for_summary(request)].append(request.options)
+        return Turn(text=(WORDS,), usage=SILENT)
+
+    options = Options(stop=("END",), output_schema={"type": "object"})
+    async with asyncio.timeout(20), build_yard(script) as yard:
+        for number in range(9):
+            message = UserMessage(id=f"item_{number}", at=0.0, parts=(TextPart(text=WORDS),))
+            start = yard.service.build_start(Caller(user="local"), [message], options=options)
+            await collect_events(Run(yard.service, "c", start))
+    assert set(map(repr, used_options[True])) == {repr(DEFAULT_OPTIONS)}
+    assert set(map(repr, used_options[False])) == {repr(options)}
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import cast
 from surfaces.app_talk import SEARCH, AppClient, user_message
 from surfaces.mcp_host import open_host
 from surfaces.talk import Json, build_yard, connect_api_client, open_api_client
-from toolyard import Scripted, Tool, call, say, tool
+from toolyard import Tool, tool
 from toolyard.core.events import ArgumentsAppended, CallParked
 from toolyard.core.items import MAX_ID_CHARS
+from toolyard.testing import Scripted, call, say
 
 FORM: Json = {"elicitation": {}}
 

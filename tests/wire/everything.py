@@ -59,3 +59,8 @@ HISTORY: list[Item] = [
     user("thanks", "u3"),
     Call(id="c3", at=NOW, tool="add", arguments={}),
 ]
+
+EMPTY_OBJECT: dict[str, object] = {"type": "object", "properties": {}}
+"""The schema of an answer."""
+CLOSED_OBJECT: dict[str, object] = {**EMPTY_OBJECT, "required": [], "additionalProperties": False}
+"""The same, as providers that enforce it take it."""

@@ -21,6 +21,10 @@ class LlamaBody(Struct, forbid_unknown_fields=True):
     max_tokens: int
     stream_options: dict[str, bool]
     grammar: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: list[str] = []
 
 
 def find_fault(body: LlamaBody) -> str:

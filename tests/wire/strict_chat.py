@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from models.schema_dialects.dialect_rules import openai_faults
+from models.schema_dialects.dialect_rules import openai_faults, strict_faults
 from wire.strict import Reply, StrictServer
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -107,6 +107,17 @@ class StreamOptions(_ChatStruct):
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 
+class OutputSchema(_ChatStruct):
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    schema: dict[str, object]
+    strict: bool
+
+
+class ResponseFormat(_ChatStruct):
+    type: Literal["json_schema"]
+    json_schema: OutputSchema
+
+
 class StrictChatBody(_ChatStruct):
     model: Annotated[str, Meta(min_length=1)]
     messages: Annotated[list[Message], Meta(min_length=1)]
@@ -114,6 +125,12 @@ class StrictChatBody(_ChatStruct):
     stream_options: StreamOptions | None = None
     tools: Annotated[list[ToolDefinition], Meta(min_length=1)] | None = None
     tool_choice: Literal["auto", "none", "required"] | ChatToolChoice | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    stop: Annotated[list[str], Meta(min_length=1, max_length=4)] | None = None
+    seed: int | None = None
+    response_format: ResponseFormat | None = None
 
 
 def faults_of(body: bytes) -> list[str]:
@@ -122,7 +139,9 @@ def faults_of(body: bytes) -> list[str]:
         request_body = msgspec.json.decode(body, type=StrictChatBody)
     except (msgspec.DecodeError, UnicodeError) as error:
         return [str(error)]
-    return [*_message_faults(request_body.messages), *_tool_faults(request_body)]
+    output = request_body.response_format.json_schema if request_body.response_format else None
+    output_faults = (strict_faults if output.strict else openai_faults)(output.schema) if output else []
+    return [*_message_faults(request_body.messages), *_tool_faults(request_body), *output_faults]
 
 
 def _message_faults(messages: Sequence[Message]) -> list[str]:

@@ -149,6 +149,13 @@ class GeminiThinkingConfig(_GeminiStruct):
 
 class Generation(_GeminiStruct):
     thinking_config: GeminiThinkingConfig
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    stop_sequences: Annotated[list[str], Meta(min_length=1, max_length=5)] | None = None
+    seed: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    response_mime_type: Literal["application/json"] | None = None
+    response_json_schema: dict[str, object] | None = None
 
 
 class StrictGeminiBody(_GeminiStruct):

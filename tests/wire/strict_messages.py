@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from models.schema_dialects.dialect_rules import anthropic_faults
+from models.schema_dialects.dialect_rules import anthropic_faults, anthropic_output_faults
 from wire.strict import Reply, StrictServer
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -152,6 +152,15 @@ class ThinkingConfig(Struct, forbid_unknown_fields=True, kw_only=True):
     budget_tokens: Annotated[int, Meta(ge=1024)] | None = None
 
 
+class MessagesOutputFormat(Struct, forbid_unknown_fields=True):
+    type: Literal["json_schema"]
+    schema: dict[str, object]
+
+
+class OutputConfig(Struct, forbid_unknown_fields=True):
+    format: MessagesOutputFormat
+
+
 class StrictMessagesBody(Struct, forbid_unknown_fields=True, kw_only=True):
     model: Text
     max_tokens: Annotated[int, Meta(ge=1)]
@@ -161,6 +170,8 @@ class StrictMessagesBody(Struct, forbid_unknown_fields=True, kw_only=True):
     tools: Annotated[list[MessagesTool], Meta(min_length=1)] | None = None
     tool_choice: MessagesToolChoice | None = None
     thinking: ThinkingConfig | None = None
+    stop_sequences: Annotated[list[Text], Meta(min_length=1)] | None = None
+    output_config: OutputConfig | None = None
 
 
 def faults_of(body: bytes) -> list[str]:
@@ -170,7 +181,9 @@ def faults_of(body: bytes) -> list[str]:
     except (msgspec.DecodeError, UnicodeError) as error:
         return [str(error)]
     blocks = [block for message in request_body.messages for block in message.content]
+    output = request_body.output_config
     faults = [
+        *(anthropic_output_faults(output.format.schema) if output else ()),
         *_order_faults(request_body.messages),
         *_pair_faults(request_body.messages),
         *_server_faults(request_body.messages),

@@ -162,6 +162,17 @@ class ResponsesToolChoice(_ResponsesStruct):
     name: str
 
 
+class OutputFormat(_ResponsesStruct):
+    type: Literal["json_schema"]
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    schema: dict[str, object]
+    strict: bool
+
+
+class TextSettings(_ResponsesStruct):
+    format: OutputFormat
+
+
 class StrictResponsesBody(_ResponsesStruct):
     model: Annotated[str, Meta(min_length=1)]
     stream: Literal[True]
@@ -179,6 +190,10 @@ class StrictResponsesBody(_ResponsesStruct):
     tools: Annotated[list[FunctionTool | WebSearchTool | InterpreterTool | FilesTool], Meta(min_length=1)] | None = None
     tool_choice: Literal["auto", "none", "required"] | ResponsesToolChoice | None = None
     max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=16)] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    text: TextSettings | None = None
 
 
 def faults_of(body: bytes) -> list[str]:

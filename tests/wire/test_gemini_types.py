@@ -13,7 +13,7 @@ from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.gemini import from_wire, to_wire
 from wire.checks import expect_ended
-from wire.everything import ADD, CODE, HISTORY, PLAIN_SEARCH
+from wire.everything import ADD, CODE, EMPTY_OBJECT, HISTORY, PLAIN_SEARCH
 from wire.gemini_bytes import SIGNED, TOOL_CALL, TOOL_RESPONSE, build_thought, call, chunks, code, output, text
 from wire.local import offer, request, user
 from wire.strict_gemini import MODEL, faults_of
@@ -65,6 +65,17 @@ THOUGHTS = {"includeThoughts": True}
     [
         (Options(max_tokens=900, temperature=0.2), "gemini-2.0-flash", {"maxOutputTokens": 900, "temperature": 0.2}),
         (Options(thinking="low"), "gemini-2.0-flash", None),
+        (
+            Options(top_p=0.9, stop=("END",), seed=7, output_schema=EMPTY_OBJECT),
+            "gemini-2.0-flash",
+            {
+                "topP": 0.9,
+                "stopSequences": ["END"],
+                "seed": 7,
+                "responseMimeType": "application/json",
+                "responseJsonSchema": EMPTY_OBJECT,
+            },
+        ),
         (Options(thinking="low"), MODEL, {"thinkingConfig": {**THOUGHTS, "thinkingLevel": "LOW"}}),
         (Options(thinking="low"), "gemini-2.5-pro", {"thinkingConfig": {**THOUGHTS, "thinkingBudget": 2_048}}),
         (Options(thinking=512), MODEL, {"thinkingConfig": {**THOUGHTS, "thinkingBudget": 512}}),

@@ -13,6 +13,7 @@ from toolyard.core.items import FilePart, ImagePart, Item, SystemText, TextPart,
 from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.models.messages import from_wire, to_wire
+from wire.everything import CLOSED_OBJECT, EMPTY_OBJECT
 from wire.local import NOW, offer, request, user
 from wire.messages_streams import encode_cited_text, encode_search, encode_search_result
 from wire.sdk_types import mismatches
@@ -80,6 +81,13 @@ def type_mismatches(body: object) -> list[str]:
             {"max_tokens": 2_948, "thinking": {**ENABLED, "budget_tokens": 2_048}},
         ),
         (Options(thinking="adaptive"), {"thinking": {"type": "adaptive"}}),
+        (
+            Options(stop=("END",), output_schema=EMPTY_OBJECT),
+            {
+                "stop_sequences": ["END"],
+                "output_config": {"format": {"type": "json_schema", "schema": CLOSED_OBJECT}},
+            },
+        ),
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, expected: Body) -> None:

@@ -11,7 +11,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.chat import to_wire
-from wire.everything import ADD, HISTORY
+from wire.everything import ADD, CLOSED_OBJECT, EMPTY_OBJECT, HISTORY
 from wire.local import offer, request, user
 from wire.sdk_types import mismatches
 
@@ -41,6 +41,16 @@ def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
         (Options(thinking="high"), {"reasoning_effort": "high"}),
         (Options(thinking=4_096), {"reasoning_effort": "medium"}),
         (Options(thinking="adaptive"), {}),
+        (Options(top_p=0.9, stop=("END",), seed=7), {"top_p": 0.9, "stop": ["END"], "seed": 7}),
+        (
+            Options(output_schema=EMPTY_OBJECT),
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "answer", "strict": True, "schema": CLOSED_OBJECT},
+                }
+            },
+        ),
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, expected: Body) -> None:

@@ -12,7 +12,7 @@ from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.responses import from_wire, to_wire
 from wire.checks import expect_ended
-from wire.everything import ADD, CODE, FILES, HISTORY, WEB_SEARCH
+from wire.everything import ADD, CLOSED_OBJECT, CODE, EMPTY_OBJECT, FILES, HISTORY, WEB_SEARCH
 from wire.local import offer, request, user
 from wire.responses_bytes import CITED_TEXT, MODEL, SEARCH, build_reasoning, events, text
 from wire.responses_bytes import CODE as RAN_CODE
@@ -53,6 +53,14 @@ def type_mismatches(body: object) -> list[str]:
         (Options(thinking="low"), MODEL, {"reasoning": {"effort": "low", "summary": "auto"}}),
         (Options(thinking=30_000), MODEL, {"reasoning": {"effort": "high", "summary": "auto"}}),
         (Options(thinking="low"), "gpt-4o", {}),
+        (
+            Options(top_p=0.9, output_schema=EMPTY_OBJECT),
+            MODEL,
+            {
+                "top_p": 0.9,
+                "text": {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": CLOSED_OBJECT}},
+            },
+        ),
     ],
 )
 def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, expected: Body) -> None:

@@ -27,6 +27,10 @@ _WORDS_GEMINI = {
     "type", "format", "title", "description", "enum", "items", "prefixItems", "minItems", "maxItems", "minimum",
     "maximum", "anyOf", "properties", "additionalProperties", "required",
 }  # fmt: skip
+_UNENFORCED = {
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "maxItems",
+    "uniqueItems", "minProperties", "maxProperties", "patternProperties",
+}  # fmt: skip
 _TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
 
 
@@ -111,6 +115,16 @@ def strict_faults(node: Schema) -> list[str]:
     return faults
 
 
+def anthropic_output_faults(node: Schema) -> list[str]:
+    """What Anthropic refuses in the schema of an answer, which it enforces: open objects, and limits of values."""
+    faults: list[str] = []
+    for schema in iter_schemas(node):
+        if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+            faults.append("'additionalProperties' must be false for objects")
+        faults += [f"{name} is not supported" for name in schema.keys() & _UNENFORCED]
+    return faults
+
+
 def gemini_faults(node: Schema) -> list[str]:
     faults = [*_root_faults(node, "anyOf"), *_word_faults(node, _WORDS_GEMINI)]
     for schema in iter_schemas(node):
@@ -132,5 +146,7 @@ FAULTS: dict[str, Callable[[Schema], list[str]]] = {
     "anthropic": anthropic_faults,
     "openai": openai_faults,
     "openai_strict": strict_faults,
+    "openai_output": strict_faults,
+    "anthropic_output": anthropic_output_faults,
     "gemini": gemini_faults,
 }

@@ -133,6 +133,26 @@ def test_a_strict_schema_takes_what_fits_the_original_with_nulls_for_what_is_lef
             )
 
 
+@many
+@pytest.mark.parametrize("dialect", ["openai_output", "anthropic_output"])
+@given(schema=roots(), tried=st.lists(objects, min_size=1, max_size=8))
+def test_a_schema_of_an_answer_takes_what_fits_the_original_in_closed_objects(
+    dialect: Dialect, schema: Schema, tried: list[Any]
+) -> None:
+    try:
+        original, converted_schema = compile_schema(schema), convert(schema, dialect)
+    except (ValueError, jsonschema_rs.ReferencingError, UnsupportedSchema):
+        assume(False)
+        return
+    assert FAULTS[dialect](converted_schema) == []
+    converted = compile_schema(converted_schema)
+    shape = cast("dict[str, Schema]", converted_schema["properties"])
+    for value in tried:
+        flat = not any(isinstance(field, dict | list) for field in value.values())
+        named = value.keys() == shape.keys() if dialect == "openai_output" else value.keys() <= shape.keys()
+        assert not (flat and named and is_valid(original, value)) or is_valid(converted, value), value
+
+
 @pytest.mark.parametrize("name", HARD)
 @pytest.mark.parametrize("dialect", LOOSE)
 def test_a_hard_schema_is_taken_by_every_provider(dialect: Dialect, name: str) -> None:
