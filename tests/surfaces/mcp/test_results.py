@@ -7,6 +7,7 @@ import pytest
 from surfaces.app_talk import AppClient, build_tool_results, user_message
 from surfaces.talk import Json, open_api_client
 from toolyard.core.items import ImagePart, Result
+from toolyard.surfaces.app_chat.call_ids import parse_call_id
 from toolyard.testing import Scripted, call, say
 
 SEARCH_CALL = call("search_products", query="milk")
@@ -83,7 +84,7 @@ async def test_the_other_ways_to_deliver_a_result_unwrap_it_too() -> None:
         assert (await AppClient(http).post({"messages": history}))["stopReason"] == "done"
     async with open_api_client(direct) as http:
         first = await AppClient(http).ask("go")
-        conversation, call_id = first["toolCalls"][0]["id"].split(".")
+        conversation, call_id = parse_call_id(first["toolCalls"][0]["id"])
         await http.post(f"/conversations/{conversation}/calls/{call_id}/result", {"result": ERROR_RESULT})
         await http.read_until_done(f"/conversations/{conversation}")
     for model in (stateless, direct):
