@@ -21,7 +21,7 @@ from toolyard.models.local.prompt import build_grammar
 from toolyard.models.messages import Anthropic
 from toolyard.models.offline import Offline
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.scripted import Scripted, fail, say
+from toolyard.testing import Scripted, fail, say
 from wire import gemini_bytes, responses_bytes, strict_gemini, strict_messages
 from wire.local import events_of, failure_of, offer, open_model, request, user
 from wire.played import build_chunks, build_scripted_model
