@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from types import TracebackType
 from typing import Self, Unpack, cast
 
@@ -12,8 +11,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.cursor import parse_cursor
-from toolyard.core.errors import Misconfigured, RunFailed, ToolError
-from toolyard.core.events import Entry, Remember, Reply
+from toolyard.core.errors import Misconfigured, ToolError
+from toolyard.core.events import Remember, Reply
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
@@ -26,7 +25,7 @@ from toolyard.engine.authentication import Authenticator
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions, StartOptions
-from toolyard.engine.run_result import RunResult, RunResultBuilder
+from toolyard.engine.run_result import RunResult
 from toolyard.engine.service import Service
 from toolyard.models.resolver import ModelChoice, ModelResolver, make_key_settings
 from toolyard.venues.function import ToolLike
@@ -160,13 +159,7 @@ class Yard:
         """
         if metadata:
             options["web_search"] = parse_metadata(metadata, options.get("web_search", ""))
-        run = self.run(content, **options)
-        builder = RunResultBuilder(self._find_tool)
-        async with aclosing(run.stream()) as published:
-            async for item in published:
-                if isinstance(item, Entry) and (result := builder.add(item)) is not None:
-                    return result
-        raise RunFailed("the run was left before its end")
+        return await self.run(content, **options).result()
 
     def call(
         self,
@@ -264,10 +257,6 @@ class Yard:
         if self._app is None:
             raise Misconfigured("the yard is not open: use it inside `async with Yard(…) as yard:`")
         return self._app
-
-    def _find_tool(self, name: str) -> Tool | None:
-        entry = self._opened_app.registry.find(name)
-        return entry.tool if entry else None
 
     async def _submit(self, conversation: str, command: Command) -> None:
         await self.service.submit(conversation, command)

@@ -42,7 +42,7 @@ async def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypa
             metadata = {"useWebSearch": True, "webSearchPreference": "ai-web-search"}
             done = await yard.execute(content=CONTENT, metadata=metadata)
     assert (done.text, done.model_calls) == ("It is so.", 1)
-    assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "provider", "anthropic")]
+    assert [(ran.tool, ran.ran, ran.at) for ran in done.calls] == [("web_search", "provider", "anthropic")]
     assert claude.refusals == []
     assert [headers["x-api-key"] for headers in claude.headers] == [KEY]
     (body,) = map(json.loads, claude.bodies)
@@ -63,7 +63,7 @@ async def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_s
             metadata = {"useWebSearch": True, "webSearchPreference": "mcp"}
             done = await yard.execute(content=CONTENT, metadata=metadata)
     assert (done.text, done.model_calls) == ("Found.", 2)
-    assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "mcp", "plain")]
+    assert [(ran.tool, ran.ran, ran.at) for ran in done.calls] == [("web_search", "mcp", "plain")]
     assert claude.refusals == [] and server.read_notes("ended") == ["look"]
     first, _ = map(json.loads, claude.bodies)
     offered = {tool["name"]: tool for tool in first["tools"]}

@@ -96,7 +96,7 @@ async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
         yard = await stack.enter_async_context(Yard(model=provider.make_model(base_url)))
         done = await yard.execute(content="Search for the latest AI news", web_search=mode)
         assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
-        assert done.tools == (ToolRun(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
+        assert done.calls == (ToolRun(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
         assert done.citations[0].url.startswith("https://") and done.usage.total > 0
         call, result, answer = list(await yard.history(done.conversation))[1:]
         assert isinstance(call, Call) and isinstance(result, Result) and isinstance(answer, ModelText)
@@ -139,7 +139,7 @@ async def test_native_and_own_tools_are_offered_and_called_in_one_request() -> N
     async with server.serving() as url, Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard:
         done = await yard.execute("Search, then add.", web_search="auto")
     assert server.refusals == [] and done.model_calls == 2
-    assert [(tool.tool, tool.ran) for tool in done.tools] == [("web_search", "provider"), ("add", "function")]
+    assert [(tool.tool, tool.ran) for tool in done.calls] == [("web_search", "provider"), ("add", "function")]
     for body in map(json.loads, server.bodies):
         assert [tool["name"] for tool in body["tools"]] == ["web_search", "add"]
 
@@ -157,7 +157,7 @@ async def test_an_mcp_search_takes_two_model_calls_and_both_count(
         done = await yard.execute(content="Search for the latest AI news", web_search=mode)
         assert (done.text, done.model_calls) == ("Found.", 2)
         assert done.usage == Usage(input_tokens=20, output_tokens=10)
-        (ran,) = done.tools
+        (ran,) = done.calls
         assert (ran.tool, ran.ran, ran.at, ran.outcome) == ("web_search", "mcp", "plain", "ok")
         assert ("web_search", "mcp") in list_offered_tools(model.requests[0])
         assert plain.read_notes("ended") == ["look"]
@@ -198,7 +198,7 @@ async def test_with_two_search_servers_the_preference_decides_which_of_them_sear
         await start_second(yard, second)
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo"}
         done = await yard.execute(content="news", metadata=metadata)
-        assert [(ran.tool, ran.at, ran.outcome) for ran in done.tools] == [(SECOND_SEARCH, "duckduckgo", "ok")]
+        assert [(ran.tool, ran.at, ran.outcome) for ran in done.calls] == [(SECOND_SEARCH, "duckduckgo", "ok")]
         assert list_search_tools(model) == [SECOND_SEARCH], "the other server's search is not offered"
 
 
@@ -240,7 +240,7 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
         await wait_until(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo", "other": 1}
         done = await yard.execute(content="news", metadata=metadata)
-        assert done.tools[0].at == "duckduckgo"
+        assert done.calls[0].at == "duckduckgo"
         names = [name for name, _ in list_offered_tools(model.requests[0])]
         assert "web_search" in names and "brave_web_search" not in names
         await yard.servers.act("duckduckgo", "stop")
@@ -364,7 +364,7 @@ async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_say
     async with open_yard(NativeScripted(script), local_web_search) as (yard, model):
         for mode in ("off", "native"):
             done = await yard.execute(content="news", web_search=mode)
-            assert [(tool.tool, tool.outcome) for tool in done.tools] == [("web_search", "error")]
+            assert [(tool.tool, tool.outcome) for tool in done.calls] == [("web_search", "error")]
         tool_results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
         assert {item.error.error_type for item in tool_results if item.error} == {"permission_denied"}
         direct = [event async for event in yard.call("web_search", {"query": "milk"})]
@@ -415,7 +415,7 @@ async def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_
         Yard(model=Anthropic(base_url=url, model="claude"), tools=[delete_all]) as yard,
     ):
         done = await yard.execute("hello")
-        assert [(tool_note.tool, tool_note.ran) for tool_note in done.tools] == [("delete_all", "provider")]
+        assert [(tool_note.tool, tool_note.ran) for tool_note in done.calls] == [("delete_all", "provider")]
         assert await yard.ask("again", conversation=done.conversation) == "No."
     assert (ran, server.refusals) == ([], [])
 

@@ -192,7 +192,7 @@ async def test_an_azure_deployment_searches_over_responses_at_the_same_address()
         async with Yard(model=ModelSettings(environment=environment).make_model("azure:gpt-5-mini")) as yard:
             done = await yard.execute("news", web_search="native")
     assert (server.refusals, server.paths) == ([], ["/v1/responses"])
-    assert [(tool.ran, tool.at) for tool in done.tools] == [("provider", "azure")]
+    assert [(tool.ran, tool.at) for tool in done.calls] == [("provider", "azure")]
 
 
 def test_settings_can_be_printed_without_showing_a_key() -> None:

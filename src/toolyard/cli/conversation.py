@@ -10,9 +10,8 @@ import msgspec
 from toolyard.client.http import ServerClient
 from toolyard.codec import decode_entry
 from toolyard.core.errors import Refused, Unavailable
-from toolyard.core.events import Entry, Fleeting, RunEnded
+from toolyard.core.events import Entry, Fleeting, Published, RunEnded
 from toolyard.core.items import Item, ModelText, Result, UserMessage
-from toolyard.engine.readers import Published
 from toolyard.engine.run import Run
 from toolyard.yard import Yard
 

@@ -6,36 +6,34 @@ from toolyard.cli.conversation import Decision
 from toolyard.cli.terminal import Terminal
 from toolyard.core.events import (
     CallEnded,
-    CallJudged,
     CallParked,
     CallProgressed,
     CallStarted,
     Entry,
     Event,
+    Published,
     RunEnded,
-    RunQueued,
     TextAppended,
-    TurnEnded,
     TurnFailed,
     TurnStarted,
 )
 from toolyard.core.items import Call
-from toolyard.engine.readers import Published
+from toolyard.core.run_view import OpenRuns, RunView
 
 
 class Screen:
-    """The view of one run. It remembers the calls to which later events refer by id."""
+    """Shows a run in the terminal."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
-        self._calls: dict[str, Call] = {}
-        self._asking: dict[str, CallJudged | CallParked] = {}
-        self._turn = 0
+        self._runs = OpenRuns()
+        self._view = RunView(run_id="")
+        """The run of the last item."""
 
     def show(self, item: Published) -> None:
         """Print what an event means for the user, if anything."""
         event: Event = item.event if isinstance(item, Entry) else item
-        self._record(event)
+        self._view = self._runs.apply(item) or self._view
         write_line = self._terminal.write_line
         match event:
             case TextAppended(text=text):
@@ -51,6 +49,8 @@ class Screen:
                 write_line(
                     f"  … {self._get_tool_name(call_id)} runs in an application, not in this chat; Ctrl-C stops it"
                 )
+            case TurnStarted() if self._view.turns[-1].restarted:  # its text comes once more
+                write_line("  … the server began this answer again:")
             case TurnFailed(problem=problem):
                 write_line(f"  ! {problem.error}")
             case RunEnded(ending=ending, detail=detail, message=message) if message or ending != "done":
@@ -60,35 +60,18 @@ class Screen:
 
     def list_waiting_calls(self) -> list[str]:
         """Return the ids of the calls that wait for the user."""
-        return list(self._asking)
+        return [call.call.id for call in self._view.open_calls if call.awaited in ("approval", "answer")]
 
     def ask_decision(self, call_id: str) -> Decision:
         """Ask the user about a call that waits, and return the decision. Raise InputEnded or Interrupted."""
-        event = self._asking[call_id]
-        return self._ask_approval(call_id, event) if isinstance(event, CallJudged) else self._ask_answer(event)
+        call = self._view.calls[call_id]
+        if call.awaited == "answer" and call.parked is not None:
+            return self._ask_answer(call.call, call.parked)
+        return self._ask_approval(call.call, call.rule)
 
-    def _record(self, event: Event) -> None:
-        """Remember the calls and questions to which later events refer."""
-        match event:
-            case RunQueued(input=items) | TurnEnded(items=items):
-                self._calls |= {item.id: item for item in items if isinstance(item, Call)}
-            case TurnStarted(number=number):
-                if number == self._turn:  # the turn was restarted, and its text comes once more
-                    self._terminal.write_line("  … the server began this answer again:")
-                self._turn = number
-            case CallJudged(verdict="ask", call_id=call_id) | CallParked(kind="question", call_id=call_id):
-                self._asking[call_id] = event
-            case CallStarted(call_id=call_id):
-                self._asking.pop(call_id, None)
-            case CallEnded(result=result):
-                self._asking.pop(result.call_id, None)
-            case _:
-                pass
-
-    def _ask_approval(self, call_id: str, event: CallJudged) -> Decision:
-        call, terminal = self._calls.get(call_id), self._terminal
-        arguments = call.arguments if call else {}
-        terminal.write_line(f"  ? {self._get_tool_name(call_id)} asks first ({event.rule}):")
+    def _ask_approval(self, call: Call, rule: str) -> Decision:
+        call_id, arguments, terminal = call.id, call.arguments, self._terminal
+        terminal.write_line(f"  ? {call.tool} asks first ({rule}):")
         terminal.write_line(f"    {msgspec.json.encode(arguments).decode()}")
         match terminal.ask_choice("    run it? [y]es, [n]o, [e]dit: ", "yne"):
             case "y":
@@ -98,18 +81,18 @@ class Screen:
             case _:
                 return Decision(call_id=call_id, action="deny", reason=terminal.ask("    why not? (may be empty) "))
 
-    def _ask_answer(self, event: CallParked) -> Decision:
+    def _ask_answer(self, call: Call, event: CallParked) -> Decision:
         """Ask a question: field by field if it has a form, else for one text."""
         form = msgspec.convert(event.question, _Form, strict=False)
-        self._terminal.write_line(f"  ? {self._get_tool_name(event.call_id)} asks: {form.message}")
+        self._terminal.write_line(f"  ? {call.tool} asks: {form.message}")
         content: dict[str, object] = {}
         for name, field in (form.requestedSchema.properties or {"answer": _Field()}).items():
             content[name] = field.parse(self._terminal.ask(f"    {name}{field.build_hint()}: "))
         return Decision(call_id=event.call_id, action="answer", content=content)
 
     def _get_tool_name(self, call_id: str) -> str:
-        call = self._calls.get(call_id)
-        return call.tool if call else "a tool"
+        call = self._view.calls.get(call_id)
+        return call.call.tool if call else "a tool"
 
 
 class _Field(msgspec.Struct):

@@ -278,6 +278,10 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Entries without this field are of format 1."""
 
 
+Published = Entry | Fleeting
+"""What a reader of a conversation yields."""
+
+
 def event_name(event: Event) -> str:
     """Return the wire name of an event, such as `call.ended`."""
     return str(type(event).__struct_config__.tag)

@@ -14,6 +14,7 @@ from toolyard.core.events import (
     CallProgressed,
     Entry,
     Fleeting,
+    Published,
     TextAppended,
     TurnEnded,
     TurnFailed,
@@ -26,7 +27,6 @@ PAGE_SIZE = 500
 BATCH_SIZE = 128
 """Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
 
-Published = Entry | Fleeting
 TURN_EVENTS = (TurnStarted, TurnEnded, TurnFailed)
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
 

@@ -1,17 +1,19 @@
-"""A request and its events, for a caller that iterates over them."""
+"""A request and its events, for a caller that iterates over them or waits for the result."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from toolyard.core.commands import Start, Stop
 from toolyard.core.cursor import Cursor
-from toolyard.core.events import Entry, Event, RunEnded, RunStarted
-from toolyard.engine.readers import Published
+from toolyard.core.errors import RunFailed
+from toolyard.core.events import Entry, Event, Published
+from toolyard.core.run_view import RunView
+from toolyard.engine.run_result import RunResult, build_run_result
 from toolyard.engine.service import Service
 
 
 class Run:
-    """A request: iterating over it starts it and yields its events.
+    """A request: iterating over it, or waiting for its `result`, starts it.
 
     Leaving the iteration does not stop the run; `stop` does.
     """
@@ -24,6 +26,8 @@ class Run:
         self._start = start
         self._from: Cursor | None = None
         self._begun = False
+        self._view = RunView(run_id=self.id)
+        """The view of the last iteration."""
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Yield every event of this run, durable and fleeting, through all its waits to its end."""
@@ -39,19 +43,38 @@ class Run:
             if self._from is None and not self._begun:
                 self._begun = True
                 await self._begin(reader.cursor)
-            running = False
-            while True:
+            view = self._view = RunView(run_id=self.id)
+            while view.end is None:
                 for item, _ in await reader.read_batch():
-                    if not isinstance(item, Entry):
-                        if running:
-                            yield item
-                    elif item.run == self.id:
-                        running = running or isinstance(item.event, RunStarted)
+                    if view.apply(item):
                         yield item
-                        if isinstance(item.event, RunEnded):
+                        if view.end is not None:
                             return
         finally:
             reader.detach()
+
+    async def result(self) -> RunResult:
+        """Return the result once the run has ended.
+
+        Raises RunWaiting if the run waits for a decision or a result, or RunFailed. Call it again after the decision.
+        """
+        return build_run_result(await self.wait_for_rest(), self._service.find_tool)
+
+    async def wait_for_rest(self) -> RunView:
+        """Return the view of the run once it has ended or waits for somebody."""
+        if self._view.end is not None:
+            return self._view
+        async with aclosing(self.stream()) as published:
+            async for _ in published:
+                view = self._view
+                if view.end is not None or (view.status == "waiting" and await self._waits()):
+                    return view
+        raise RunFailed("the run was left before its end")
+
+    async def _waits(self) -> bool:
+        """Return whether the run waits now. The log may be read again from its start, with waits that are over."""
+        run = (await self._service.state(self.conversation)).run
+        return run is not None and run.id == self.id and run.suspended_at is not None
 
     async def _begin(self, cursor: Cursor) -> None:
         try:

@@ -185,6 +185,11 @@ class Service:
         usable = self._deps.registry.usable_tools(caller)
         return usable if include_native else [tool for tool in usable if tool.venue != "provider"]
 
+    def find_tool(self, name: str) -> Tool | None:
+        """Return the server's tool of this name, whoever may use it."""
+        entry = self._deps.registry.find(name)
+        return entry.tool if entry else None
+
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools that this caller may use once their servers run again."""
         return self._deps.registry.unavailable_tools(caller)

@@ -24,7 +24,9 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.state import State
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.authentication import Authenticator
+from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
+from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.app_chat.call_ids import parse_call_id
 from toolyard.surfaces.app_chat.parse import (
     APP_NOTE_PREFIX,
@@ -38,7 +40,6 @@ from toolyard.surfaces.app_chat.parse import (
     parse_tool_result,
     select_new_messages,
 )
-from toolyard.surfaces.app_chat.run_tracker import AppAnswer, RunTracker
 from toolyard.surfaces.app_chat.stream import AppResponse
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.errors import invalid_field
@@ -164,11 +165,9 @@ class RequestHandler:
         headers = await admit_request(service, caller)
         if conversation_id:
             await self._update_settings(conversation_id, data)
-        response = await self._open_response(conversation_id or service.clock.new_id("conversation"), start.run_id)
-        response.overridden, response.headers = overridden, headers
-        response.tracker.kept = not settings.ephemeral
-        if data.interrupt:  # calls of the run that is being stopped must not be handed out as the answer
-            response.tracker.mark_stopped()
+        conversation = conversation_id or service.clock.new_id("conversation")
+        response = await self._open_response(conversation, start.run_id, kept=not settings.ephemeral)
+        response.builder.overridden, response.headers = overridden, headers
         await response.perform(service.submit(response.conversation, start))
         return response
 
@@ -205,32 +204,49 @@ class RequestHandler:
             # If nothing is new, deliver all of them, so that the application is told by Refused.
             answers = {call_id: answers[call_id] for call_id in answers if call_id not in closed} or answers
         await response.perform(service.deliver(conversation, answers, caller))
-        response.tracker.mark_delivered(answers)
+        response.builder.expect_results(answers)
         return response
 
     async def _resume(self, conversation: str) -> AppResponse:
         """Follow the current run, or report how the last one ended."""
         await self._service.require_conversation(conversation, self._caller, "decide")
-        response = await self._open_response(conversation)
-        if not response.tracker.run_id:
-            await response.perform(response.load_last_run())
-        return response
+        return await self._open_response(conversation)
 
-    async def _open_response(self, conversation: str, run_id: str = "") -> AppResponse:
-        """Open a response that follows a run, the current one by default, from the request's cursor or from now on."""
+    async def _open_response(self, conversation: str, run_id: str = "", *, kept: bool | None = None) -> AppResponse:
+        """Open a response that follows a run from the request's cursor or from now on.
+
+        By default it is the current run, or else the one that ended last. Raise Refused if there is none.
+        """
         service = self._service
         state = await service.state(conversation)
         # `state` has loaded the journal, so `follow` returns without suspending: the reader starts exactly at `state`.
         reader = await service.follow(conversation, include_argument_deltas=False)
-        end = reader.cursor.seq
-        # A resumed stream starts at an older entry, but the tracker must apply only those after `end`: `state` has the
-        # effects of the others.
+        end = reader.cursor
         if self._cursor is not None:
             reader.detach()
             reader = await service.follow(conversation, self._cursor, include_argument_deltas=False)
-        tracker = RunTracker(conversation, run_id or get_front_run_id(state), state, end, service.texts)
+        try:
+            runs = await load_open_runs(service, conversation, reader.cursor)
+            builder = AnswerBuilder(
+                conversation,
+                run_id or get_front_run_id(state) or await self._find_last_run(conversation, end),
+                runs,
+                seen_seq=reader.cursor.seq,
+                end_seq=end.seq,
+                kept=not state.settings.ephemeral if kept is None else kept,
+                texts=service.texts,
+            )
+        except BaseException:
+            reader.detach()
+            raise
         limits = state.settings.limits or service.limits_for(self._caller)
-        return AppResponse(service, conversation, reader, tracker, limits.run_seconds + ANSWER_GRACE_S)
+        return AppResponse(conversation, reader, builder, limits.run_seconds + ANSWER_GRACE_S)
+
+    async def _find_last_run(self, conversation: str, end: Cursor) -> str:
+        last = (await load_open_runs(self._service, conversation, end)).last
+        if last is None:
+            raise Refused("nothing runs or waits in this conversation: send a message")
+        return last.run_id
 
 
 def get_front_run_id(state: State) -> str:

@@ -15,16 +15,16 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import parse_cursor
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.limits import Limits
+from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, admit_request, load_state, resolve_max_turns
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ChatAnswer, run_chat
 from toolyard.surfaces.sse import (
-    RunStreamFilter,
-    build_object_render_at,
+    EntryEncoder,
+    ObjectEncoder,
     build_stream_response,
-    render_entry,
     start_and_stream,
     stream_events,
 )
@@ -119,13 +119,15 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         await load_state(service, conversation_id, context.caller, "see")
         reader = await service.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
         try:
-            render = (
-                await build_object_render_at(service, conversation_id, cursor) if form == "objects" else render_entry
+            encoder = (
+                ObjectEncoder(await load_open_runs(service, conversation_id, cursor))
+                if form == "objects"
+                else EntryEncoder()
             )
         except BaseException:
             reader.detach()
             raise
-        return build_stream_response(stream_events(reader, render, RunStreamFilter(), context.correlation_id))
+        return build_stream_response(stream_events(reader, encoder, context.correlation_id))
 
     @post(f"{CONVERSATION_PATH}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
     async def cancel(

@@ -1,23 +1,20 @@
 """`GET /sse/conversations/{id}`: the calls of a conversation as events, in the form that older clients expect."""
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
 
-import msgspec
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
 from toolyard.core.cursor import Cursor
-from toolyard.core.events import CallEnded, Entry, RunQueued, TurnEnded
+from toolyard.core.events import CallEnded, Entry, Published, RunQueued, TurnEnded
 from toolyard.core.items import Call, Item, ModelText, Result
-from toolyard.engine.readers import Published, Reader
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.chat_messages import to_iso_time
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.sse import RunStreamFilter, build_stream_response, stream_events
+from toolyard.surfaces.sse import ObjectFraming, build_stream_response, encode_event, stream_events
 
 Fields = dict[str, object]
 
@@ -32,46 +29,47 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         context = get_request_context(request.scope)
         await load_state(service, conversation_id, context.caller, "see")
         reader = await service.follow(conversation_id, include_argument_deltas=False)
-        connected: Fields = {
-            "type": "connected",
-            "conversation_id": conversation_id,
-            "timestamp": to_iso_time(service.clock.now()),
-        }
-        return build_stream_response(_watch(reader, connected, context.correlation_id))
+        encoder = CallEventEncoder(conversation_id, service.clock.now())
+        return build_stream_response(stream_events(reader, encoder, context.correlation_id))
 
     return [watch_calls]
 
 
-async def _watch(reader: Reader, connected: Fields, correlation_id: str) -> AsyncGenerator[bytes, None]:
-    try:
-        yield _encode_event(connected)
-        async with aclosing(stream_events(reader, render_calls, RunStreamFilter(), correlation_id)) as pieces:
-            async for piece in pieces:
-                yield piece
-    finally:
-        reader.detach()  # `stream_events` does so too, but a client may disconnect before it has started
+class CallEventEncoder(ObjectFraming):
+    """Encodes the calls of a conversation from some time on, without end."""
+
+    over = False
+
+    def __init__(self, conversation: str, at: float) -> None:
+        self._connected: Fields = {
+            "type": "connected",
+            "conversation_id": conversation,
+            "timestamp": to_iso_time(at),
+        }
+
+    def opening(self) -> bytes:
+        return encode_event(self._connected)
+
+    def item(self, published: Published, cursor: Cursor) -> bytes:
+        """Return the call events of an entry; empty for entries without calls."""
+        return encode_calls(published) if isinstance(published, Entry) else b""
 
 
-def render_calls(item: Published, _: Cursor) -> bytes:
-    """Return the call events of an entry; empty for entries without calls."""
-    if not isinstance(item, Entry):
-        return b""
-    match item.event:
+def encode_calls(entry: Entry) -> bytes:
+    match entry.event:
         case RunQueued(input=items):
             # The input may hold a history whose calls have their results already: only open calls are new.
-            answered = {entry.call_id for entry in items if isinstance(entry, Result)}
-            events = _iter_call_events(
-                [entry for entry in items if isinstance(entry, Call) and entry.id not in answered]
-            )
+            answered = {item.call_id for item in items if isinstance(item, Result)}
+            events = _iter_call_events([item for item in items if isinstance(item, Call) and item.id not in answered])
         case TurnEnded(items=items):
             events = _iter_call_events(items)
         case CallEnded(result=result):
             events = iter([_build_result_event(result)])
         case _:
             return b""
-    about = {"conversation_id": item.conversation, "timestamp": to_iso_time(item.at)}
+    about = {"conversation_id": entry.conversation, "timestamp": to_iso_time(entry.at)}
     return b"".join(
-        _encode_event({"type": kind, **about, "data": {**data, "timestamp": about["timestamp"]}})
+        encode_event({"type": kind, **about, "data": {**data, "timestamp": about["timestamp"]}})
         for kind, data in events
     )
 
@@ -92,7 +90,3 @@ def _build_result_event(result: Result) -> tuple[str, Fields]:
     if result.outcome == "ok":
         return "tool_response", {**about, "result": result.content}
     return "tool_error", {**about, "error": result.error.error if result.error else result.outcome}
-
-
-def _encode_event(event: Fields) -> bytes:
-    return b"data: %b\n\n" % msgspec.json.encode(event)

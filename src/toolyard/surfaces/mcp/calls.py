@@ -17,12 +17,11 @@ from toolyard.core.commands import Start, Stop
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import NotFound, RateLimited, Refused, ToolyardError
-from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgressed, Entry
+from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgressed, Entry, Published
 from toolyard.core.items import Call, Problem, Result
 from toolyard.core.json_types import Json
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.readers import Published
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.client import Peer

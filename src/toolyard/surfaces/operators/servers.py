@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import NotFound
-from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
 from toolyard.core.items import Call
 from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerTool
 from toolyard.core.ports import Servers
+from toolyard.core.run_view import RunView
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
@@ -256,37 +256,32 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
         )
         headers = await admit_request(service, context.caller)
-        answer = await _collect_answer(Run(service, clock.new_id("conversation"), start), card, tool)
+        view = await Run(service, clock.new_id("conversation"), start).wait_for_rest()
+        answer = _build_answer(view, call.id, card, tool)
         return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
 
     return [call_tool]
 
 
-async def _collect_answer(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
+def _build_answer(view: RunView, call_id: str, card: ServerCard, tool: ServerTool) -> ToolAnswer:
     answer = ToolAnswer(
-        server_id=card.id, server_name=card.name, tool_name=tool.name, message="", conversation_id=run.conversation
+        server_id=card.id, server_name=card.name, tool_name=tool.name, message="", conversation_id=view.conversation
     )
-    async for item in run.stream():
-        match item:
-            case Entry(event=CallEnded(result=result)):
-                succeeded = result.outcome == "ok"
-                message = "Tool executed" if succeeded else (result.error.error if result.error else result.outcome)
-                answer = replace(
-                    answer,
-                    result=result.content,
-                    outcome=result.outcome,
-                    success=succeeded,
-                    message=message,
-                    call_id=result.call_id,
-                )
-            case Entry(event=RunSuspended(waiting_for=waiting)):
-                message = "the call waits: approve, deny or answer it in its conversation"
-                return replace(answer, status="waiting", call_id=next(iter(waiting), ""), message=message)
-            case Entry(event=RunEnded(detail=detail)):
-                return answer if answer.outcome else replace(answer, success=False, message=detail)
-            case _:
-                pass
-    return answer
+    if view.status == "waiting":
+        message = "the call waits: approve, deny or answer it in its conversation"
+        return replace(answer, status="waiting", call_id=call_id, message=message)
+    result = view.calls[call_id].result
+    if result is None:
+        return replace(answer, success=False, message=view.detail)
+    succeeded = result.outcome == "ok"
+    return replace(
+        answer,
+        result=result.content,
+        outcome=result.outcome,
+        success=succeeded,
+        message="Tool executed" if succeeded else (result.error.error if result.error else result.outcome),
+        call_id=call_id,
+    )
 
 
 def parse_new(data: NewServer) -> tuple[str, ServerSpec]:

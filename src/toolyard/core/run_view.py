@@ -1,0 +1,421 @@
+"""A run as its readers see it: the fold of its entries and fleeting events. Pure.
+
+Every answer about a run and every stream of it is encoded from this view. A reader yields the entries of all runs of a
+conversation: a `RunView` takes those of its own run, `OpenRuns` holds a view of each run that has not ended.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Literal, assert_never
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from toolyard.core.events import (
+    ArgumentsAppended,
+    CallAnswered,
+    CallApproved,
+    CallDenied,
+    CallEnded,
+    CallEvent,
+    CallJudged,
+    CallParked,
+    CallProgressed,
+    CallStarted,
+    ConversationChanged,
+    ConversationOpened,
+    Decision,
+    Ending,
+    Entry,
+    Finish,
+    Fleeting,
+    HistoryCompacted,
+    MessageAdded,
+    MessageRemoved,
+    Published,
+    ReasoningAppended,
+    RunEnded,
+    RunEvent,
+    RunQueued,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
+    TextAppended,
+    TurnEnded,
+    TurnEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.history import find_open_calls
+from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Reasoning, Result, Usage
+from toolyard.core.run_state import Phase
+
+RunStatus = Literal["queued", "running", "waiting", "ended"]
+Awaited = Literal["approval", "client", "answer"]
+
+
+class LiveText(Struct):
+    """A text that arrives in deltas. Adding a delta twice changes nothing."""
+
+    size: int = 0
+    """UTF-8 bytes up to the end of the last delta."""
+    chunks: list[str] = []
+
+    def add(self, offset: int, text: str) -> None:
+        """Add the part of a delta that is new. A delta after a gap is left out: the end of the turn has the text."""
+        end = offset + (len(text) if text.isascii() else len(text.encode()))
+        if offset > self.size or end <= self.size:
+            return
+        self.chunks.append(text if offset == self.size else text.encode()[self.size - offset :].decode(errors="ignore"))
+        self.size = end
+
+    def join(self) -> str:
+        return "".join(self.chunks)
+
+
+class LiveArguments(Struct):
+    """The arguments of a call while the model writes them."""
+
+    tool: str
+    text: LiveText = field(default_factory=LiveText)
+
+
+class TurnView(Struct, kw_only=True):
+    """A model request and its reply. What has arrived so far is in the `live` fields until the turn ends."""
+
+    number: int
+    starts: int = 1
+    """How often the turn started: all but the last owner died."""
+    live_text: LiveText = field(default_factory=LiveText)
+    live_reasoning: LiveText = field(default_factory=LiveText)
+    live_arguments: dict[int, LiveArguments] = {}
+    """By the number of the call in the turn."""
+    items: tuple[Item, ...] = ()
+    finish: Finish | None = None
+    problem: Problem | None = None
+    """Why the turn failed."""
+    usage: Usage = Usage()
+    model: str = ""
+
+    @property
+    def restarted(self) -> bool:
+        """Return whether readers have to drop what they got of the turn before: its first owner died."""
+        return self.starts > 1
+
+    @property
+    def texts(self) -> list[ModelText]:
+        return [item for item in self.items if isinstance(item, ModelText)]
+
+    @property
+    def text(self) -> str:
+        """Return the text of the turn, as far as it has arrived."""
+        return self.live_text.join() if self.finish is None else "".join(text.text for text in self.texts)
+
+    @property
+    def reasoning(self) -> str:
+        """Return the reasoning of the turn, as far as it has arrived."""
+        if self.finish is None:
+            return self.live_reasoning.join()
+        return "".join(item.text for item in self.items if isinstance(item, Reasoning))
+
+    def drop_live_parts(self) -> None:
+        self.live_text, self.live_reasoning, self.live_arguments = LiveText(), LiveText(), {}
+
+
+class CallView(Struct, kw_only=True):
+    """A call of the run, from its request to its result."""
+
+    call: Call
+    turn: int = 0
+    """The turn that requested the call; 0 for a call of the run's input."""
+    phase: Phase = "requested"
+    verdict: Decision | None = None
+    rule: str = ""
+    """The policy rule of the verdict."""
+    expires_at: float = 0.0
+    edited: dict[str, object] | None = None
+    """The arguments in place of the model's, if the approver changed them."""
+    attempt: int = 0
+    """The number of the last attempt; 0 if the call never started."""
+    parked: CallParked | None = None
+    """Why the call waited last for its result, or with which question."""
+    result: Result | None = None
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """Return the arguments that the call runs with: the model's, or those of the approver."""
+        return self.call.arguments if self.edited is None else self.edited
+
+    @property
+    def awaited(self) -> Awaited | None:
+        """Return what the call waits for now: an approval, the application's result, or an answer to its question."""
+        if self.phase == "asking":
+            return "approval"
+        if self.phase != "parked" or self.parked is None:
+            return None
+        return "client" if self.parked.kind == "client" else "answer"
+
+    def apply(self, event: CallEvent) -> None:
+        match event:
+            case CallJudged():
+                self.verdict, self.rule, self.expires_at = event.verdict, event.rule, event.expires_at
+                if event.verdict != "deny":  # the end of a denied call follows
+                    self.phase = "allowed" if event.verdict == "allow" else "asking"
+            case CallApproved():
+                self.phase, self.edited = "allowed", event.arguments
+            case CallAnswered():
+                self.phase = "allowed"
+            case CallStarted():
+                self.phase, self.attempt = "running", event.attempt
+            case CallParked():
+                self.phase, self.parked, self.expires_at = "parked", event, event.expires_at
+            case CallEnded():
+                self.phase, self.result = "closed", event.result
+            case CallDenied():
+                pass  # the end of the call follows
+            case _:
+                assert_never(event)
+
+
+class RunView(Struct, kw_only=True):
+    """One run. `apply` takes what a reader of its conversation yields."""
+
+    run_id: str
+    conversation: str = ""
+    correlation_id: str = ""
+    """The correlation id of the request, or of the command that ended the run."""
+    request: RunQueued | None = None
+    queued_at: float = 0.0
+    status: RunStatus = "queued"
+    language: str = ""
+    """The language of the server's own messages."""
+    turns: list[TurnView] = []
+    calls: dict[str, CallView] = {}
+    """All calls, open and closed, in the order of their requests."""
+    waiting_for: tuple[str, ...] = ()
+    """The calls that a suspended run waits for."""
+    waits: int = 0
+    """How often the run was suspended."""
+    stop: StopRequested | None = None
+    """Set once the whole run is to stop: nobody has to act on its calls any more."""
+    usage: Usage = Usage()
+    model_calls: int = 0
+    """How many requests were made to models, including those for a summary."""
+    end: RunEnded | None = None
+
+    @property
+    def at_rest(self) -> bool:
+        """Return whether the run has ended or waits for somebody."""
+        return self.status in ("waiting", "ended")
+
+    @property
+    def ending(self) -> Ending | None:
+        return self.end.ending if self.end else None
+
+    @property
+    def detail(self) -> str:
+        return self.end.detail if self.end else ""
+
+    @property
+    def problem(self) -> Problem | None:
+        """Return why the run failed."""
+        return self.end.problem if self.end else None
+
+    @property
+    def last_reply(self) -> TurnView | None:
+        """Return the last turn that has ended with a reply."""
+        return next((turn for turn in reversed(self.turns) if turn.finish is not None), None)
+
+    @property
+    def texts(self) -> list[ModelText]:
+        """Return the answer: the message at the run's end, else the texts of the last reply."""
+        if self.end is not None and self.end.message is not None:
+            return [self.end.message]
+        return self.last_reply.texts if self.last_reply else []
+
+    @property
+    def text(self) -> str:
+        return "".join(text.text for text in self.texts)
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        return merge_citations(self.texts)
+
+    @property
+    def open_calls(self) -> list[CallView]:
+        """Return the calls that have no result yet. Only the last turn has any; a provider's call is never open."""
+        latest = self.turns[-1].number if self.turns else 0
+        calls = list(takewhile(lambda call: call.turn == latest, reversed(self.calls.values())))
+        return [call for call in reversed(calls) if call.phase != "closed" and not call.call.ran_at]
+
+    def list_items(self) -> list[Item]:
+        """Return the items that the run has added to the history, the results after the turn of their calls."""
+        results: dict[int, list[Item]] = {}
+        for call in self.calls.values():
+            if call.result is not None and not call.result.ran_at:
+                results.setdefault(call.turn, []).append(call.result)
+        items = results.get(0, [])
+        for turn in self.turns:
+            items += [*turn.items, *results.get(turn.number, ())]
+        return [*items, self.end.message] if self.end and self.end.message else items
+
+    def apply(self, item: Published) -> "RunView | None":
+        """Update from an item and return this view, or return None if the item belongs to another run."""
+        if isinstance(item, Entry):
+            if item.run != self.run_id:
+                return None
+            self._apply_entry(item)
+            return self
+        # Fleeting events carry no run id. Runs of a conversation follow one another, so those between the start and the
+        # end of this run are its own.
+        if self.status in ("queued", "ended"):
+            return None
+        self._apply_fleeting(item)
+        return self
+
+    def _apply_fleeting(self, event: Fleeting) -> None:
+        if isinstance(event, CallProgressed) or not self.turns or self.turns[-1].number != event.turn:
+            return
+        turn = self.turns[-1]
+        match event:
+            case TextAppended():
+                turn.live_text.add(event.offset, event.text)
+            case ReasoningAppended():
+                turn.live_reasoning.add(event.offset, event.text)
+            case ArgumentsAppended():
+                arguments = turn.live_arguments.setdefault(event.index, LiveArguments(event.tool))
+                arguments.text.add(event.offset, event.text)
+            case _:
+                assert_never(event)
+
+    def _apply_entry(self, entry: Entry) -> None:
+        event = entry.event
+        match event:
+            case CallEnded():
+                self._resume()
+                self._close_call(event)
+            case CallStarted() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
+                self._resume()
+                if (call := self.calls.get(event.call_id)) is not None:
+                    call.apply(event)
+            case TurnStarted() | TurnEnded() | TurnFailed():
+                self._apply_turn_event(event)
+            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
+                self._apply_run_event(event, entry)
+            case HistoryCompacted():
+                self.usage = self.usage.plus(event.usage)
+                self.model_calls += event.summarised or event.problem is not None
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
+                pass  # the conversation's, not the run's
+            case _:
+                assert_never(event)
+
+    def _resume(self) -> None:
+        if self.status == "waiting":
+            self.status, self.waiting_for = "running", ()
+
+    def _close_call(self, event: CallEnded) -> None:
+        result = event.result
+        if result.call_id not in self.calls:  # a provider may send a result without the call
+            call = Call(id=result.call_id, at=result.at, tool=result.tool, arguments={}, ran_at=result.ran_at)
+            self._add_call(call)
+        self.calls[result.call_id].apply(event)
+
+    def _add_call(self, call: Call) -> None:
+        self.calls[call.id] = CallView(call=call, turn=self.turns[-1].number if self.turns else 0)
+
+    def _apply_turn_event(self, event: TurnEvent) -> None:
+        if isinstance(event, TurnStarted):
+            self._start_turn(event.number)
+            return
+        if not self.turns:  # the view began in the middle of the run
+            self._start_turn(0)
+        turn = self.turns[-1]
+        turn.drop_live_parts()
+        self.model_calls += 1
+        match event:
+            case TurnEnded():
+                turn.items, turn.finish, turn.usage, turn.model = event.items, event.finish, event.usage, event.model
+                self.usage = self.usage.plus(event.usage)
+                for item in event.items:
+                    if isinstance(item, Call):
+                        self._add_call(item)
+                    elif isinstance(item, Result):
+                        self._close_call(CallEnded(result=item))
+            case TurnFailed():
+                turn.problem = event.problem
+            case _:
+                assert_never(event)
+
+    def _start_turn(self, number: int) -> None:
+        if self.turns and self.turns[-1].number == number:
+            # A second start under the same number means that the owner of the first one died: its text is void.
+            self.turns[-1].starts += 1
+            self.turns[-1].drop_live_parts()
+        else:
+            self.turns.append(TurnView(number=number))
+
+    def _apply_run_event(self, event: RunEvent, entry: Entry) -> None:
+        self.conversation = entry.conversation
+        match event:
+            case RunQueued():
+                self.request, self.queued_at, self.correlation_id = event, entry.at, entry.correlation_id
+                for call in find_open_calls(event.input):
+                    self._add_call(call)
+            case RunStarted():
+                self.status, self.correlation_id = "running", entry.correlation_id
+                self.language = event.language or (self.request.caller.locale if self.request else "")
+            case StopRequested():
+                self._resume()
+                self.stop = self.stop if event.call_id else event
+            case RunSuspended():
+                self.status, self.waiting_for = "waiting", event.waiting_for
+                self.waits += 1
+            case RunEnded():
+                self.status, self.waiting_for, self.end = "ended", (), event
+                self.correlation_id = entry.correlation_id
+            case _:
+                assert_never(event)
+
+
+class OpenRuns(Struct, kw_only=True):
+    """A view of each run of a conversation that has not ended, and of the run that ended last."""
+
+    views: dict[str, RunView] = {}
+    front: RunView | None = None
+    """The run that has started and not ended yet."""
+    last: RunView | None = None
+    """The run that ended last."""
+
+    def apply(self, item: Published) -> RunView | None:
+        """Update from an item and return the view of its run, or None if it belongs to no run."""
+        if not isinstance(item, Entry):
+            return self.front.apply(item) if self.front else None
+        if not item.run:
+            return None
+        view = self.views.get(item.run)
+        if view is None:
+            view = self.views[item.run] = RunView(run_id=item.run)
+        view.apply(item)
+        if isinstance(item.event, RunStarted):
+            self.front = view
+        elif view.status == "ended":
+            del self.views[item.run]
+            self.last, self.front = view, None if self.front is view else self.front
+        return view
+
+    def find(self, run_id: str) -> RunView | None:
+        """Return the view of an open run, or of the run that ended last."""
+        if self.last is not None and self.last.run_id == run_id:
+            return self.last
+        return self.views.get(run_id)
+
+
+def merge_citations(texts: Sequence[ModelText]) -> tuple[Citation, ...]:
+    """Return the citations of the texts, with offsets into the joined text."""
+    merged: list[Citation] = []
+    offset = 0
+    for text in texts:
+        merged += [replace(cited, start=cited.start + offset, end=cited.end + offset) for cited in text.citations]
+        offset += len(text.text)
+    return tuple(merged)

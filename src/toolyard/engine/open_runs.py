@@ -1,0 +1,47 @@
+"""Load the views of a conversation's open runs from its log, for a reader that starts at a cursor."""
+
+from collections.abc import Sequence
+
+from toolyard.core.cursor import Cursor
+from toolyard.core.events import Entry, RunQueued, RunStarted
+from toolyard.core.run_view import OpenRuns
+from toolyard.engine.service import Service
+
+FIRST_PAGE_ENTRIES = 64
+"""Most runs have fewer entries."""
+MAX_PAGE_ENTRIES = 1024
+
+
+async def load_open_runs(service: Service, conversation: str, at: Cursor) -> OpenRuns:
+    """Return the runs as they were at the cursor, folded from the start of the earliest one."""
+    runs = OpenRuns()
+    for page in await _read_pages(service, conversation, at.seq):
+        for entry in page:
+            runs.apply(entry)
+    if runs.front is not None and runs.front.turns and runs.front.turns[-1].number == at.turn:
+        # The reader goes on in the middle of the turn's text.
+        runs.front.turns[-1].live_text.size = at.seen
+    return runs
+
+
+async def _read_pages(service: Service, conversation: str, end: int) -> list[Sequence[Entry]]:
+    """Return the entries up to `end` in pages, from the RunQueued of the run that started last.
+
+    Runs start in the order in which they were queued, so that no run that was queued earlier is still open.
+    """
+    pages: list[Sequence[Entry]] = []
+    size, run_id = FIRST_PAGE_ENTRIES, ""
+    while end > 0:
+        start = max(0, end - size)
+        page = await service.read_entries(conversation, after=start, until=end)
+        for index in range(len(page) - 1, -1, -1):
+            match page[index].event:
+                case RunStarted() if not run_id:
+                    run_id = page[index].run
+                case RunQueued() if page[index].run == run_id:
+                    return [page[index:], *pages]
+                case _:
+                    pass
+        pages.insert(0, page)
+        end, size = start, min(size * 4, MAX_PAGE_ENTRIES)
+    return pages
