@@ -12,6 +12,7 @@ from toolyard.core.events import (
     Durable,
     Entry,
     Finish,
+    RunEnded,
     RunQueued,
     RunStarted,
     TurnEnded,
@@ -41,6 +42,19 @@ def ok_result(call_id: str, tool: str = "plain") -> Result:
     return Result(id=result_id(call_id), at=0.0, call_id=call_id, tool=tool, outcome="ok", content="fine")
 
 
+def _find_run(event: Durable, state: State) -> str:
+    """Return the run that the journal stamps on an event; empty if the event has none yet."""
+    match event:
+        case RunQueued():
+            return ""
+        case RunStarted():
+            return state.queue[0].id if state.queue else ""
+        case RunEnded(run_id=run_id) if run_id:
+            return run_id
+        case _:
+            return state.run.id if state.run else ""
+
+
 class Story:
     """One conversation's log and what it folds to."""
 
@@ -54,7 +68,7 @@ class Story:
         """Append all of the events, or none of them if one is refused."""
         state, entries = self.state, list[Entry]()
         for event in events:
-            name = run or (state.run.id if state.run else "")
+            name = _find_run(event, state) or run
             seq = len(self.log) + len(entries) + 1
             entries.append(
                 Entry(conversation="k", seq=seq, at=at, event=event, run=name, correlation_id="trace", epoch=self.epoch)

@@ -270,7 +270,8 @@ def _pick(among: list[str], pick: int) -> str:
     return among[pick % len(among)]
 
 
-def play(script: Script, how: Literal["stop", "patience"], rules: Rules = Rules()) -> None:  # noqa: B008
+def play(script: Script, how: Literal["stop", "patience"], rules: Rules = Rules()) -> list[Entry]:  # noqa: B008
+    """Play the script to its end, and return the log."""
     play = Play(rules)
     play.owner.submit(Start(by=OWNER, run_id="r0", input=(user("u0"),)))
     play.owner.drive()
@@ -280,6 +281,7 @@ def play(script: Script, how: Literal["stop", "patience"], rules: Rules = Rules(
         play.owner.check()
     play.wind_down(how)
     require(play.owner.state.calls == {}, "a call is open and nothing runs")
+    return play.owner.witness.read_back
 
 
 @effort(max_examples=250, deadline=None)

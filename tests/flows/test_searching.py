@@ -22,7 +22,6 @@ from toolyard.core.items import Call, ModelText, Result, Usage
 from toolyard.core.ports import Model
 from toolyard.core.tools import ProviderOptions
 from toolyard.core.web_search import NO_SEARCH_NOTE, SearchMode, SearchRules
-from toolyard.engine.run_result import ToolRun
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
@@ -96,7 +95,8 @@ async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
         yard = await stack.enter_async_context(Yard(model=provider.make_model(base_url)))
         done = await yard.execute(content="Search for the latest AI news", web_search=mode)
         assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
-        assert done.calls == (ToolRun(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
+        (search,) = done.calls
+        assert (search.tool, search.ran, search.at, search.outcome) == ("web_search", "provider", provider.name, "ok")
         assert done.citations[0].url.startswith("https://") and done.usage.total > 0
         call, result, answer = list(await yard.history(done.conversation))[1:]
         assert isinstance(call, Call) and isinstance(result, Result) and isinstance(answer, ModelText)

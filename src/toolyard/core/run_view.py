@@ -388,14 +388,17 @@ class OpenRuns(Struct, kw_only=True):
     """The run that ended last."""
 
     def apply(self, item: Published) -> RunView | None:
-        """Update from an item and return the view of its run, or None if it belongs to no run."""
+        """Update from an item and return the view of its run, or None if there is none.
+
+        A run is in view from its RunQueued on: no view lacks the beginning of its run.
+        """
         if not isinstance(item, Entry):
             return self.front.apply(item) if self.front else None
-        if not item.run:
-            return None
+        if isinstance(item.event, RunQueued):
+            self.views[item.run] = RunView(run_id=item.run)
         view = self.views.get(item.run)
         if view is None:
-            view = self.views[item.run] = RunView(run_id=item.run)
+            return None
         view.apply(item)
         if isinstance(item.event, RunStarted):
             self.front = view

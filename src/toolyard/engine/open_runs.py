@@ -1,21 +1,27 @@
 """Load the views of a conversation's open runs from its log, for a reader that starts at a cursor."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.events import Entry, RunQueued, RunStarted
 from toolyard.core.run_view import OpenRuns
-from toolyard.engine.service import Service
 
 FIRST_PAGE_ENTRIES = 64
 """Most runs have fewer entries."""
 MAX_PAGE_ENTRIES = 1024
 
 
-async def load_open_runs(service: Service, conversation: str, at: Cursor) -> OpenRuns:
+class EntrySource(Protocol):
+    """Reads the stored log of a conversation: the `Service`."""
+
+    async def read_entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]: ...
+
+
+async def load_open_runs(source: EntrySource, conversation: str, at: Cursor) -> OpenRuns:
     """Return the runs as they were at the cursor, folded from the start of the earliest one."""
     runs = OpenRuns()
-    for page in await _read_pages(service, conversation, at.seq):
+    for page in await _read_pages(source, conversation, at.seq):
         for entry in page:
             runs.apply(entry)
     if runs.front is not None and runs.front.turns and runs.front.turns[-1].number == at.turn:
@@ -24,7 +30,7 @@ async def load_open_runs(service: Service, conversation: str, at: Cursor) -> Ope
     return runs
 
 
-async def _read_pages(service: Service, conversation: str, end: int) -> list[Sequence[Entry]]:
+async def _read_pages(source: EntrySource, conversation: str, end: int) -> list[Sequence[Entry]]:
     """Return the entries up to `end` in pages, from the RunQueued of the run that started last.
 
     Runs start in the order in which they were queued, so that no run that was queued earlier is still open.
@@ -33,7 +39,7 @@ async def _read_pages(service: Service, conversation: str, end: int) -> list[Seq
     size, run_id = FIRST_PAGE_ENTRIES, ""
     while end > 0:
         start = max(0, end - size)
-        page = await service.read_entries(conversation, after=start, until=end)
+        page = await source.read_entries(conversation, after=start, until=end)
         for index in range(len(page) - 1, -1, -1):
             match page[index].event:
                 case RunStarted() if not run_id:
