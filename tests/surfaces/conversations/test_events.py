@@ -264,3 +264,25 @@ async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_eac
             assert received[1][1]["name"] == "look"  # although this reader began after its start
             assert (await http.list_messages(path))[2]["content"] == "seen"
     assert ran == ["first", "second"]
+
+
+async def test_a_reader_that_comes_back_to_a_run_of_a_thousand_entries_is_told_of_all_its_tokens() -> None:
+
+    @tool(approval="always")
+    async def book(day: str) -> str:
+        """Book."""
+        return f"booked {day}"
+
+    adding = together(*(call("add", a=number, b=1) for number in range(100)))
+    turns = [*[adding] * 6, call("book", day="Monday"), say("Booked.")]
+    async with asyncio.timeout(60), open_api_client(turns, tools=[add, book]) as http:
+        path = await http.create_conversation()
+        received = [event async for event in http.stream_chat(path, "go")]
+        last_id, done = received[-1]
+        assert int(last_id) > 1100 and done["ending"] == "waiting"
+        (asked,) = [event for _, event in received if event["type"] == "approval.required"]
+        await http.post(f"{path}/calls/{asked['call_id']}/approve", {})
+        rest = [event for _, event in await http.read_until_done(path, last_id)]
+        assert [event["type"] for event in rest] == ["tool.status", "tool.status", "text.delta", "done"]
+        assert (rest[0]["name"], rest[0]["arguments"]) == ("book", {"day": "Monday"})
+        assert rest[-1]["usage"]["input_tokens"] * 7 == done["usage"]["input_tokens"] * 8 > 0  # eight turns in all
