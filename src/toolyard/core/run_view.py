@@ -63,11 +63,13 @@ class LiveText(Struct):
 
     def add(self, offset: int, text: str) -> None:
         """Add the part of a delta that is new. A delta after a gap is left out: the end of the turn has the text."""
-        end = offset + (len(text) if text.isascii() else len(text.encode()))
-        if offset > self.size or end <= self.size:
-            return
-        self.chunks.append(text if offset == self.size else text.encode()[self.size - offset :].decode(errors="ignore"))
-        self.size = end
+        size, end = self.size, offset + (len(text) if text.isascii() else len(text.encode()))
+        if offset == size:
+            self.chunks.append(text)
+            self.size = end
+        elif offset < size < end:
+            self.chunks.append(text.encode()[size - offset :].decode(errors="ignore"))
+            self.size = end
 
     def join(self) -> str:
         return "".join(self.chunks)
@@ -209,6 +211,14 @@ class RunView(Struct, kw_only=True):
         return self.status in ("waiting", "ended")
 
     @property
+    def is_active(self) -> bool:
+        """Return whether the run has started and not ended. Fleeting events of the conversation are then its own.
+
+        They carry no run id, but the runs of a conversation follow one another.
+        """
+        return self.status == "running" or self.status == "waiting"
+
+    @property
     def ending(self) -> Ending | None:
         return self.end.ending if self.end else None
 
@@ -266,11 +276,13 @@ class RunView(Struct, kw_only=True):
                 return None
             self._apply_entry(item)
             return self
-        # Fleeting events carry no run id. Runs of a conversation follow one another, so those between the start and the
-        # end of this run are its own.
-        if self.status in ("queued", "ended"):
+        if not self.is_active:
             return None
-        self._apply_fleeting(item)
+        if type(item) is TextAppended and (turns := self.turns):  # the hot path
+            if (turn := turns[-1]).number == item.turn:
+                turn.live_text.add(item.offset, item.text)
+        else:
+            self._apply_fleeting(item)
         return self
 
     def _apply_fleeting(self, event: Fleeting) -> None:

@@ -46,7 +46,10 @@ class Run:
             view = self._view = RunView(run_id=self.id)
             while view.end is None:
                 for item, _ in await reader.read_batch():
-                    if view.apply(item):
+                    if not isinstance(item, Entry):
+                        if view.is_active:  # the result needs no deltas: they are not folded
+                            yield item
+                    elif view.apply(item):
                         yield item
                         if view.end is not None:
                             return

@@ -16,7 +16,7 @@ from toolyard.codec import encode
 from toolyard.core.commands import Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import Published, TextAppended
+from toolyard.core.events import Entry, Published, TextAppended
 from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.readers import Reader
 from toolyard.engine.service import Service
@@ -92,7 +92,7 @@ class ObjectEncoder(ObjectFraming):
         view = self._views.apply(published)
         if view is None:
             return b""
-        if view is self._views:
+        if view is self._views and isinstance(published, Entry):
             self.over = view.at_rest
         return encode_objects(published, cursor, view)
 
@@ -111,11 +111,11 @@ def encode_objects(item: Published, cursor: Cursor, view: RunView) -> bytes:
 
     A client that disconnects in between resumes before the entry, and receives all of its objects again.
     """
-    id_line = b"id: %b\n" % str(cursor).encode()
     if isinstance(item, TextAppended):  # the hot path: bytes only, without a dict
-        return b'%bdata: {"type":"text.delta","content":%b}\n\n' % (id_line, msgspec.json.encode(item.text))
+        content = msgspec.json.encode(item.text)
+        return b'id: %b\ndata: {"type":"text.delta","content":%b}\n\n' % (str(cursor).encode(), content)
     *others, last = [encode_event(stream_object) for stream_object in build_objects(item, view)] or [b""]
-    return b"%b%b%b" % (b"".join(others), id_line, last) if last else b""
+    return b"%bid: %b\n%b" % (b"".join(others), str(cursor).encode(), last) if last else b""
 
 
 def encode_event(body: object) -> bytes:
