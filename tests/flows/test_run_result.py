@@ -2,13 +2,13 @@
 
 import pytest
 
-from toolyard import Caller, RunFailed, RunWaiting, Scripted, Tool, Yard, call, say, tool
+from toolyard import Caller, RunFailed, RunWaiting, Tool, Yard, tool
 from toolyard.core.events import Event, RunEnded
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.options import Options
 from toolyard.engine.run import Run
-from toolyard.models.scripted import fail as fail_turn
-from toolyard.models.scripted import together
+from toolyard.testing import Scripted, call, say, together
+from toolyard.testing import fail as fail_turn
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"total": {"type": "integer"}}}
 LOOK_UP = Tool(name="look_up", venue="client")
