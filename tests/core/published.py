@@ -68,4 +68,4 @@ class StoredLog:
         for offset in range(0, len(text), DELTA_CHARS):
             yield TextAppended(turn=number, offset=offset, text=text[offset : offset + DELTA_CHARS])
         for index, item in enumerate(item for item in items if isinstance(item, Call)):
-            yield ArgumentsAppended(turn=number, index=index, tool=item.tool, offset=0, text="{}")
+            yield ArgumentsAppended(turn=number, index=index, call_id=item.id, tool=item.tool, offset=0, text="{}")

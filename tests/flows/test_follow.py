@@ -8,8 +8,8 @@ from support import collect_events, open_yard
 from toolyard import Yard, tool
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
-from toolyard.core.events import Entry, RunEnded, TextAppended
-from toolyard.engine.readers import RING_SIZE, Published
+from toolyard.core.events import Entry, Published, RunEnded, TextAppended
+from toolyard.engine.readers import RING_SIZE
 from toolyard.testing import call, say
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
