@@ -94,6 +94,8 @@ class Wiring:
     model: ModelChoice
     tools: Sequence[object] = ()
     store: str = "memory:"
+    opened_store: Store | None = None
+    """A store to use instead of `store`, which is closed with the App."""
     limits: Limits = field(default_factory=Limits)
     budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()

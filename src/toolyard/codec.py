@@ -1,4 +1,4 @@
-"""Encodes entries and events as JSON and decodes them. No other module defines their stored form."""
+"""Encodes entries, events and commands as JSON and decodes them. No other module defines their stored form."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -7,12 +7,14 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.commands import Command
 from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, Event
 from toolyard.core.items import Item
 
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
+_commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 _items = msgspec.json.Decoder(tuple[Item, ...])
 
 
@@ -22,6 +24,14 @@ def encode(value: Entry | Event) -> bytes:
 
 def encode_entries(entries: Sequence[Entry]) -> list[bytes]:
     return [_encoder.encode(entry) for entry in entries]
+
+
+def encode_command(command: Command) -> bytes:
+    return _encoder.encode(command)
+
+
+def decode_command(body: bytes) -> Command:
+    return _commands.decode(body)
 
 
 def decode_entry(body: bytes) -> Entry:

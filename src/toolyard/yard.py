@@ -8,7 +8,7 @@ from typing import Self, Unpack, cast
 
 from toolyard.app import App, AsgiApp, Message, Wiring, open_store
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
+from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Rewind, Stop
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.cursor import parse_cursor
 from toolyard.core.errors import Misconfigured, ToolError
@@ -100,7 +100,7 @@ class Yard:
         wiring = self._wiring
         models = ModelResolver(wiring.model, wiring.model_settings, wiring.named_model, wiring.windows)
         models.check()
-        store = await open_store(self._wiring.store)
+        store = self._wiring.opened_store or await open_store(self._wiring.store)
         try:
             self._app = App(self._wiring, models, store, self._tasks)
             await self._tasks.__aenter__()
@@ -224,13 +224,26 @@ class Yard:
         """Stop the current run of a conversation, or one call of it."""
         await self._submit(conversation, Stop(by=caller, call_id=call_id))
 
+    async def rewind(self, conversation: str, to: str, *, caller: Caller = LOCAL_CALLER) -> None:
+        """Let the history end with the item `to`, on whatever branch it is; an empty `to` is the beginning.
+
+        Later items stay as a branch. `run(())` then answers a message once more.
+        """
+        await self._submit(conversation, Rewind(by=caller, to=to))
+
+    async def fork(self, conversation: str, after: str = "", *, caller: Caller = LOCAL_CALLER) -> str:
+        """Copy the items, up to the end of a run or up to an item, to a new conversation, and return its id."""
+        target = self._opened_app.clock.new_id("conversation")
+        await self.service.fork(conversation, target, caller, after=after)
+        return target
+
     async def follow(self, conversation: str, after: str = "") -> Reader:
         """Return a reader of everything after a cursor; `reader.cursor` is where to continue later."""
         return await self.service.follow(conversation, parse_cursor(after))
 
     async def history(self, conversation: str) -> History:
         """Return all items of a conversation, including those that the model is no longer shown."""
-        return (await self.service.state(conversation)).full_history
+        return (await self.service.view(conversation)).full_history
 
     async def result(self, conversation: str, handle: str) -> bytes | None:
         """Return a whole result that was too large for the model, or its native form, by a handle of the Result."""

@@ -423,7 +423,7 @@ def drive_payment(client: str, faults: FaultProxy) -> ClientRecord:
     async def approve(yard: Yard) -> None:
         await faults.followed.wait()
         (card,) = await yard.service.list_conversations(LOCAL_ADMIN)
-        (asking,) = (await yard.service.state(card.id)).calls_in("asking")
+        (asking,) = (await yard.service.view(card.id)).calls_in("asking")
         await yard.approve(card.id, asking.call.id)
 
     return drive_client(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from support import wait_until
 from toolyard import codec
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import Fenced, StoreDown, ToolyardError
+from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.events import (
+    REQUEST_KEY_S,
     ConversationChanged,
     ConversationOpened,
     Durable,
@@ -19,6 +21,7 @@ from toolyard.core.events import (
     HistoryCompacted,
     MessageAdded,
     MessageRemoved,
+    RequestKey,
     RunEnded,
     RunQueued,
     StopRequested,
@@ -26,7 +29,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
 from toolyard.core.notes import Note
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, ListPosition, Store
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, ListPosition, RequestRecord, Store
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SqliteStore
 
@@ -445,6 +448,61 @@ async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
     assert (await store.take("ana", 30, now + 64.0)).remaining == 29
 
 
+def with_request(entry: Entry, key: str, body: str = "body") -> Entry:
+    return replace(entry, request=RequestKey(key=key, body=body))
+
+
+async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: Store) -> None:
+    epoch = await store.claim("c")
+    first = replace(with_request(make_entries("c", 1)[0], "k"), run="r")
+    assert await store.find_request("k") is None
+    await store.append("c", epoch, [first, *make_entries("c", 2)], None)
+    record = RequestRecord(body="body", conversation="c", seq=1, run="r", at=1.0)
+    assert await store.find_request("k") == record
+    other = await store.claim("d")
+    again = [*make_entries("d", 1), with_request(make_entries("d", 2)[0], "k")]
+    await assert_refused(RequestRepeated, store.append("d", other, again, None))
+    assert await read_seqs(store, "d") == [] and await store.find_request("k") == record
+    await store.append("d", other, make_entries("d", 1), None)
+    await store.forget("c")
+    assert await store.find_request("k") == record, "a late repetition must not start it again"
+
+
+async def an_old_request_is_listed_dropped_and_may_come_again(store: Store) -> None:
+    epochs: dict[str, int] = {}
+    for conversation, at in (("old", 1.0), ("older", 0.0), ("new", 100.0)):
+        epochs[conversation] = await store.claim(conversation)
+        entry = replace(with_request(make_entries(conversation, 1)[0], f"of {conversation}"), at=at)
+        await store.append(conversation, epochs[conversation], [entry], None)
+    assert list(await store.list_expired_requests(50.0, 10)) == ["older", "old"]
+    assert list(await store.list_expired_requests(50.0, 1)) == ["older"]
+    await store.drop_request("old", 50.0)
+    await store.drop_request("new", 50.0)
+    assert await store.find_request("of old") is None and await store.find_request("of new") is not None
+    late = replace(with_request(make_entries("new", 2)[0], "of older"), at=REQUEST_KEY_S + 1.0)
+    await store.append("new", epochs["new"], [late], None)
+    record = await store.find_request("of older")
+    assert record is not None and (record.conversation, record.seq) == ("new", 2)
+
+
+async def a_subscriber_is_woken_by_every_change_of_its_conversation_until_it_leaves(store: Store) -> None:
+    woken: list[int] = []
+    epoch, other = await store.claim("c"), await store.claim("d")
+    unsubscribe = store.subscribe("c", lambda: woken.append(len(woken)))
+    await store.append("d", other, make_entries("d", 1), None)
+    await store.append("c", epoch, make_entries("c", 1), None)
+    assert woken == [0]
+    assert store.begin_append("c", epoch, make_entries("c", 2), None) is not None
+    await wait_until(lambda: woken == [0, 1])
+    assert await read_seqs(store, "c") == [1, 2]
+    await store.forget("c")
+    assert woken == [0, 1, 2]
+    unsubscribe()
+    unsubscribe()
+    await store.append("c", await store.claim("c"), make_entries("c", 1), None)
+    assert woken == [0, 1, 2]
+
+
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     epoch = await store.claim("c")
     await store.append("c", epoch, make_entries("c", 1), None)
@@ -460,6 +518,9 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await assert_refused(StoreDown, store.cards(CatalogQuery(tenant="")))
     await assert_refused(StoreDown, store.cards(CatalogQuery(tenant="", text="x")))
     await assert_refused(StoreDown, store.find_runs("t"))
+    await assert_refused(StoreDown, store.find_request("k"))
+    await assert_refused(StoreDown, store.list_expired_requests(1.0, 1))
+    await assert_refused(StoreDown, store.drop_request("c", 1.0))
     await assert_refused(StoreDown, store.forget("c"))
     await assert_refused(StoreDown, store.keys())
     await assert_refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
@@ -647,6 +708,28 @@ class MinuteCountStore(MemoryStore):
         )
 
 
+class ForgetfulRequestStore(MemoryStore):
+    """Forgets every request but the last one."""
+
+    def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
+        self._requests.clear()
+        super()._record_requests(conversation, entries)
+
+
+class KeepsRequestsStore(MemoryStore):
+    """Keeps every request for ever."""
+
+    async def drop_request(self, conversation: str, before: float) -> None:
+        return
+
+
+class SilentStore(MemoryStore):
+    """Wakes nobody."""
+
+    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     every_kind_of_entry_is_read_back_identical: LosesLastEntryStore,
     a_batch_is_whole_or_not_at_all: SplitBatchStore,
@@ -673,6 +756,9 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_forgotten_conversation_fences_its_owners_for_good: ForgetsEpochsStore,
     a_key_is_kept_by_name_until_it_is_revoked: FirstKeyStore,
     a_rate_limit_is_exact_at_the_boundary: MinuteCountStore,
+    a_request_is_recorded_with_its_entry_and_refused_a_second_time: ForgetfulRequestStore,
+    an_old_request_is_listed_dropped_and_may_come_again: KeepsRequestsStore,
+    a_subscriber_is_woken_by_every_change_of_its_conversation_until_it_leaves: SilentStore,
     a_closed_store_is_down_and_may_be_closed_again: NeverClosedStore,
 }
 

@@ -8,7 +8,7 @@ from typing import assert_never
 from core.story import Apply, Story, model_text, user
 from core.witness import SAFE_TO_REPEAT, Broken, Witness, require
 from toolyard.core import results
-from toolyard.core.commands import Command, Start
+from toolyard.core.commands import Start, StateCommand
 from toolyard.core.compaction import Compact
 from toolyard.core.decide import decide
 from toolyard.core.errors import Refused
@@ -86,7 +86,7 @@ class Owner:
     def state(self) -> State:
         return self._story.state
 
-    def submit(self, command: Command) -> None:
+    def submit(self, command: StateCommand) -> None:
         """A command from outside. One that is refused leaves no trace."""
         try:
             events = decide(self.state, command, self.now)

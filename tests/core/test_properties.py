@@ -21,11 +21,11 @@ from toolyard.core.commands import (
     Answer,
     Approve,
     Change,
-    Command,
     Deliver,
     Deny,
     RemoveMessage,
     Start,
+    StateCommand,
     Stop,
 )
 from toolyard.core.conversation_settings import SettingsChange
@@ -152,12 +152,12 @@ class Play:
         self._id_count += 1
         return f"{prefix}{self._id_count}"
 
-    def _command(self, given_command: GiveCommand) -> Command:
+    def _command(self, given_command: GiveCommand) -> StateCommand:
         pick = given_command.pick
         call_id = self._target(given_command.name, pick)
         tool = self.owner.witness.tools.get(call_id, "plain")
         item_id = _pick([*(item.id for item in self.owner.state.full_history), "nowhere"], pick)
-        make: dict[CommandName, Callable[[], Command]] = {
+        make: dict[CommandName, Callable[[], StateCommand]] = {
             "start": lambda: self._start(pick, user(self._id("u"))),
             "bring": lambda: self._start(pick, user(self._id("u")), *self._provider_call(), user(self._id("u"))),
             "direct": lambda: self._start(pick, tool_call(self._id("c"), TOOLS[pick % len(TOOLS)])),
@@ -166,7 +166,7 @@ class Play:
             "edit": lambda: Approve(by=OWNER, call_id=call_id, arguments={"edited": pick}),
             "remember": lambda: Approve(by=OWNER, call_id=call_id, remember="tool"),
             "deny": lambda: Deny(by=OWNER, call_id=call_id, reason="no"),
-            "deliver": lambda: Deliver(by=OWNER, result=ok_result(call_id, tool)),
+            "deliver": lambda: Deliver(by=OWNER, results=(ok_result(call_id, tool),)),
             "answer": lambda: Answer(by=OWNER, call_id=call_id, content={"n": pick}),
             "stop": lambda: Stop(by=OWNER),
             "stop call": lambda: Stop(by=OWNER, call_id=call_id),

@@ -15,12 +15,14 @@ from toolyard.core.commands import (
     Answer,
     Approve,
     Change,
-    Command,
     Deliver,
     Deny,
+    Fork,
     Open,
     RemoveMessage,
+    Rewind,
     Start,
+    StateCommand,
     Stop,
 )
 from toolyard.core.conversation_settings import Settings, SettingsChange
@@ -39,8 +41,10 @@ from toolyard.core.events import (
     ConversationOpened,
     Durable,
     HistoryCompacted,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
+    Origin,
     Remember,
     RunEnded,
     RunQueued,
@@ -177,6 +181,7 @@ def _fact(name: str, state: State) -> Durable:
         "conversation.changed": ConversationChanged(settings=Settings(model="other")),
         "message.added": MessageAdded(item=user("new")),
         "message.removed": MessageRemoved(ids=frozenset({"r0.out"})),
+        "history.rewound": HistoryRewound(to="r0.in", by="owner"),
         "history.compacted": HistoryCompacted(through="r0.out", items=(user("summary"),)),
         "run.queued": RunQueued(caller=OWNER, input=(user("later"),)),
         "run.started": RunStarted(model="m", limits=Limits()),
@@ -192,7 +197,7 @@ def _fact(name: str, state: State) -> Durable:
 
 STRANGER = Caller(user="stranger")
 APPROVER = Caller(user="boss", roles=frozenset({"approver"}))
-COMMAND_BY_NAME: dict[str, Command] = {
+COMMAND_BY_NAME: dict[str, StateCommand] = {
     "Start": Start(by=OWNER, run_id="new", input=(user("new.in"),)),
     "Start, interrupting": Start(by=OWNER, run_id="new", input=(user("new.in"),), interrupt=True),
     "Start of the same run": Start(by=OWNER, run_id="r1", input=(user("new.in"),)),
@@ -201,6 +206,11 @@ COMMAND_BY_NAME: dict[str, Command] = {
     "AddMessage of a result": AddMessage(by=OWNER, items=(ok_result("nowhere"),)),
     "RemoveMessage": RemoveMessage(by=OWNER, ids=frozenset({"r0.out"})),
     "RemoveMessage that is not there": RemoveMessage(by=OWNER, ids=frozenset({"r0.out", "nowhere"})),
+    "Rewind": Rewind(by=OWNER, to="r0.in"),
+    "Rewind to an item that is not there": Rewind(by=OWNER, to="nowhere"),
+    "Rewind by a stranger": Rewind(by=STRANGER, to="r0.in"),
+    "Fork": Fork(by=OWNER, origin=Origin(conversation="another"), items=(user("copied"),)),
+    "Start without a message": Start(by=OWNER, run_id="new", input=()),
     "Open": Open(by=OWNER),
     "Change": Change(by=OWNER, change=SettingsChange(model="other")),
     "Approve": Approve(by=OWNER, call_id="c1", arguments={"of": "another"}),
@@ -208,9 +218,9 @@ COMMAND_BY_NAME: dict[str, Command] = {
     "Approve by a stranger": Approve(by=STRANGER, call_id="c1"),
     "Deny": Deny(by=OWNER, call_id="c1", reason="not now"),
     "Deny by a stranger": Deny(by=STRANGER, call_id="c1"),
-    "Deliver": Deliver(by=OWNER, result=ok_result("c1")),
-    "Deliver for another tool": Deliver(by=OWNER, result=ok_result("c1", tool="other")),
-    "Deliver by a stranger": Deliver(by=STRANGER, result=ok_result("c1")),
+    "Deliver": Deliver(by=OWNER, results=(ok_result("c1"),)),
+    "Deliver for another tool": Deliver(by=OWNER, results=(ok_result("c1", tool="other"),)),
+    "Deliver by a stranger": Deliver(by=STRANGER, results=(ok_result("c1"),)),
     "Answer": Answer(by=OWNER, call_id="c1", content={"size": 3}),
     "Answer by a stranger": Answer(by=STRANGER, call_id="c1"),
     "Stop": Stop(by=OWNER),
@@ -253,7 +263,7 @@ def test_a_command_is_accepted_only_where_the_table_says(situation: str, name: s
 
 def test_the_table_names_every_command_and_every_event_there_is() -> None:
     command_names = {name.split()[0].rstrip(",") for name in COMMANDS}
-    assert command_names == {kind.__name__ for kind in get_args(Command)}
+    assert command_names == {kind.__name__ for kind in get_args(StateCommand)}
     assert {name.split()[0] for name in CALL_EVENTS} | set(FACTS) == {
         str(kind.__struct_config__.tag) for kind in get_args(Durable)
     }
@@ -294,7 +304,10 @@ def test_a_refused_append_leaves_nothing_behind() -> None:
 def test_the_first_in_line_does_not_count_as_waiting_when_nothing_runs() -> None:
     story = _build_resting()
     for number in range(17):
-        story.add(*decide(story.state, Start(by=OWNER, run_id=f"q{number}", input=()), NOW), run=f"q{number}")
+        story.add(
+            *decide(story.state, Start(by=OWNER, run_id=f"q{number}", input=(user(f"q{number}.in"),)), NOW),
+            run=f"q{number}",
+        )
     with pytest.raises(Refused, match="16 requests wait"):
         decide(story.state, COMMAND_BY_NAME["Start"], NOW)
 

@@ -1,7 +1,7 @@
 """How the journal stores what was emitted: at once, when the store has room, or not at all."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 import pytest
 
@@ -10,6 +10,7 @@ from toolyard.app import SystemClock
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
+from toolyard.core.state import State
 from toolyard.engine.journal import Journal
 
 
@@ -37,12 +38,15 @@ class FullStore:
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         return ()
 
+    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
 
 def open_journal(store: FullStore, tasks: asyncio.TaskGroup) -> Journal:
     def spawn(work: Coroutine[None, None, None]) -> None:
         tasks.create_task(work)
 
-    return Journal("c", 1, (), log=store, clock=SystemClock(), spawn=spawn, observe=lambda entry: None)
+    return Journal("c", 1, State(), 0, log=store, clock=SystemClock(), spawn=spawn, observe=lambda entry: None)
 
 
 async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:

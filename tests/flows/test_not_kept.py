@@ -19,7 +19,7 @@ SEARCH = Tool(name="search", venue="client")
 async def wait_until_gone(yard: Yard, conversation: str) -> None:
     """Wait until nothing of it is left."""
     for _ in itertools.repeat(None):
-        if (await yard.service.state(conversation)).owner is None:
+        if (await yard.service.view(conversation)).owner is None:
             return
         await asyncio.sleep(0)
 

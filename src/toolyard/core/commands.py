@@ -1,10 +1,13 @@
-"""The commands that surfaces submit. `decide` accepts or refuses them."""
+"""The commands that surfaces submit. `decide` accepts or refuses them.
+
+A command is plain data, so that it can be stored, sent to the process that owns the conversation, and decided there.
+"""
 
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings, SettingsChange
-from toolyard.core.events import Remember, Reply
+from toolyard.core.events import Origin, Remember, Reply, RequestKey
 from toolyard.core.items import Item, Result
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
@@ -14,12 +17,14 @@ from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 
 
-class _Command(Struct, frozen=True, kw_only=True):
+class _Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="command"):
     by: Caller
     correlation_id: str = ""
+    request: RequestKey | None = None
+    """The request that the command came with, if it must take effect only once."""
 
 
-class Start(_Command, frozen=True, kw_only=True):
+class Start(_Command, frozen=True, kw_only=True, tag="start"):
     """Start a run: with messages for the model, or with calls that run without a model."""
 
     run_id: str
@@ -34,6 +39,8 @@ class Start(_Command, frozen=True, kw_only=True):
     language: str = ""
     settings: Settings = Settings()
     """The settings of the conversation if this command opens it."""
+    may_open: bool = True
+    """Whether the command opens a conversation that does not exist; False for one that may have been deleted since."""
     queue_limit: int = 16
     interrupt: bool = False
     mcp_client: McpClient | None = None
@@ -42,32 +49,34 @@ class Start(_Command, frozen=True, kw_only=True):
     ends_on_expiry: bool = False
 
 
-class Open(_Command, frozen=True, kw_only=True):
+class Open(_Command, frozen=True, kw_only=True, tag="open"):
     """Open a conversation without a message."""
 
     settings: Settings = Settings()
 
 
-class AddMessage(_Command, frozen=True, kw_only=True):
+class AddMessage(_Command, frozen=True, kw_only=True, tag="add_message"):
     """Add the items of one message: a text, a text with calls, or the result of a call that has none yet."""
 
     items: tuple[Item, ...]
     settings: Settings = Settings()
+    may_open: bool = True
+    """As in `Start`."""
 
 
-class RemoveMessage(_Command, frozen=True, kw_only=True):
+class RemoveMessage(_Command, frozen=True, kw_only=True, tag="remove_message"):
     """Remove the items of a message. A call is removed with its result, and a result with its call."""
 
     ids: frozenset[str]
 
 
-class Change(_Command, frozen=True, kw_only=True):
+class Change(_Command, frozen=True, kw_only=True, tag="change"):
     """Change the settings of the conversation."""
 
     change: SettingsChange
 
 
-class Approve(_Command, frozen=True, kw_only=True):
+class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
     """Approve a call, with edited arguments if given."""
 
     call_id: str
@@ -75,20 +84,20 @@ class Approve(_Command, frozen=True, kw_only=True):
     remember: Remember = "no"
 
 
-class Deny(_Command, frozen=True, kw_only=True):
+class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
     """Deny a call."""
 
     call_id: str
     reason: str = ""
 
 
-class Deliver(_Command, frozen=True, kw_only=True):
-    """Record the application's result for a call of one of its tools."""
+class Deliver(_Command, frozen=True, kw_only=True, tag="deliver"):
+    """Record the application's results for calls of its tools: all of them, or none."""
 
-    result: Result
+    results: tuple[Result, ...]
 
 
-class Answer(_Command, frozen=True, kw_only=True):
+class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
     """Answer a question that a tool asked."""
 
     call_id: str
@@ -96,11 +105,33 @@ class Answer(_Command, frozen=True, kw_only=True):
     content: dict[str, object] = {}
 
 
-class Stop(_Command, frozen=True, kw_only=True):
+class Stop(_Command, frozen=True, kw_only=True, tag="stop"):
     """Stop a call, a run, or the current run if neither is named."""
 
     call_id: str = ""
     run_id: str = ""
 
 
-Command = Start | Open | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop
+class Rewind(_Command, frozen=True, kw_only=True, tag="rewind"):
+    """Let the history end with the item `to`, on whatever branch it is; an empty `to` is the beginning."""
+
+    to: str
+
+
+class Fork(_Command, frozen=True, kw_only=True, tag="fork"):
+    """Open a conversation with a copy of another one's items. It is submitted to the new conversation."""
+
+    origin: Origin
+    items: tuple[Item, ...]
+    settings: Settings = Settings()
+
+
+class Delete(_Command, frozen=True, kw_only=True, tag="delete"):
+    """Delete the conversation with everything that belongs to it, whatever its state."""
+
+
+StateCommand = (
+    Start | Open | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop | Rewind | Fork
+)  # fmt: skip
+"""A command that is decided on the state of the conversation, by the process that owns it."""
+Command = StateCommand | Delete

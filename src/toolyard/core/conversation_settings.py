@@ -1,10 +1,10 @@
 """The settings of a conversation. A change applies from the next run on; disabling a tool applies at once."""
 
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import asdict, replace
+from msgspec.structs import fields, replace
 
 from toolyard.core.limits import Limits
-from toolyard.core.notes import Note
+from toolyard.core.notes import Note, NoteEdit, edit_notes
 from toolyard.core.web_search import SearchMode
 
 
@@ -37,7 +37,10 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """New values for some settings; unset ones stay as they are."""
+    """New values for some settings; unset ones stay as they are.
+
+    Tools, notes and turns can also be changed one by one, so that concurrent changes do not undo each other.
+    """
 
     title: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
@@ -50,8 +53,34 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens: int | UnsetType = UNSET
     web_search: SearchMode | UnsetType = UNSET
     language: str | UnsetType = UNSET
+    enable_tool: str = ""
+    disable_tool: str = ""
+    available_tools: frozenset[str] = frozenset()
+    """All tools of the caller: a conversation without a list gets one of these when the first tool is disabled."""
+    notes: dict[str, Note | None] = {}
+    """Notes to set by id, or to remove where they are None."""
+    note_edits: dict[str, NoteEdit] = {}
+    max_turns: int = 0
+    """The new limit of turns for a request; 0 leaves it as it is."""
+    default_limits: Limits = Limits()
+    """The other limits of a conversation that has none of its own and gets a new limit of turns."""
 
     def apply_to(self, settings: Settings) -> Settings:
-        """Return the settings with the new values."""
-        new_values = {name: value for name, value in asdict(self).items() if value is not UNSET}
-        return replace(settings, **new_values)
+        """Return the settings with the new values. Raises Invalid for too many notes."""
+        new_values = {name: value for name in _REPLACED if (value := getattr(self, name)) is not UNSET}
+        settings = replace(settings, **new_values)
+        if self.max_turns:
+            limits = settings.limits or self.default_limits
+            settings = replace(settings, limits=replace(limits, turns_per_request=self.max_turns))
+        if self.notes or self.note_edits:
+            settings = replace(settings, context=edit_notes(settings.context, self.notes, self.note_edits))
+        return replace(settings, tools=self._change_tools(settings.tools))
+
+    def _change_tools(self, tools: frozenset[str] | None) -> frozenset[str] | None:
+        if self.disable_tool:
+            tools = (self.available_tools if tools is None else tools) - {self.disable_tool}
+        return tools | {self.enable_tool} if self.enable_tool and tools is not None else tools
+
+
+_REPLACED = tuple(field.name for field in fields(SettingsChange) if field.default is UNSET)
+"""The fields of a change whose value replaces that of the setting."""

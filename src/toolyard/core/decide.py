@@ -4,28 +4,31 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from toolyard.core.approvals import decide_approval, describe_phase, get_owner, require_decider
+from toolyard.core.branches import rewind
 from toolyard.core.caller import Caller
 from toolyard.core.commands import (
     AddMessage,
     Answer,
     Approve,
     Change,
-    Command,
     Deliver,
     Deny,
+    Fork,
     Open,
     RemoveMessage,
+    Rewind,
     Start,
+    StateCommand,
     Stop,
 )
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import Refused
+from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import (
     CallAnswered,
     CallEnded,
     ConversationChanged,
     ConversationOpened,
     Durable,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
     ParkedKind,
@@ -33,8 +36,8 @@ from toolyard.core.events import (
     RunQueued,
     StopRequested,
 )
-from toolyard.core.history import find_trailing_calls
-from toolyard.core.items import Call, Item, Result
+from toolyard.core.history import History, find_trailing_calls
+from toolyard.core.items import Call, Item, Result, UserMessage
 from toolyard.core.results import WITHDRAWN, build_unanswered_result, build_withdrawn_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
@@ -42,22 +45,19 @@ from toolyard.core.state import State
 Events = tuple[Durable, ...]
 
 
-def decide(state: State, command: Command, now: float) -> Events:
-    """Return the events that the command leads to. Raises Refused."""
+def decide(state: State, command: StateCommand, now: float) -> Events:
+    """Return the events that the command leads to. Raises Refused, or NotFound and Invalid for some commands."""
     match command:
         case Start():
             return _start(state, command, now)
-        case Open() | Change():
-            return _decide_settings(state, command)
-        case AddMessage() | RemoveMessage():
+        case Open() | Change() | Fork():
+            return _decide_conversation(state, command)
+        case AddMessage() | RemoveMessage() | Rewind():
             return _edit_history(state, command, now)
         case Approve() | Deny():
             return decide_approval(state, command, now)
         case Deliver():
-            call = _require_parked(state, command.result.call_id, "client", command.by)
-            if call.call.tool != command.result.tool:
-                raise Refused(f"call {call.call.id!r} is for {call.call.tool!r}, not {command.result.tool!r}")
-            return (CallEnded(result=command.result),)
+            return tuple(_deliver(state, result, command.by) for result in command.results)
         case Answer():
             _require_parked(state, command.call_id, "question", command.by)
             return (
@@ -69,18 +69,33 @@ def decide(state: State, command: Command, now: float) -> Events:
             assert_never(command)
 
 
-def _decide_settings(state: State, command: Open | Change) -> Events:
-    if isinstance(command, Change):
-        _require_ownership(state, command.by)
-        return (ConversationChanged(settings=command.change.apply_to(state.settings)),)
-    if state.owner:
-        raise Refused("the conversation is open already")
-    return _open_if_new(state, command.by, command.settings)
+def _decide_conversation(state: State, command: Open | Change | Fork) -> Events:
+    match command:
+        case Change():
+            _require_ownership(state, command.by)
+            return (ConversationChanged(settings=command.change.apply_to(state.settings)),)
+        case Open() | Fork():
+            if state.owner:
+                raise Refused("the conversation is open already")
+            if isinstance(command, Open):
+                return (ConversationOpened(owner=command.by, settings=command.settings),)
+            opened = ConversationOpened(owner=command.by, settings=command.settings, origin=command.origin)
+            return opened, *(MessageAdded(item=item) for item in command.items)
+        case _:
+            assert_never(command)
+
+
+def _deliver(state: State, result: Result, by: Caller) -> CallEnded:
+    call = _require_parked(state, result.call_id, "client", by)
+    if call.call.tool != result.tool:
+        raise Refused(f"call {call.call.id!r} is for {call.call.tool!r}, not {result.tool!r}")
+    return CallEnded(result=result)
 
 
 def _start(state: State, command: Start, now: float) -> Events:
-    opening = _open_if_new(state, command.by, command.settings)
+    opening = _open_if_new(state, command)
     _require_new_items(state, command.input)
+    _require_question(state, command)
     waiting = len(state.queue) - (0 if state.run else 1)  # without a current run, the first in the queue starts next
     if waiting >= command.queue_limit:
         raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
@@ -104,12 +119,27 @@ def _start(state: State, command: Start, now: float) -> Events:
     return (*opening, *_close_trailing_calls(state, now), *stop, queued)
 
 
-def _edit_history(state: State, command: AddMessage | RemoveMessage, now: float) -> Events:
+def has_question(history: History) -> bool:
+    """Return whether the history ends with a message or a result that has no answer yet."""
+    return bool(history) and isinstance(history[-1], UserMessage | Result)
+
+
+def _require_question(state: State, command: Start) -> None:
+    """Raise Refused for a request without a message, unless the history ends with one that has no answer yet."""
+    if not command.input and not (state.is_idle and has_question(state.history)):
+        raise Refused("there is nothing to answer: send a message")
+
+
+def _edit_history(state: State, command: AddMessage | RemoveMessage | Rewind, now: float) -> Events:
     if state.run is not None or state.queue:
         raise Refused("a run is open; wait for it to end, or stop it, before changing the messages")
+    if isinstance(command, Rewind):
+        _require_ownership(state, command.by)
+        rewind(state.history, state.window, state.branches, command.to, now)
+        return (HistoryRewound(to=command.to, by=command.by.user),)
     if isinstance(command, AddMessage):
         _require_new_items(state, command.items)
-        opening = _open_if_new(state, command.by, command.settings)
+        opening = _open_if_new(state, command)
         return (
             *opening,
             *_prepare_message(state, command.items, now),
@@ -208,11 +238,13 @@ def _end_queued_run(state: State, run_id: str, by: Caller) -> Events:
     return (RunEnded(ending="cancelled", detail=f"stopped by {by.user}", run_id=run_id),)
 
 
-def _open_if_new(state: State, by: Caller, settings: Settings) -> Events:
-    if state.owner is None:
-        return (ConversationOpened(owner=by, settings=settings),)
-    _require_ownership(state, by)
-    return ()
+def _open_if_new(state: State, command: Start | AddMessage) -> Events:
+    if state.owner is not None:
+        _require_ownership(state, command.by)
+        return ()
+    if not command.may_open:
+        raise NotFound("the conversation was deleted")
+    return (ConversationOpened(owner=command.by, settings=command.settings),)
 
 
 def _require_ownership(state: State, by: Caller) -> None:
@@ -223,7 +255,7 @@ def _require_ownership(state: State, by: Caller) -> None:
 def _require_new_items(state: State, items: Sequence[Item]) -> None:
     """Raise Refused for an item that is in the log already: a message that is sent again is not added twice."""
     ids = {item.id for item in items}
-    if existing := state.history.shared_ids(ids) | state.window.past.shared_ids(ids):
+    if existing := state.find_used_ids(ids):
         raise Refused(f"{', '.join(sorted(existing))} is in this conversation already")
     if queued := {item.id for run in state.queue for item in run.request.input if item.id in ids}:
         raise Refused(f"{', '.join(sorted(queued))} waits in this conversation already")

@@ -2,6 +2,7 @@
 
 ToolyardError
   + Refused        the command does not fit the state of the conversation (HTTP 409)
+    + RequestRepeated  a request with the same Idempotency-Key took effect before this one
   + Invalid        the input is wrong; `details` names each field (HTTP 422)
   + Unauthenticated  the request has no valid key or token (HTTP 401)
   + Forbidden      the caller is known and may not do this (HTTP 403)
@@ -25,6 +26,10 @@ class ToolyardError(Exception):
 
 
 class Refused(ToolyardError):
+    pass
+
+
+class RequestRepeated(Refused):
     pass
 
 

@@ -32,9 +32,19 @@ class _Event(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, ta
     pass
 
 
+class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The place that a conversation was forked from."""
+
+    conversation: str
+    after: str = ""
+    """The run or the item after which it was forked; empty for the end of the history at that time."""
+
+
 class ConversationOpened(_Event, frozen=True, kw_only=True, tag="conversation.opened"):
     owner: Caller
     settings: Settings
+    origin: Origin | None = None
+    """Where the conversation was forked from. Its items follow as messages."""
 
 
 class ConversationChanged(_Event, frozen=True, kw_only=True, tag="conversation.changed"):
@@ -49,6 +59,13 @@ class MessageRemoved(_Event, frozen=True, kw_only=True, tag="message.removed"):
     """Items were removed; a call goes with its result."""
 
     ids: frozenset[str]
+
+
+class HistoryRewound(_Event, frozen=True, kw_only=True, tag="history.rewound"):
+    """The history ends with the item `to`, on whatever branch that is, or is empty. Later items stay as a branch."""
+
+    to: str
+    by: str
 
 
 class HistoryCompacted(_Event, frozen=True, kw_only=True, tag="history.compacted"):
@@ -253,7 +270,9 @@ class CallProgressed(_Event, frozen=True, kw_only=True, tag="call.progressed"):
     message: str = ""
 
 
-ConversationEvent = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryCompacted
+ConversationEvent = (
+    ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryRewound | HistoryCompacted
+)
 RunEvent = RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded
 TurnEvent = TurnStarted | TurnEnded | TurnFailed
 CallEvent = CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
@@ -261,6 +280,19 @@ Durable = ConversationEvent | RunEvent | TurnEvent | CallEvent
 ModelDelta = TextAppended | ReasoningAppended | ArgumentsAppended
 Fleeting = ModelDelta | CallProgressed
 Event = Durable | Fleeting
+
+
+REQUEST_KEY_S = 86_400.0
+"""How long a request with an Idempotency-Key is remembered."""
+
+
+class RequestKey(Struct, frozen=True, gc=False, kw_only=True):
+    """The identity of a request that a client may send again: it takes effect once."""
+
+    key: str
+    """The hash of the client's Idempotency-Key, its caller and the request's method and path."""
+    body: str
+    """The hash of the request's body."""
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -276,6 +308,8 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The epoch of the owner that wrote the entry."""
     format: int = 1
     """Entries without this field are of format 1."""
+    request: RequestKey | None = None
+    """The request that led to this entry and to those written with it; set on the last of them."""
 
 
 Published = Entry | Fleeting

@@ -36,6 +36,17 @@ class History(Sequence[Item]):
         view._sums = longer._sums
         return view
 
+    def first(self, length: int) -> "History":
+        """Return the history of the first `length` items, without copying them."""
+        view = History.__new__(History)
+        view._items, view._ids, view._length = self._items, self._ids, min(length, self._length)
+        view._sums = self._sums
+        return view
+
+    def find(self, item_id: str) -> int | None:
+        """Return the position of an item, or None."""
+        return next((at for at in range(self._length - 1, -1, -1) if self._items[at].id == item_id), None)
+
     @property
     def tokens(self) -> int:
         """Return the estimated tokens of all items."""

@@ -3,6 +3,10 @@
 from collections.abc import Iterable
 from typing import cast
 
+from msgspec import Struct
+
+from toolyard.core.branches import Branches
+from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, Seal, SystemText, TextPart, UserMessage
 
 ITEM_BYTES = 500
@@ -11,9 +15,38 @@ VALUE_BYTES = 80
 """The memory of a value inside arguments without its text."""
 
 
+class HistorySize(Struct, frozen=True, eq=False):
+    """The estimated bytes of a history and its branches. Only new items are counted when it is updated."""
+
+    history_bytes: int = 0
+    branch_bytes: int = 0
+    root: object = None
+    length: int = 0
+    branches: Branches = ()
+
+    @property
+    def total(self) -> int:
+        return self.history_bytes + self.branch_bytes
+
+    def update(self, history: History, branches: Branches) -> "HistorySize":
+        """Return the size of a history, which usually extends the one that was measured before."""
+        is_longer = history.root is self.root and len(history) >= self.length
+        length, size = (self.length, self.history_bytes) if is_longer else (0, 0)
+        size += estimate_bytes(history.items_from(length))
+        branch_bytes = self.branch_bytes if branches is self.branches else _estimate_branches(branches, history)
+        return HistorySize(size, branch_bytes, history.root, len(history), branches)
+
+
 def estimate_bytes(items: Iterable[Item]) -> int:
     """Return the estimated bytes of the items."""
     return sum(map(_estimate_item, items))
+
+
+def _estimate_branches(branches: Branches, history: History) -> int:
+    """Return the estimated bytes of the items that only branches have. Branches share the objects of their items."""
+    shown = {id(item) for item in history}
+    items = {id(item): item for branch in branches for item in branch.history if id(item) not in shown}
+    return estimate_bytes(items.values())
 
 
 def _estimate_item(item: Item) -> int:

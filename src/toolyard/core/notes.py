@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict, replace
 
 from toolyard.core.errors import Invalid
 
@@ -25,6 +26,35 @@ class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
     keywords: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     """What the note is about, as its author described it."""
+
+
+class NoteEdit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """New values for some fields of a note; unset ones stay as they are."""
+
+    name: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    keywords: tuple[str, ...] | UnsetType = UNSET
+    files: tuple[str, ...] | UnsetType = UNSET
+
+    def apply_to(self, note: Note) -> Note:
+        """Return the note with the new values. A new text is plain text, even if the old one was JSON."""
+        new_values = {name: value for name, value in asdict(self).items() if value is not UNSET}
+        return replace(note, **new_values, json=note.json and self.text is UNSET)
+
+
+def edit_notes(
+    notes: Mapping[str, Note], changes: Mapping[str, Note | None], edits: Mapping[str, NoteEdit]
+) -> dict[str, Note]:
+    """Return the notes after changes by id: a note is set, or removed by None; an edit changes one that is there.
+
+    Raises Invalid if there are too many.
+    """
+    changed = {**notes, **changes}
+    edited = {note_id: edit.apply_to(note) for note_id, edit in edits.items() if (note := changed.get(note_id))}
+    result = {note_id: note for note_id, note in {**changed, **edited}.items() if note is not None}
+    if len(notes) < len(result) > MAX_NOTES:
+        raise _invalid("context", f"a conversation has at most {MAX_NOTES}; delete one first")
+    return result
 
 
 def to_notes(context: Mapping[str, object], prefix: str = "") -> dict[str, Note]:

@@ -201,11 +201,18 @@ class CallerToolsVenue(Venue, Protocol):
         ...
 
 
+_STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
 class Verdict(Struct, frozen=True):
     """A decision about a tool or a call, and the rule that made it."""
 
     decision: Decision
     rule: str
+
+    def raise_to(self, floor: "Verdict | None") -> "Verdict":
+        """Return the stricter of this verdict and a floor, which no rule lowers: deny, then ask, then allow."""
+        return floor if floor and _STRICTNESS[floor.decision] > _STRICTNESS[self.decision] else self
 
 
 class PolicyRequest(Struct, frozen=True, kw_only=True):

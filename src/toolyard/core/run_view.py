@@ -30,6 +30,7 @@ from toolyard.core.events import (
     Finish,
     Fleeting,
     HistoryCompacted,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
     Published,
@@ -317,7 +318,7 @@ class RunView(Struct, kw_only=True):
             case HistoryCompacted():
                 self.usage = self.usage.plus(event.usage)
                 self.model_calls += event.summarised or event.problem is not None
-            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 pass  # the conversation's, not the run's
             case _:
                 assert_never(event)

@@ -10,6 +10,7 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.branches import Branches, remove_from_branches, rewind
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Refused
@@ -23,12 +24,13 @@ from toolyard.core.events import (
     CallParked,
     CallStarted,
     ConversationChanged,
-    ConversationEvent,
     ConversationOpened,
     Entry,
     HistoryCompacted,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
+    Origin,
     RunEnded,
     RunEvent,
     RunQueued,
@@ -70,6 +72,12 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     remembered: frozenset[str] = frozenset()
     """Tools that are approved for the whole conversation; `*` means all."""
     has_handles: bool = False
+    origin: Origin | None = None
+    """The conversation that this one was forked from."""
+    branches: Branches = ()
+    """The histories that were left by a rewind."""
+    has_request_key: bool = False
+    """Whether a request with an Idempotency-Key took effect here: the conversation is kept while it is remembered."""
     epoch: int = 0
     """The owner that wrote the last entry."""
     last_at: float = 0.0
@@ -83,6 +91,11 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         """Return all items, including those that the model is no longer shown."""
         return self.window.join_past(self.history)
 
+    def find_used_ids(self, ids: set[str]) -> set[str]:
+        """Return those of the ids that an item of this conversation has, on any branch."""
+        histories = (self.history, self.window.past, *(branch.history for branch in self.branches))
+        return set[str]().union(*(history.shared_ids(ids) for history in histories))
+
     @property
     def surplus(self) -> int:
         """Return by how much the provider's count exceeds our estimate of the history: prompt, tools and our error."""
@@ -94,9 +107,14 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         return self.history.tokens + self.surplus
 
     @property
+    def is_idle(self) -> bool:
+        """Return whether no run is open or queued."""
+        return self.run is None and not self.queue
+
+    @property
     def is_disposable(self) -> bool:
-        """Return whether the conversation is ephemeral and has no open or queued run."""
-        return self.settings.ephemeral and self.run is None and not self.queue
+        """Return whether the conversation is ephemeral and idle, and no request that may be sent again needs it."""
+        return self.settings.ephemeral and self.is_idle and not self.has_request_key
 
     @property
     def wake_at(self) -> float | None:
@@ -110,7 +128,9 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 
 def apply(state: State, entry: Entry) -> State:
     """Return the state after the entry. Raises Refused if the event does not fit the state."""
-    return replace(_apply_event(_discount_ownerless_time(state, entry), entry), epoch=entry.epoch, last_at=entry.at)
+    has_key = state.has_request_key or entry.request is not None
+    state = _apply_event(_discount_ownerless_time(state, entry), entry)
+    return replace(state, epoch=entry.epoch, last_at=entry.at, has_request_key=has_key)
 
 
 def _discount_ownerless_time(state: State, entry: Entry) -> State:
@@ -130,8 +150,12 @@ def _apply_event(state: State, entry: Entry) -> State:
             return _apply_turn_event(state, event)
         case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
             return _apply_run_event(state, event, entry)
-        case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
+        case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
             return _apply_conversation_event(state, event)
+        case HistoryCompacted():
+            return _compact(state, event)
+        case HistoryRewound():
+            return _rewind(state, event, entry.at)
         case _:
             assert_never(event)
 
@@ -144,11 +168,13 @@ def fold(entries: Iterable[Entry]) -> State:
     return state
 
 
-def _apply_conversation_event(state: State, event: ConversationEvent) -> State:
+def _apply_conversation_event(
+    state: State, event: ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved
+) -> State:
     match event:
         case ConversationOpened():
             _require(state.owner is None, "the conversation is open already")
-            return replace(state, owner=event.owner, settings=event.settings)
+            return replace(state, owner=event.owner, settings=event.settings, origin=event.origin)
         case ConversationChanged():
             return replace(state, settings=event.settings)
         case MessageAdded():
@@ -157,11 +183,21 @@ def _apply_conversation_event(state: State, event: ConversationEvent) -> State:
         case MessageRemoved():
             _require(state.run is None, "a message cannot be removed while a run is open")
             history, window = remove_items(state.history, state.window, event.ids)
-            return replace(state, history=history, window=window, looked=0, counted=state.surplus, counted_items=0)
-        case HistoryCompacted():
-            return _compact(state, event)
+            branches = remove_from_branches(state.branches, event.ids)
+            return _put_history(replace(state, branches=branches), history, window)
         case _:
             assert_never(event)
+
+
+def _rewind(state: State, event: HistoryRewound, at: float) -> State:
+    _require(state.run is None, "the history cannot be rewound while a run is open")
+    history, window, branches = rewind(state.history, state.window, state.branches, event.to, at)
+    return _put_history(replace(state, branches=branches), history, window)
+
+
+def _put_history(state: State, history: History, window: Window) -> State:
+    """Replace the history. The tools are looked for anew, and of the provider's count only the surplus is kept."""
+    return replace(state, history=history, window=window, looked=0, counted=state.surplus, counted_items=0)
 
 
 def _compact(state: State, event: HistoryCompacted) -> State:

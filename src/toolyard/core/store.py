@@ -31,11 +31,19 @@ class Log(Protocol):
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         """Commit the entries and the next wake-up time in one transaction, if `epoch` is current.
 
-        Raises Fenced if another owner has claimed the conversation, or StoreDown.
+        Raises Fenced if another owner has claimed the conversation, StoreDown, or RequestRepeated for an entry whose
+        request was stored with another entry in the last 24 hours.
         """
         ...
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]: ...
+
+    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` after entries were committed, by whatever owner, or the conversation was deleted.
+
+        Return a function that unsubscribes it.
+        """
+        ...
 
 
 class Claims(Protocol):
@@ -56,6 +64,16 @@ class Blobs(Protocol):
     async def put(self, conversation: str, handle: str, body: bytes) -> None: ...
 
     async def get(self, conversation: str, handle: str) -> bytes | None: ...
+
+
+class RequestRecord(Struct, frozen=True, kw_only=True):
+    """A request that took effect: the hash of its body, and the first entry that it led to."""
+
+    body: str
+    conversation: str
+    seq: int
+    run: str
+    at: float
 
 
 ListPosition = tuple[float, str]
@@ -103,6 +121,18 @@ class Catalog(Protocol):
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """Return the conversations and runs with this correlation id, oldest first."""
+        ...
+
+    async def find_request(self, key: str) -> RequestRecord | None:
+        """Return the request with this key, if an entry with it was stored and the request is not expired."""
+        ...
+
+    async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
+        """Return the conversations of up to `limit` requests that took effect before that time, oldest first."""
+        ...
+
+    async def drop_request(self, conversation: str, before: float) -> None:
+        """Forget the requests of a conversation that took effect before that time."""
         ...
 
     async def forget(self, conversation: str) -> None:

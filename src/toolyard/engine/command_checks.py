@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from toolyard.core.commands import AddMessage, Approve, Change, Command, Open, Start
+from toolyard.core.commands import AddMessage, Approve, Change, Open, Start, StateCommand
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import RunQueued
 from toolyard.core.history import find_faults
@@ -17,7 +17,7 @@ from toolyard.engine.dependencies import Deps
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
 
-def check_command(command: Command, state: State, deps: Deps) -> None:
+def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     """Raise Invalid for a command that this server cannot carry out."""
     if isinstance(command, Open | AddMessage | Start):
         _check_model(command.settings.model, deps)
@@ -40,8 +40,6 @@ def check_command(command: Command, state: State, deps: Deps) -> None:
 def _check_start(command: Start, deps: Deps) -> None:
     registry = deps.registry
     _check_model(command.model, deps)
-    if not command.input:
-        raise Invalid("there is nothing to answer: send a message", {"field": "input"})
     if wrong := find_faults(command.input, open_end=True):
         raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
     try:

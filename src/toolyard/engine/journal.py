@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Fenced, StoreDown, ToolyardError
-from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
-from toolyard.core.memory_estimate import estimate_bytes
+from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
+from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RequestKey, RunEnded, RunQueued, RunStarted
+from toolyard.core.memory_estimate import HistorySize
 from toolyard.core.ports import Clock
 from toolyard.core.run_state import QueuedRun, RunState
-from toolyard.core.state import State, apply, fold
+from toolyard.core.state import State, apply
 from toolyard.core.store import FutureLike, Log
 from toolyard.engine.readers import Reader, Readers
 
@@ -36,7 +36,8 @@ class Journal:
         self,
         conversation: str,
         epoch: int,
-        entries: Sequence[Entry],
+        state: State,
+        seq: int,
         *,
         log: Log,
         clock: Clock,
@@ -45,11 +46,11 @@ class Journal:
     ) -> None:
         self.conversation = conversation
         self.epoch = epoch
-        self.state: State = fold(entries)
+        self.state = state
         self.memo: dict[str, object] = {}
         # A partial of the log, not a method of this object: a reference cycle would hold the memory of an evicted
         # journal until the next garbage collection.
-        self.readers = Readers(partial(log.read, conversation), entries[-1].seq if entries else 0)
+        self.readers = Readers(partial(log.read, conversation), seq)
         self.broken: ToolyardError | None = None
         self._log = log
         self._clock = clock
@@ -63,8 +64,7 @@ class Journal:
         self._change: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._last_estimate: tuple[object, int, int] = (None, 0, 0)
-        """The root, the length and the bytes of the history at the last call of `estimate_size`."""
+        self._size = HistorySize()
 
     def require_state(self) -> State:
         """Return the state after the last emitted event. Raises Fenced or StoreDown if the journal is broken."""
@@ -72,10 +72,13 @@ class Journal:
             raise self.broken
         return self.state
 
-    def emit(self, *events: Durable, run: str = "", correlation_id: str = "") -> None:
+    def emit(
+        self, *events: Durable, run: str = "", correlation_id: str = "", request: RequestKey | None = None
+    ) -> None:
         """Apply the events to the state, all or none, and store them in one commit. Raises Refused.
 
         An event belongs to the current run; `run` and `correlation_id` are for events without one, such as RunQueued.
+        `request` is the key of the request that the events come from.
         """
         state, entries, now = self.require_state(), list[Entry](), self._clock.now()
         for number, event in enumerate(events, self._seq + 1):
@@ -89,6 +92,7 @@ class Journal:
                 correlation_id=run_of_event.correlation_id if run_of_event else correlation_id,
                 epoch=self.epoch,
                 format=FORMAT,
+                request=request if event is events[-1] else None,
             )
             state = apply(state, entry)
             entries.append(entry)
@@ -157,12 +161,9 @@ class Journal:
 
     def estimate_size(self) -> int:
         """Return roughly how many bytes this conversation takes in memory. Only new items are counted each time."""
-        history, (root, length, size) = self.state.history, self._last_estimate
-        if history.root is not root or len(history) < length:
-            length, size = 0, 0
-        size += estimate_bytes(history.items_from(length))
-        self._last_estimate = (history.root, len(history), size)
-        return size * 2 if self.memo else size  # the encoded form of the history takes about as much again
+        self._size = self._size.update(self.state.history, self.state.branches)
+        # The encoded form of the history takes about as much again.
+        return self._size.total * 2 if self.memo else self._size.total
 
     def _begin_flush(self) -> None:
         """Append the staged entries without a task; a task is created only where the store has no room yet."""
@@ -208,7 +209,7 @@ class Journal:
     def _fail_flush(self, error: BaseException) -> None:
         """Break this journal after a failed append. An entry that cannot be written ends its own conversation only."""
         self._flushing = False
-        if not isinstance(error, Fenced | StoreDown):
+        if not isinstance(error, Fenced | StoreDown | RequestRepeated):
             _log.error("conversation %s cannot be written", self.conversation, exc_info=error)
             error = StoreDown(f"an entry could not be written: {type(error).__name__}: {error}")
         self.fail(error)

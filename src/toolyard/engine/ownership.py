@@ -9,18 +9,23 @@ import logging
 from collections.abc import Coroutine, Iterator
 from functools import partial
 
-from toolyard.core.errors import NotFound, Refused, StoreDown, ToolyardError, Unavailable
+from toolyard.core.errors import NotFound, StoreDown, ToolyardError, Unavailable
+from toolyard.core.events import REQUEST_KEY_S
 from toolyard.core.plan import Rest, plan
 from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import drive
+from toolyard.engine.views import LogView, Views
 
 MAX_IDLE = 1024
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Memory of all cached conversations together. Conversations with a driver or a reader are never evicted."""
 MAX_SLEEP_S = 3600.0
 STORE_RETRY_S = 5.0
+DROP_REQUESTS_EVERY_S = 600.0
+MAX_DROPPED = 100
+"""Expired requests that are read from the store at once."""
 STOPPING = "the server is about to stop; come back in a moment, with the last event's id if you follow a stream"
 
 _log = logging.getLogger("toolyard.owner")
@@ -34,6 +39,7 @@ class Owner:
         self._store = store
         self._tasks = tasks
         self._observe = observe
+        self.views = Views(store, self._spawn, self.find_journal)
         self._journals: dict[str, Journal] = {}
         self._opening: dict[str, asyncio.Event] = {}
         self._drivers: dict[str, asyncio.Task[None]] = {}
@@ -44,6 +50,7 @@ class Owner:
         """The estimated bytes of each journal, as of when it last came to rest."""
         self._held_bytes = 0
         self._max_bytes = MAX_IDLE_BYTES
+        self._next_drop_at = 0.0
 
     def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
@@ -51,6 +58,11 @@ class Owner:
 
     def __iter__(self) -> Iterator[Journal]:
         return iter(list(self._journals.values()))
+
+    def find_journal(self, conversation: str) -> Journal | None:
+        """Return the working journal of a conversation that this process owns already, else None."""
+        journal = self._journals.get(conversation)
+        return journal if journal is not None and not journal.broken else None
 
     async def open_journal(self, conversation: str) -> Journal:
         """Return the journal of a conversation, claiming the conversation if this process has no working journal of it.
@@ -61,8 +73,7 @@ class Owner:
         # first one returned.
         while opening := self._opening.get(conversation):
             await opening.wait()
-        journal = self._journals.get(conversation)
-        if journal is not None and not journal.broken:
+        if (journal := self.find_journal(conversation)) is not None:
             return journal
         if self._deps.draining:
             raise Unavailable(STOPPING)
@@ -74,6 +85,7 @@ class Owner:
             self._drop(conversation)
             self._journals[conversation] = journal
             self._update_size(journal)
+            self.views.move_readers(conversation)
         finally:
             del self._opening[conversation]
             opened.set()
@@ -91,6 +103,7 @@ class Owner:
             await asyncio.wait((driver,))
         if journal is not None:
             journal.fail(why)
+        self.views.fail_readers(conversation, why)
 
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
@@ -100,6 +113,7 @@ class Owner:
         for journal in self:
             journal.notify()
             journal.readers.fail(Unavailable(STOPPING))
+        self.views.close(Unavailable(STOPPING))
         drivers = list(self._drivers.values())
         try:
             if drivers:
@@ -115,19 +129,17 @@ class Owner:
         # Claim first, then read: the new epoch fences the previous owner, so that no entry can be added to the log
         # after it was read. The first epoch of a conversation has no log to read.
         epoch = await self._store.claim(conversation)
-        entries = await self._store.read(conversation) if epoch > 1 else ()
-        try:
-            return Journal(
-                conversation,
-                epoch,
-                entries,
-                log=self._store,
-                clock=self._deps.clock,
-                spawn=self._spawn,
-                observe=self._observe,
-            )
-        except Refused as error:
-            raise StoreDown(f"the log of conversation {conversation!r} is inconsistent: {error}") from None
+        view = await self.views.take(conversation) if epoch > 1 else LogView()
+        return Journal(
+            conversation,
+            epoch,
+            view.state,
+            view.seq,
+            log=self._store,
+            clock=self._deps.clock,
+            spawn=self._spawn,
+            observe=self._observe,
+        )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         self._tasks.create_task(work)
@@ -221,6 +233,7 @@ class Owner:
             self._alarm.clear()
             try:
                 sleep_s = await self._wake_due()
+                await self._drop_expired_requests()
             except StoreDown as error:
                 _log.warning("the due runs could not be read from the store: %s", error)
                 sleep_s = STORE_RETRY_S
@@ -244,6 +257,22 @@ class Owner:
                 is_bug = not isinstance(error, ToolyardError)
                 _log.error("conversation %s could not be resumed: %s", conversation, error, exc_info=is_bug)
         return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
+
+    async def _drop_expired_requests(self) -> None:
+        """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
+        now = self._deps.clock.now()
+        if now < self._next_drop_at:
+            return
+        self._next_drop_at = now + DROP_REQUESTS_EVERY_S
+        before = now - REQUEST_KEY_S
+        while conversations := await self._store.list_expired_requests(before, MAX_DROPPED):
+            for conversation in dict.fromkeys(conversations):
+                state = await self.views.read_state(conversation)
+                # Forget the conversation first: a crash in between leaves the request, and this is done again.
+                if state.settings.ephemeral and state.is_idle:
+                    await self._store.forget(conversation)
+                    await self.forget(conversation, NotFound("the conversation was not kept"))
+                await self._store.drop_request(conversation, before)
 
 
 def _find_cause(error: BaseException) -> ToolyardError:

@@ -87,21 +87,17 @@ class PolicyCheck:
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
         request = self._registry.build_policy_request(entry.tool, state, call.arguments)
         verdict = self._policy.judge(request)
-        if verdict.decision == "deny":
-            return verdict
-        return find_denial(entry.hooks.authorize, request.caller) or _apply_confirmation(verdict, call.call)
+        if verdict.decision == "ask" and call.call.confirm == "given":
+            # The user confirmed in the message that started this run, and may decide in their own conversation.
+            verdict = Verdict("allow", "confirmed in the message")
+        for floor in (_find_confirmation_floor(call.call), find_denial(entry.hooks.authorize, request.caller)):
+            verdict = verdict.raise_to(floor)
+        return verdict
 
 
-def _apply_confirmation(verdict: Verdict, call: Call) -> Verdict:
-    """Apply the `confirm` field of the call to the verdict of the policy."""
-    # A floor: "ask" turns allow into ask, so that no rule and no remembered approval lets a proposal run unconfirmed.
-    # A denial never gets here.
-    if call.confirm == "ask" and verdict.decision == "allow":
-        return Verdict("ask", "it was proposed and has to be confirmed")
-    # The user confirmed in the message that started this run, and may decide in their own conversation.
-    if call.confirm == "given" and verdict.decision == "ask":
-        return Verdict("allow", "confirmed in the message")
-    return verdict
+def _find_confirmation_floor(call: Call) -> Verdict | None:
+    """Return the floor of a proposal: no rule and no remembered approval lets it run unconfirmed."""
+    return Verdict("ask", "it was proposed and has to be confirmed") if call.confirm == "ask" else None
 
 
 def _decision_timeout_s(call: Call, tool: Tool) -> float:

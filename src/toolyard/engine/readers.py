@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from toolyard.core.cursor import Cursor
+from toolyard.core.errors import Fenced
 from toolyard.core.events import (
     ArgumentsAppended,
     CallProgressed,
@@ -28,6 +29,7 @@ BATCH_SIZE = 128
 """Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
 
 TURN_EVENTS = (TurnStarted, TurnEnded, TurnFailed)
+FindReaders = Callable[[], Awaitable["Readers"]]
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
 
 
@@ -105,11 +107,20 @@ class Reader:
     nothing.
     """
 
-    def __init__(self, readers: Readers, after: Cursor, *, include_argument_deltas: bool = True) -> None:
-        """Attach to `readers`. Argument deltas are skipped unless `include_argument_deltas` is set."""
+    def __init__(
+        self,
+        readers: Readers,
+        after: Cursor,
+        *,
+        include_argument_deltas: bool = True,
+        find_readers: FindReaders | None = None,
+    ) -> None:
+        """Attach to `readers`. Argument deltas are skipped unless `include_argument_deltas` is set.
+
+        When another owner takes the conversation over, the reader goes on with what `find_readers` returns.
+        """
         self.cursor = self._last_cursor = after
-        self._readers = readers
-        self._position = -1
+        self._find_readers = find_readers
         self._ready: list[tuple[Published, Cursor]] = []
         self._next: deque[tuple[Published, Cursor]] = deque()
         """Items of the last batch that `__anext__` has not returned yet."""
@@ -119,9 +130,12 @@ class Reader:
         self._waiter: asyncio.Future[bool] | None = None
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        readers.attached += 1
-        readers.argument_readers += include_argument_deltas
-        self._try_join_ring()
+        self._attach(readers)
+
+    @property
+    def end(self) -> int:
+        """Return the number of the last entry that is stored by now."""
+        return self._readers.stored
 
     def __aiter__(self) -> "Reader":
         return self
@@ -144,7 +158,8 @@ class Reader:
             if self._ready or self._detached:
                 break
             if self._readers.broken:
-                raise self._readers.broken
+                await self._follow_new_owner(self._readers.broken)
+                continue
             if not await self._wait_for_more(timeout_s):
                 break
         batch, self._ready = self._ready, []
@@ -155,14 +170,36 @@ class Reader:
     def detach(self) -> None:
         if not self._detached:
             self._detached = True
-            self._readers.attached -= 1
-            self._readers.argument_readers -= self._include_argument_deltas
-            self._readers.wake()  # a `read_batch` of this reader that is waiting returns
+            self._leave()
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if not self._readers.attached and self._readers.on_idle:
-                self._readers.on_idle()
+
+    def _attach(self, readers: Readers) -> None:
+        self._readers = readers
+        readers.attached += 1
+        readers.argument_readers += self._include_argument_deltas
+        self._position = -1
+        self._try_join_ring()
+
+    def _leave(self) -> None:
+        readers = self._readers
+        readers.attached -= 1
+        readers.argument_readers -= self._include_argument_deltas
+        readers.wake()  # a `read_batch` of this reader that is waiting returns
+        if not readers.attached and readers.on_idle:
+            readers.on_idle()
+
+    async def _follow_new_owner(self, error: Exception) -> None:
+        """Go on at the same place in the log that another owner writes. Any other failure is raised."""
+        if not isinstance(error, Fenced) or self._find_readers is None:
+            raise error
+        readers = await self._find_readers()
+        if not self._detached:
+            self._leave()
+        self._attach(readers)
+        if self._detached:  # meanwhile: `detach` has left the old readers
+            self._leave()
 
     def wake(self, *, published: bool) -> None:
         if self._waiter is not None and not self._waiter.done():

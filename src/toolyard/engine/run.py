@@ -8,6 +8,7 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.errors import RunFailed
 from toolyard.core.events import Entry, Event, Published
 from toolyard.core.run_view import RunView
+from toolyard.engine.readers import Reader
 from toolyard.engine.run_result import RunResult, build_run_result
 from toolyard.engine.service import Service
 
@@ -26,6 +27,8 @@ class Run:
         self._start = start
         self._from: Cursor | None = None
         self._begun = False
+        self.repeated = False
+        """Whether an earlier request with the same key has started the run: then nothing was started."""
         self._view = RunView(run_id=self.id)
         """The view of the last iteration."""
 
@@ -37,12 +40,9 @@ class Run:
 
     async def stream(self) -> AsyncGenerator[Published, None]:
         """Yield the same events, the durable ones as log entries."""
-        # Attach before the run is started, so that none of its events is missed.
-        reader = await self._service.follow(self.conversation, self._from)
+        begins = self._from is None and not self._begun
+        reader = await (self._begin() if begins else self._service.follow(self.conversation, self._from))
         try:
-            if self._from is None and not self._begun:
-                self._begun = True
-                await self._begin(reader.cursor)
             view = self._view = RunView(run_id=self.id)
             while view.end is None:
                 for item, _ in await reader.read_batch():
@@ -76,16 +76,19 @@ class Run:
 
     async def _waits(self) -> bool:
         """Return whether the run waits now. The log may be read again from its start, with waits that are over."""
-        run = (await self._service.state(self.conversation)).run
+        run = (await self._service.view(self.conversation)).run
         return run is not None and run.id == self.id and run.suspended_at is not None
 
-    async def _begin(self, cursor: Cursor) -> None:
+    async def _begin(self) -> Reader:
+        self._begun = True
         try:
-            await self._service.submit(self.conversation, self._start)
+            started = await self._service.start_run(self.conversation, self._start)
         except BaseException:
             self._begun = False  # the command was refused: the next iteration submits it again
             raise
-        self._from = cursor
+        self.conversation, self.id, self.repeated = started.conversation, started.run_id, started.repeated
+        self._from = started.reader.cursor
+        return started.reader
 
     async def stop(self, call_id: str = "") -> None:
         """Stop the whole run, or one call of it."""

@@ -8,24 +8,26 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.codec import check_encodable, check_items
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Change, Command, Deliver, Start
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.commands import Command, Delete, Deliver, Fork, Start
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
 from toolyard.core.errors import (
     Forbidden,
-    Invalid,
     NotFound,
     RateLimited,
     Refused,
+    RequestRepeated,
     Unavailable,
 )
-from toolyard.core.events import Entry
-from toolyard.core.items import Item, Problem
+from toolyard.core.events import Entry, Origin, RequestKey
+from toolyard.core.forks import find_fork_items
+from toolyard.core.items import Item, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.model_cards import ModelCard
@@ -36,7 +38,7 @@ from toolyard.core.prices import Price
 from toolyard.core.results import build_failed_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, ListPosition, Store
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
 from toolyard.core.texts import CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
@@ -46,6 +48,7 @@ from toolyard.engine.journal import Observe
 from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
+from toolyard.engine.requests import Requests
 from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.observability.run_log import RunLog
@@ -56,6 +59,15 @@ MAX_ITEMS_PER_CHECK = 250
 """Items that are checked before the event loop runs other tasks: well under a millisecond."""
 MAX_OPEN = 200
 """Conversations that `list_open_conversations` returns."""
+
+
+class StartedRun(Struct, frozen=True, kw_only=True, eq=False):
+    """A run that was started, or that an earlier request with the same key has started, and a reader from its start."""
+
+    conversation: str
+    run_id: str
+    reader: Reader
+    repeated: bool = False
 
 
 class Service:
@@ -71,33 +83,109 @@ class Service:
         observe = Observers(RunLog().observe, self.metrics.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
         self._probe = StoreProbe(store, tasks)
+        self._requests = Requests(store, deps.clock)
 
     async def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
         self._owner.start()
 
     async def submit(self, conversation: str, command: Command) -> None:
-        """Decide a command and store its events before returning. Raises Refused or Invalid."""
+        """Decide a command and store its events before returning.
+
+        Raises Refused, Invalid or NotFound; or RequestRepeated if the command's request took effect before.
+        """
         if self._deps.draining:
             raise Unavailable(STOPPING)
+        if isinstance(command, Delete):
+            await self._delete(conversation, command)
+            return
         await _check_in_pieces(command)
-        journal = await self._owner.open_journal(conversation)
-        check_command(command, journal.state, self._deps)
-        # No await between `decide` and `emit`: the state that the command was decided on is the one it is applied to.
-        events = decide(journal.state, command, self._deps.clock.now())
-        run_id = command.run_id if isinstance(command, Start) else ""
-        journal.emit(*events, run=run_id, correlation_id=command.correlation_id)
-        self._owner.wake(journal)
-        await journal.wait_committed()
+        async with self._requests.hold(command.request):
+            journal = await self._owner.open_journal(conversation)
+            check_command(command, journal.state, self._deps)
+            # No await between `decide` and `emit`: the state that the command was decided on is the one it is applied
+            # to.
+            events = decide(journal.state, command, self._deps.clock.now())
+            run_id = command.run_id if isinstance(command, Start) else ""
+            journal.emit(*events, run=run_id, correlation_id=command.correlation_id, request=command.request)
+            self._owner.wake(journal)
+            await journal.wait_committed()
 
-    async def change(
-        self, conversation: str, by: Caller, edit: Callable[[Settings], SettingsChange], *, correlation_id: str = ""
-    ) -> Settings:
-        """Change the settings by a function of the current ones, so that concurrent changes do not undo each other."""
-        settings = (await self._owner.open_journal(conversation)).state.settings
-        change = edit(settings)
-        await self.submit(conversation, Change(by=by, correlation_id=correlation_id, change=change))
-        return change.apply_to(settings)
+    async def start_run(self, conversation: str, command: Start, *, include_argument_deltas: bool = True) -> StartedRun:
+        """Submit a Start and follow the conversation from right before it. The caller detaches the reader.
+
+        If the command's request took effect before, nothing is started: the earlier run is followed.
+        """
+        if record := await self.find_request(command.request):
+            return await self._follow_request(record, include_argument_deltas)
+        # Claim before following: a reader that follows without a claim would have to move to the journal at once.
+        await self._owner.open_journal(conversation)
+        reader = await self.follow(conversation, include_argument_deltas=include_argument_deltas)
+        try:
+            record = await self.submit_once(conversation, command)
+        except BaseException:
+            reader.detach()
+            raise
+        if record is not None:
+            reader.detach()
+            return await self._follow_request(record, include_argument_deltas)
+        return StartedRun(conversation=conversation, run_id=command.run_id, reader=reader)
+
+    async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
+        """Submit a command, unless its request took effect before: then return the record of that."""
+        if record := await self.find_request(command.request):
+            return record
+        try:
+            await self.submit(conversation, command)
+        except RequestRepeated:
+            # Another one with the same key was stored between the two calls.
+            if record := await self.find_request(command.request):
+                return record
+            raise
+        return None
+
+    async def find_request(self, request: RequestKey | None) -> RequestRecord | None:
+        """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""
+        return await self._requests.find(request)
+
+    async def _follow_request(self, record: RequestRecord, include_argument_deltas: bool) -> StartedRun:
+        if (await self.view(record.conversation)).owner is None:
+            raise NotFound("the conversation of the first request with this Idempotency-Key was deleted")
+        after = Cursor(record.seq - 1)
+        reader = await self.follow(record.conversation, after, include_argument_deltas=include_argument_deltas)
+        return StartedRun(conversation=record.conversation, run_id=record.run, reader=reader, repeated=True)
+
+    async def fork(
+        self,
+        source: str,
+        target: str,
+        by: Caller,
+        *,
+        after: str = "",
+        correlation_id: str = "",
+        request: RequestKey | None = None,
+    ) -> RequestRecord | None:
+        """Open the conversation `target` with the items of `source` up to the end of a run or up to an item.
+
+        Without `after` all items are copied. Raises Refused for a place inside a turn, or if nothing is there. If the
+        request took effect before, return its record, which names the conversation that was opened then.
+        """
+        if record := await self.find_request(request):
+            return record
+        state = await self.view(source)
+        if state.owner is None or not by.owns(state.owner):
+            raise NotFound(f"there is no conversation {source[:80]!r}")
+        items = tuple(find_fork_items(state, after, await self.read_entries(source) if after else ()))
+        # Blobs first: a fork that lacks them would have lost results. Without the fork they are only unused.
+        for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
+            if handle and (body := await self._store.get(source, handle)) is not None:
+                await self._store.put(target, handle, body)
+        settings = replace(state.settings, ephemeral=False, unlisted=False)
+        origin = Origin(conversation=source, after=after)
+        return await self.submit_once(
+            target,
+            Fork(by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings),
+        )
 
     def build_start(
         self,
@@ -117,6 +205,8 @@ class Service:
         mcp_client: McpClient | None = None,
         options: Options = DEFAULT_OPTIONS,
         ends_on_expiry: bool = False,
+        request: RequestKey | None = None,
+        may_open: bool = True,
     ) -> Start:
         """Return a Start with a new run id and this server's defaults. Raises Invalid if the context is too large."""
         clock = self._deps.clock
@@ -138,6 +228,8 @@ class Service:
             mcp_client=mcp_client,
             options=options,
             ends_on_expiry=ends_on_expiry,
+            request=request,
+            may_open=may_open,
         )
 
     @property
@@ -263,8 +355,9 @@ class Service:
         """Return the warnings of the venues, for operators."""
         return self._deps.registry.warnings()
 
-    async def forget(self, conversation: str) -> None:
-        """Delete a conversation with everything that belongs to it, and stop what runs in it."""
+    async def _delete(self, conversation: str, command: Delete) -> None:
+        """Delete a conversation and stop what runs in it. Its log is not read, so that a damaged one can be deleted."""
+        await self.require_conversation(conversation, command.by)
         # Delete first: that fences the appends of this process, and the run is no longer due, so that it is not claimed
         # again as soon as its driver has stopped.
         await self._store.forget(conversation)
@@ -283,28 +376,32 @@ class Service:
             raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
         return allowance
 
-    async def deliver(self, conversation: str, answers: Mapping[str, Value | Failure], by: Caller) -> None:
+    async def deliver(
+        self,
+        conversation: str,
+        answers: Mapping[str, Value | Failure],
+        by: Caller,
+        *,
+        request: RequestKey | None = None,
+    ) -> RequestRecord | None:
         """Record the application's results for calls that wait for it: all of them, or none.
 
-        Raises Refused, for example for a second result of a call.
+        Raises Refused, for example for a second result of a call. If the request took effect before, return its record.
         """
+        if record := await self.find_request(request):
+            return record
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        journal = await self._owner.open_journal(conversation)
-        calls = {call_id: self._require_awaited(journal.state, call_id, by) for call_id in answers}
+        state = await self.view(conversation)
+        calls = {call_id: self._require_awaited(state, call_id, by) for call_id in answers}
         unwrap = self._deps.unwrap_delivered
         results = [
             await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
             for call_id, (call, tool) in calls.items()
         ]
-        # Encoding may have stored large results meanwhile. `decide` below checks again whether each call still waits:
-        # another device may have delivered first.
-        journal = await self._owner.open_journal(conversation)
-        commands = [check_encodable(Deliver(by=by, result=result)) for result in results]
-        now = self._deps.clock.now()
-        journal.emit(*(event for command in commands for event in decide(journal.state, command, now)))
-        self._owner.wake(journal)
-        await journal.wait_committed()
+        # Encoding may have stored large results meanwhile. Deciding the command checks again whether each call still
+        # waits: another device may have delivered first.
+        return await self.submit_once(conversation, Deliver(by=by, results=tuple(results), request=request))
 
     def _require_awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
         """Return a call that waits for this caller's result, and its tool. Raises Refused before anything is stored."""
@@ -313,7 +410,7 @@ class Service:
         if call is None or tool is None:
             raise Refused(f"call {call_id[:80]!r} does not wait for a result: it has ended or never was")
         trial = build_failed_result(call.call, "error", Problem(error="", error_type=""), 0.0)
-        decide(state, Deliver(by=by, result=trial), self._deps.clock.now())
+        decide(state, Deliver(by=by, results=(trial,)), self._deps.clock.now())
         return call, tool
 
     async def follow(
@@ -325,11 +422,7 @@ class Service:
         """
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        journal = await self._owner.open_journal(conversation)
-        end = journal.readers.stored
-        if after is not None and after.seq > end:
-            raise Invalid(f"the place {str(after)!r} is beyond the end of this conversation's log, which is at {end}")
-        return journal.follow(Cursor(end) if after is None else after, include_argument_deltas=include_argument_deltas)
+        return await self._owner.views.follow(conversation, after, include_argument_deltas=include_argument_deltas)
 
     async def read_entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
         """Return the stored entries after number `after` and up to `until`, or up to the last."""
@@ -377,11 +470,12 @@ class Service:
             running=sum(state.run is not None and state.run.suspended_at is None for state in states),
             waiting=max(0, len(waiting) - len(due)),
             queued=sum(len(state.queue) for state in states),
-            open_streams=sum(journal.readers.attached for journal in self._owner),
+            open_streams=sum(journal.readers.attached for journal in self._owner) + self._owner.views.open_streams,
         )
 
-    async def state(self, conversation: str) -> State:
-        return (await self._owner.open_journal(conversation)).state
+    async def view(self, conversation: str) -> State:
+        """Return the state of a conversation without claiming it; an empty state if it does not exist."""
+        return await self._owner.views.read_state(conversation)
 
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""

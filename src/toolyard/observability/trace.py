@@ -22,6 +22,7 @@ from toolyard.core.events import (
     Entry,
     Finish,
     HistoryCompacted,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
     ParkedKind,
@@ -185,7 +186,7 @@ class _TraceBuilder:
                 self._add_call(event, entry.at)
             case HistoryCompacted():
                 self._add_compaction(event, before, entry.at)
-            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 pass  # events of the conversation, not of a run
             case _:
                 assert_never(event)

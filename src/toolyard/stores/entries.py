@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
+from toolyard.core.errors import RequestRepeated
 from toolyard.core.events import (
     CallAnswered,
     CallApproved,
@@ -16,6 +17,7 @@ from toolyard.core.events import (
     Durable,
     Entry,
     HistoryCompacted,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
     RunEnded,
@@ -34,7 +36,12 @@ _CATALOG_EVENTS = frozenset({ConversationOpened, ConversationChanged, RunQueued}
 
 def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries that the catalog is projected from."""
-    return [entry for entry in entries if type(entry.event) in _CATALOG_EVENTS]
+    return [entry for entry in entries if type(entry.event) in _CATALOG_EVENTS or entry.request is not None]
+
+
+def build_repeated_error(conversation: str) -> RequestRepeated:
+    """Return the error for an entry whose request took effect before."""
+    return RequestRepeated(f"a request with this key took effect before, in conversation {conversation!r}")
 
 
 def fold_case(text: str) -> str:
@@ -77,7 +84,9 @@ def _list_items(event: Durable) -> tuple[Item, ...]:
             return event.items
         case RunEnded():
             return (event.message,) if event.message else ()
-        case ConversationOpened() | ConversationChanged() | MessageRemoved() | StopRequested() | RunSuspended():
+        case ConversationOpened() | ConversationChanged() | MessageRemoved() | HistoryRewound():
+            return ()
+        case StopRequested() | RunSuspended():
             return ()
         case RunStarted() | TurnStarted() | TurnFailed() | CallJudged() | CallApproved() | CallDenied():
             return ()

@@ -1,16 +1,17 @@
 """Keeps conversations as objects in the memory of this process, until it exits."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
 
 from toolyard.core.errors import Fenced, StoreDown
-from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key
-from toolyard.stores.entries import fold_case, is_mentioned, select_catalog_entries
+from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, RequestRecord
+from toolyard.stores.entries import build_repeated_error, fold_case, is_mentioned, select_catalog_entries
 from toolyard.stores.rate_limit import GcraLimiter
+from toolyard.stores.subscribers import Subscribers
 
 
 class MemoryStore:
@@ -27,6 +28,8 @@ class MemoryStore:
         """The cards as of the last change of title or description; `card` adds `updated_at`."""
         self._traces: dict[tuple[str, str], tuple[str, float]] = {}
         """The correlation id of each conversation and run, and when the run was queued."""
+        self._requests: dict[str, RequestRecord] = {}
+        self._subscribers = Subscribers()
         self._keys: dict[str, Key] = {}
         self._records: dict[tuple[str, str], bytes] = {}
         self._limits = GcraLimiter()
@@ -44,8 +47,10 @@ class MemoryStore:
         for seq, entry in enumerate(entries, len(log) + 1):
             if entry.seq != seq:
                 raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+        catalog_entries = select_catalog_entries(entries)
+        self._record_requests(conversation, catalog_entries)
         log.extend(entries)
-        for entry in select_catalog_entries(entries):
+        for entry in catalog_entries:
             self._project(conversation, entry)
         if wake_at is None:
             self._wake_at.pop(conversation, None)
@@ -53,6 +58,7 @@ class MemoryStore:
             self._wake_at[conversation] = wake_at
         done = asyncio.get_running_loop().create_future()
         done.set_result(len(log))
+        self._subscribers.notify(conversation)
         return done
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
@@ -62,6 +68,9 @@ class MemoryStore:
         self._require_open()
         entries = self._entries.get(conversation, [])
         return entries[after : after + limit] if limit else entries[after:]
+
+    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._subscribers.subscribe(conversation, wake)
 
     async def claim(self, conversation: str) -> int:
         self._require_open()
@@ -101,6 +110,22 @@ class MemoryStore:
         runs = [(at, run) for run, (id, at) in self._traces.items() if id == correlation_id]
         return [run for _, run in sorted(runs)]
 
+    async def find_request(self, key: str) -> RequestRecord | None:
+        self._require_open()
+        return self._requests.get(key)
+
+    async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
+        self._require_open()
+        expired = sorted((record.at, record.conversation) for record in self._requests.values() if record.at < before)
+        return [conversation for _, conversation in expired[:limit]]
+
+    async def drop_request(self, conversation: str, before: float) -> None:
+        self._require_open()
+        requests = self._requests.items()
+        self._requests = {
+            key: record for key, record in requests if record.conversation != conversation or record.at >= before
+        }
+
     async def forget(self, conversation: str) -> None:
         self._require_open()
         if conversation in self._epochs:
@@ -110,6 +135,7 @@ class MemoryStore:
         self._cards.pop(conversation, None)
         self._blobs = {key: body for key, body in self._blobs.items() if key[0] != conversation}
         self._traces = {key: trace for key, trace in self._traces.items() if key[0] != conversation}
+        self._subscribers.notify(conversation)
 
     async def keys(self) -> Sequence[Key]:
         self._require_open()
@@ -141,6 +167,18 @@ class MemoryStore:
 
     async def close(self) -> None:
         self._closed = True
+
+    def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
+        """Record the requests of entries that are about to be stored. Raises RequestRepeated before it records any."""
+        stamped = [(entry.request, entry) for entry in entries if entry.request is not None]
+        for request, entry in stamped:
+            earlier = self._requests.get(request.key)
+            if earlier is not None and earlier.at > entry.at - REQUEST_KEY_S:
+                raise build_repeated_error(earlier.conversation)
+        for request, entry in stamped:
+            self._requests[request.key] = RequestRecord(
+                body=request.body, conversation=conversation, seq=entry.seq, run=entry.run, at=entry.at
+            )
 
     def _project(self, conversation: str, entry: Entry) -> None:
         match entry.event:

@@ -22,9 +22,9 @@ async def load_state(
 ) -> State:
     """Return the state of a conversation. Raise NotFound if the caller lacks the permission, or it does not exist."""
     await service.require_conversation(conversation, caller, permission)
-    state = await service.state(conversation)
-    # It may have been deleted since the check above, and loading it has then made an empty journal. The route submits
-    # right after this without suspending in between, so a deleted conversation is not created again.
+    state = await service.view(conversation)
+    # It may have been deleted since the check above. It may also be deleted before the route submits its command: one
+    # that may open a conversation then says `may_open=False`.
     if state.owner is None:
         raise NotFound("the conversation was deleted")
     return state

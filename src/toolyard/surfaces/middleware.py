@@ -38,8 +38,17 @@ _EXPOSED_HEADERS = (
     "x-ratelimit-limit",
     "x-ratelimit-remaining",
     "x-ratelimit-reset",
+    "idempotency-replayed",
 )
-_ALLOWED_HEADERS = ("authorization", "content-type", "x-api-key", "x-correlation-id", "x-division", "last-event-id")
+_ALLOWED_HEADERS = (
+    "authorization",
+    "content-type",
+    "idempotency-key",
+    "last-event-id",
+    "x-api-key",
+    "x-correlation-id",
+    "x-division",
+)
 _CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context; a later version may add fields. Ids of all zeros and version ff are invalid."""

@@ -6,16 +6,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from toolyard.core.commands import Start
 from toolyard.core.events import Entry, RunSuspended
 from toolyard.core.history import History
-from toolyard.core.items import Item
+from toolyard.core.items import Item, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.run_view import Awaited, CallView, RunView
 from toolyard.core.state import State
-from toolyard.engine.readers import Reader
-from toolyard.engine.service import Service
-from toolyard.surfaces.chat_messages import ChatMessage, to_messages
+from toolyard.engine.service import Service, StartedRun
+from toolyard.surfaces.chat_messages import ChatMessage, to_message, to_messages
 from toolyard.surfaces.errors import ModelFailed
 
 ANSWER_GRACE_S = 10.0
@@ -60,39 +58,43 @@ class ChatAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-async def run_chat(service: Service, conversation: str, start: Start, limits: Limits) -> ChatAnswer:
-    """Start a run and return its answer once it ends or waits. Raise ModelFailed if it fails.
+async def wait_for_answer(service: Service, started: StartedRun, limits: Limits) -> ChatAnswer:
+    """Return the answer of a run once it ends or waits. Raise ModelFailed if it fails.
 
     The run does not depend on this wait: it goes on when the client disconnects.
     """
-    view = RunView(run_id=start.run_id)
-    reader = await service.follow(conversation, include_argument_deltas=False)
+    view = RunView(run_id=started.run_id)
     try:
-        await service.submit(conversation, start)
         async with asyncio.timeout(limits.run_seconds + ANSWER_GRACE_S):
-            await _wait_until_rest(service, conversation, reader, view)
+            await _wait_until_rest(service, started, view)
     except TimeoutError:
         pass  # the answer then has the status "running" or "queued"
     finally:
-        reader.detach()
+        started.reader.detach()
     if (problem := view.problem) is not None:
         raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
-    return build_chat_answer(view, start, await service.state(conversation))
+    return build_chat_answer(view, await service.view(started.conversation))
 
 
-async def _wait_until_rest(service: Service, conversation: str, reader: Reader, view: RunView) -> None:
-    if _is_behind_waiting_run(await service.state(conversation), view.run_id):
+async def _wait_until_rest(service: Service, started: StartedRun, view: RunView) -> None:
+    if _is_behind_waiting_run(await service.view(started.conversation), view.run_id):
         return
-    async for item in reader:
+    async for item in started.reader:
         if view.apply(item):
-            if view.at_rest:
+            # A repeated request reads its run from the start: a wait that it comes by may be over.
+            if view.at_rest and (view.end or await _is_waiting(service, started)):
                 return
         elif (
             isinstance(item, Entry)
             and isinstance(item.event, RunSuspended)
-            and _is_behind_waiting_run(await service.state(conversation), view.run_id)
+            and _is_behind_waiting_run(await service.view(started.conversation), view.run_id)
         ):
             return
+
+
+async def _is_waiting(service: Service, started: StartedRun) -> bool:
+    run = (await service.view(started.conversation)).run
+    return run is not None and run.id == started.run_id and run.suspended_at is not None
 
 
 def _is_behind_waiting_run(state: State, run_id: str) -> bool:
@@ -101,13 +103,13 @@ def _is_behind_waiting_run(state: State, run_id: str) -> bool:
     return front is not None and front.id != run_id and front.suspended_at is not None
 
 
-def build_chat_answer(view: RunView, start: Start, state: State) -> ChatAnswer:
+def build_chat_answer(view: RunView, state: State) -> ChatAnswer:
     """Return the answer about a run that has not failed."""
     status = _find_status(view)
     message = _STATUS_MESSAGES[status]
     last_items = next((turn.items for turn in reversed(view.turns) if turn.items), ())
     return ChatAnswer(
-        user_message=to_messages(start.input)[-1],
+        user_message=_find_question(view, state),
         assistant_message=find_final_message(view),
         message=f"{message}: {view.detail}" if view.detail else message,
         status=status,
@@ -138,6 +140,16 @@ def build_waiting_call(call: CallView) -> WaitingCall:
     return WaitingCall(
         call_id=call.call.id, name=call.call.tool, arguments=call.call.arguments, awaited=call.awaited or "approval"
     )
+
+
+def _find_question(view: RunView, state: State) -> ChatMessage:
+    """Return the message that the run answers: its own, or for a run without one the last message before it."""
+    if view.request is not None and view.request.input:
+        return to_messages(view.request.input)[-1]
+    first = next((item.id for item in view.list_items()), "")
+    paths = (state.full_history, *(branch.history for branch in state.branches))
+    history = next((path.first(at) for path in paths if (at := path.find(first)) is not None), state.full_history)
+    return to_message([next(item for item in reversed(history) if isinstance(item, UserMessage))])
 
 
 def count_messages_before(history: History, turn: Sequence[Item]) -> int:

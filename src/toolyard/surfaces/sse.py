@@ -22,6 +22,7 @@ from toolyard.engine.readers import Reader
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import build_error_response
 from toolyard.surfaces.event_stream import EventStream
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.stream_objects import build_objects
 
 HEARTBEAT_S = 15.0
@@ -91,7 +92,9 @@ class ObjectEncoder(ObjectFraming):
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._views.apply(published)
         if view is None:
-            return b""
+            # Events of the conversation itself are for streams of the whole conversation.
+            is_shown = isinstance(self._views, OpenRuns) and isinstance(published, Entry) and not published.run
+            return encode_objects(published, cursor, RunView(run_id="")) if is_shown else b""
         if view is self._views and isinstance(published, Entry):
             self.over = view.at_rest
         return encode_objects(published, cursor, view)
@@ -147,16 +150,15 @@ async def stream_events(reader: Reader, encoder: StreamEncoder, correlation_id: 
 
 
 async def start_and_stream(service: Service, conversation: str, start: Start, headers: Mapping[str, str]) -> Stream:
-    """Start a run and stream it. An error of the start is raised here, before the response has begun."""
-    # Follow first: an entry that is written between the two calls would be missing from the stream otherwise.
-    reader = await service.follow(conversation, include_argument_deltas=False)
-    try:
-        await service.submit(conversation, start)
-    except BaseException:
-        reader.detach()
-        raise
-    encoder = ObjectEncoder(RunView(run_id=start.run_id))
-    return build_stream_response(stream_events(reader, encoder, start.correlation_id), headers)
+    """Start a run and stream it, or the run that an earlier request with the same key has started.
+
+    An error of the start is raised here, before the response has begun.
+    """
+    started = await service.start_run(conversation, start, include_argument_deltas=False)
+    encoder = ObjectEncoder(RunView(run_id=started.run_id))
+    if started.repeated:
+        headers = {**headers, **REPLAYED_HEADERS}
+    return build_stream_response(stream_events(started.reader, encoder, start.correlation_id), headers)
 
 
 def build_stream_response(pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] = NO_HEADERS) -> Stream:

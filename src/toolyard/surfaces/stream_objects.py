@@ -22,6 +22,7 @@ from toolyard.core.events import (
     Entry,
     Fleeting,
     HistoryCompacted,
+    HistoryRewound,
     MessageAdded,
     MessageRemoved,
     Published,
@@ -95,6 +96,8 @@ def _build_durable(event: Durable, view: RunView) -> list[StreamObject]:
             return [{"type": "history.compacted", "summarised": event.summarised, **sizes}]
         case RunQueued() | RunStarted() | StopRequested():
             return []
+        case HistoryRewound(to=to):
+            return [{"type": "history.rewound", "to": to}]
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
             return []  # settings and added messages are read by their own routes, not streamed
         case _:

@@ -432,7 +432,7 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
         async with client.open_request("POST", body) as (_, _, stream), aclosing(stream):
             question = await anext(stream)
             (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
-            (call_id,) = (await yard.service.state(card.id)).calls
+            (call_id,) = (await yard.service.view(card.id)).calls
             await yard.approve(card.id, call_id, caller=yard.access.authenticate({}))
             remaining = [message async for message in stream]
         assert remaining[0]["method"] == "notifications/cancelled"

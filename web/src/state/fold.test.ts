@@ -192,3 +192,21 @@ test("a removed message leaves the view, and so do its calls", () => {
   const view = fold(EMPTY_VIEW, [...startRun(), requestCalls("a"), toEntry({ type: "message.removed", ids: ["m1", "a"] })])
   expect(view.rows).toEqual([])
 })
+
+describe("a rewind", () => {
+  const first = [...startRun(), toEntry({ type: "run.ended", ending: "done" })]
+
+  test("removes the rows after an item, and all rows for none", () => {
+    const added = { type: "message.added" as const, item: { type: "user_message" as const, id: "m2", at: 5, parts: [] } }
+    const view = fold(EMPTY_VIEW, [...first, toEntry(added), toEntry({ type: "history.rewound", to: "m1", by: "local" })])
+    expect(view.rows.map((row) => row.key)).toEqual(["m1"])
+    expect(fold(view, [toEntry({ type: "history.rewound", to: "", by: "local" })]).rows).toEqual([])
+  })
+
+  test("returns to the rows of another branch", () => {
+    const added = { type: "message.added" as const, item: { type: "user_message" as const, id: "m2", at: 5, parts: [] } }
+    const entries = [...first, toEntry(added), toEntry({ type: "history.rewound", to: "", by: "local" })]
+    const view = fold(EMPTY_VIEW, [...entries, toEntry({ type: "history.rewound", to: "m2", by: "local" })])
+    expect(view.rows.map((row) => row.key)).toEqual(["m1", "turn-4", "m2"])
+  })
+})

@@ -10,6 +10,7 @@ import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, Conversati
 export type StreamItem = Entry | Fleeting
 
 const encoder = new TextEncoder()
+const MAX_BRANCHES = 100
 
 export function fold(view: ConversationView, batch: StreamItem[]): ConversationView {
   const draft: ConversationView = { ...view, rows: view.rows.slice() }
@@ -38,6 +39,9 @@ function applyEntry(view: ConversationView, entry: Entry, event: Durable): void 
       return
     case "message.removed":
       removeItems(view, new Set(event.ids))
+      return
+    case "history.rewound":
+      rewind(view, event.to)
       return
     case "history.compacted":
       view.rows.push({ kind: "compacted", key: `compacted-${entry.seq}`, at: entry.at, how: event.summarised ? "summarised" : event.dropped?.length ? "results" : "left out" })
@@ -148,6 +152,18 @@ function applyLiveEvent(view: ConversationView, event: Fleeting): void {
 function applySettings(view: ConversationView, title = "", tools: string[] | null = null): void {
   view.title = title
   view.tools = tools
+}
+
+/** End the rows with the item `to`, on whatever branch it is. The rows that are left stay available. */
+function rewind(view: ConversationView, to: string): void {
+  const branch = [view.rows, ...view.leftRows.toReversed()].find((rows) => rows.some((row) => holdsItem(row, to)))
+  view.leftRows = [...view.leftRows, view.rows].slice(-MAX_BRANCHES)
+  view.rows = branch ? branch.slice(0, branch.findIndex((row) => holdsItem(row, to)) + 1) : []
+}
+
+function holdsItem(row: Row, id: string): boolean {
+  if (row.kind !== "turn") return row.key === id
+  return row.parts.some((part) => part.id === id || (part.kind === "call" && part.call.result?.id === id))
 }
 
 function toQueuedRun(event: RunQueued, entry: Entry): QueuedRun {

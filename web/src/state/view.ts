@@ -114,9 +114,11 @@ export interface ConversationView {
   tools: string[] | null
   /** The tools that were approved for the rest of the conversation; `*` stands for all. */
   remembered: string[]
+  /** The rows that the conversation had before each rewind, oldest first: it can be rewound to any of them. */
+  leftRows: Row[][]
 }
 
-export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [] }
+export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [], leftRows: [] }
 
 /** Return whether a call of the last turn has no verdict yet, so that the number of approvals to ask for is not known. */
 export function hasUnjudgedCalls(view: ConversationView): boolean {

@@ -25,6 +25,14 @@ export interface AvailableTools {
   success: boolean
 }
 
+export interface BranchSummary {
+  head: string
+  parent: string | null
+  first: string
+  messages: number
+  left_at: string
+}
+
 export interface Call {
   type: "call"
   id: string
@@ -215,6 +223,8 @@ export interface Conversation {
   messages_in_context: number
   tokens_in_context: number
   messages: Array<ChatMessage>
+  branches: Array<BranchSummary>
+  forked_from: ForkOrigin | null
 }
 
 export interface ConversationAnswer {
@@ -240,6 +250,7 @@ export interface ConversationOpened {
   type: "conversation.opened"
   owner: Caller
   settings: Settings
+  origin?: Origin | null
 }
 
 export interface ConversationSummary {
@@ -258,7 +269,7 @@ export interface DirectCallAnswer {
   success: boolean
 }
 
-export type Durable = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryCompacted | RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded | TurnStarted | TurnEnded | TurnFailed | CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
+export type Durable = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryRewound | HistoryCompacted | RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded | TurnStarted | TurnEnded | TurnFailed | CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
 
 export interface EnabledTool {
   server_id: string
@@ -282,6 +293,7 @@ export interface Entry {
   correlation_id?: string
   epoch?: number
   format?: number
+  request?: RequestKey | null
 }
 
 export interface ErrorBody {
@@ -301,6 +313,11 @@ export interface FilePart {
 
 export type Fleeting = TextAppended | ReasoningAppended | ArgumentsAppended | CallProgressed
 
+export interface ForkOrigin {
+  conversation_id: string
+  after: string
+}
+
 export interface HistoryCompacted {
   type: "history.compacted"
   through: string
@@ -311,6 +328,12 @@ export interface HistoryCompacted {
   usage?: Usage
   tokens_before?: number
   tokens_after?: number
+}
+
+export interface HistoryRewound {
+  type: "history.rewound"
+  to: string
+  by: string
 }
 
 export interface ImagePart {
@@ -455,6 +478,11 @@ export interface Options {
   thinking?: number | "" | "adaptive" | "high" | "low" | "medium"
 }
 
+export interface Origin {
+  conversation: string
+  after?: string
+}
+
 export interface Overview {
   since: number
   until: number
@@ -534,6 +562,11 @@ export interface RecordedTurn {
 export interface RecordedTurnAnswer {
   turn: RecordedTurn
   success: boolean
+}
+
+export interface RequestKey {
+  key: string
+  body: string
 }
 
 export interface Result {

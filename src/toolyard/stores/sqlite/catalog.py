@@ -7,9 +7,9 @@ from unicodedata import category
 
 import msgspec
 
-from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import CatalogQuery, ConversationCard
-from toolyard.stores.entries import fold_case, is_mentioned
+from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.store import CatalogQuery, ConversationCard, RequestRecord
+from toolyard.stores.entries import build_repeated_error, fold_case, is_mentioned
 from toolyard.stores.sqlite.schema import decode_batch
 
 MAX_PATTERN = 40
@@ -18,6 +18,11 @@ _OPEN = """INSERT OR REPLACE INTO cards
 _CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
 _FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
+_ADD_REQUEST = """INSERT INTO requests (key, body, conversation, seq, run, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (key) DO UPDATE SET body = ?2, conversation = ?3, seq = ?4, run = ?5, at = ?6 WHERE at <= ?6 - ?7"""
+_LIST_EXPIRED_REQUESTS = "SELECT conversation FROM requests WHERE at < ? ORDER BY at LIMIT ?"
+_DROP_REQUEST = "DELETE FROM requests WHERE conversation = ? AND at < ?"
+_FIND_REQUEST = "SELECT body, conversation, seq, run, at FROM requests WHERE key = ?"
 _COLUMNS = "cards.conversation, user, tenant, title, description, created_at, updated_at, unlisted"
 _CARD = f"SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation WHERE conversation = ?"
 _SAYS = "CAST(entries AS TEXT) LIKE :pattern ESCAPE '\\'"
@@ -42,6 +47,10 @@ _FORGET = (
 
 def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> None:
     """Write what the catalog shows of this entry, in the transaction that writes the entry."""
+    if entry.request is not None:
+        row = (entry.request.key, entry.request.body, conversation, entry.seq, entry.run, entry.at)
+        if not connection.execute(_ADD_REQUEST, (*row, REQUEST_KEY_S)).rowcount:
+            raise build_repeated_error(conversation)
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
             columns = (settings.title, settings.description, entry.at, settings.unlisted)
@@ -52,6 +61,20 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
             connection.execute(_QUEUE, (conversation, entry.run, entry.correlation_id, entry.at))
         case _:
             pass
+
+
+def find_request(connection: sqlite3.Connection, key: str) -> RequestRecord | None:
+    row = connection.execute(_FIND_REQUEST, (key,)).fetchone()
+    return RequestRecord(**dict(zip(RequestRecord.__struct_fields__, row, strict=True))) if row else None
+
+
+def list_expired_requests(connection: sqlite3.Connection, before: float, limit: int) -> list[str]:
+    rows = connection.execute(_LIST_EXPIRED_REQUESTS, (before, limit)).fetchall()
+    return [conversation for (conversation,) in rows]
+
+
+def drop_request(connection: sqlite3.Connection, conversation: str, before: float) -> int:
+    return connection.execute(_DROP_REQUEST, (conversation, before)).rowcount
 
 
 def forget(connection: sqlite3.Connection, conversation: str) -> int:

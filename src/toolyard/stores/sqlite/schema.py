@@ -65,6 +65,20 @@ _THIRD = "CREATE TABLE shelf (kind TEXT NOT NULL, name TEXT NOT NULL, body BLOB 
 _FOURTH = "ALTER TABLE cards ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0"
 
 
+_FIFTH = (
+    """CREATE TABLE requests (
+    key TEXT PRIMARY KEY,
+    body TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    run TEXT NOT NULL,
+    at REAL NOT NULL
+) WITHOUT ROWID""",
+    "CREATE INDEX requests_by_age ON requests (at)",
+    "CREATE INDEX requests_of ON requests (conversation)",
+)
+
+
 def encode_batch(entries: Sequence[Entry]) -> bytes:
     """Return a batch as its row stores it: one line for each entry."""
     return b"\n".join(codec.encode_entries(entries))
@@ -172,5 +186,16 @@ def _add_unlisted(connection: sqlite3.Connection) -> None:
     connection.execute(_FOURTH)
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_tables, _add_catalog, _add_shelf, _add_unlisted)
+def _add_requests(connection: sqlite3.Connection) -> None:
+    for statement in _FIFTH:
+        connection.execute(statement)
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _make_tables,
+    _add_catalog,
+    _add_shelf,
+    _add_unlisted,
+    _add_requests,
+)
 SCHEMA_VERSION = len(_STEPS)

@@ -16,13 +16,14 @@ import msgspec
 
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, RequestRecord
 from toolyard.stores.entries import select_catalog_entries
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.sqlite import catalog as _catalog
 from toolyard.stores.sqlite.lock import exclusive_lock
 from toolyard.stores.sqlite.schema import decode_batch, encode_batch, migrate
 from toolyard.stores.sqlite.writer import SqliteWriter, Work, build_store_down
+from toolyard.stores.subscribers import Subscribers
 
 Synchronous = Literal["NORMAL", "FULL"]
 """NORMAL survives a crash of the process; FULL also survives a power cut, at the cost of a disk flush per commit."""
@@ -63,6 +64,7 @@ class SqliteStore:
     def __init__(self, file: "_StoreFile") -> None:
         self._file = file
         self._limits = GcraLimiter()
+        self._subscribers = Subscribers()
         self._writer = SqliteWriter(file.writing, file.path, file.resources)
 
     @classmethod
@@ -78,10 +80,14 @@ class SqliteStore:
     def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> asyncio.Future[int] | None:
-        return self._writer.run_now(*_build_append(conversation, epoch, entries, wake_at))
+        stored = self._writer.run_now(*_build_append(conversation, epoch, entries, wake_at))
+        if stored is not None and conversation in self._subscribers:
+            stored.add_done_callback(lambda _: self._subscribers.notify(conversation))
+        return stored
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         await self._writer.run(*_build_append(conversation, epoch, entries, wake_at))
+        self._subscribers.notify(conversation)
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         def query(connection: sqlite3.Connection) -> list[Entry]:
@@ -90,6 +96,9 @@ class SqliteStore:
                 return list(islice(entries, limit or None))
 
         return await self._query(query)
+
+    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
+        return self._subscribers.subscribe(conversation, wake)
 
     async def claim(self, conversation: str) -> int:
         def work(connection: sqlite3.Connection) -> int:
@@ -138,8 +147,18 @@ class SqliteStore:
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         return await self._query(lambda connection: _catalog.find_runs(connection, correlation_id))
 
+    async def find_request(self, key: str) -> RequestRecord | None:
+        return await self._query(lambda connection: _catalog.find_request(connection, key))
+
+    async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
+        return await self._query(lambda connection: _catalog.list_expired_requests(connection, before, limit))
+
+    async def drop_request(self, conversation: str, before: float) -> None:
+        await self._writer.run(lambda connection: _catalog.drop_request(connection, conversation, before))
+
     async def forget(self, conversation: str) -> None:
         await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
+        self._subscribers.notify(conversation)
 
     async def keys(self) -> Sequence[Key]:
         def query(connection: sqlite3.Connection) -> list[Key]:

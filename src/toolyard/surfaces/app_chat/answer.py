@@ -132,11 +132,11 @@ class AnswerBuilder:
         run = self._runs.find(self.run_id)
         # A run that is not found is one whose start was just submitted: what the command stops or withdraws in front of
         # it is read first.
-        if run is None or self._seen_seq < self._end_seq:
-            return False
+        if run is None or run.status == "ended":
+            return run is not None
         front = self._runs.front
-        if run.status == "ended" or front is None:
-            return run.status == "ended"
+        if front is None or self._seen_seq < self._end_seq:
+            return False
         if any(call.call.id in self._delivered for call in front.open_calls):
             return False
         return (front.status == "waiting" and front.stop is None) or bool(_list_handed_calls(front))

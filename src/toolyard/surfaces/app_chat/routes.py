@@ -15,16 +15,20 @@ from litestar.response import Stream
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from toolyard.core.commands import Change
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import NotFound, Refused
+from toolyard.core.events import RequestKey
 from toolyard.core.limits import Limits
 from toolyard.core.notes import to_notes
 from toolyard.core.ports import Failure, Value
-from toolyard.core.state import State
+from toolyard.core.run_view import OpenRuns
+from toolyard.core.store import RequestRecord
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.readers import Reader
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.app_chat.call_ids import parse_call_id
@@ -41,9 +45,9 @@ from toolyard.surfaces.app_chat.parse import (
     select_new_messages,
 )
 from toolyard.surfaces.app_chat.stream import AppResponse
-from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import read_history
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
@@ -104,7 +108,8 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
             context = replace(context, caller=access.authenticate_in_division(request.headers, division))
         after = request.headers.get("last-event-id", "")
         cursor = parse_cursor(after) if after else None
-        response = await RequestHandler(service, context, cursor).handle(data)
+        handler = RequestHandler(service, context, cursor, await read_request_key(request))
+        response = await handler.handle(data)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return build_stream_response(response.stream(context.correlation_id), response.headers)
         return Response(await response.wait_for_answer(), headers=dict(response.headers))
@@ -115,11 +120,14 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
 class RequestHandler:
     """Handles one request: starts a run, delivers results to one, or resumes following one."""
 
-    def __init__(self, service: Service, context: RequestContext, cursor: Cursor | None) -> None:
+    def __init__(
+        self, service: Service, context: RequestContext, cursor: Cursor | None, key: RequestKey | None
+    ) -> None:
         self._service = service
         self._caller = context.caller
         self._correlation_id = context.correlation_id
         self._cursor = cursor
+        self._key = key
 
     async def handle(self, data: ConversationBody) -> AppResponse:
         if data.tool_results and data.messages:
@@ -161,25 +169,29 @@ class RequestHandler:
             settings=settings,
             app_tools=[tool for tool in tools if tool.name not in overridden],
             interrupt=data.interrupt,
+            may_open=not conversation_id,
+            request=self._key,
         )
-        headers = await admit_request(service, caller)
-        if conversation_id:
+        headers = await admit_once(service, caller, self._key)
+        if conversation_id and await service.find_request(self._key) is None:
             await self._update_settings(conversation_id, data)
         conversation = conversation_id or service.clock.new_id("conversation")
-        response = await self._open_response(conversation, start.run_id, kept=not settings.ephemeral)
-        response.builder.overridden, response.headers = overridden, headers
-        await response.perform(service.submit(response.conversation, start))
+        started = await service.start_run(conversation, start, include_argument_deltas=False)
+        response = await self._build_response(
+            started.conversation, started.reader, started.run_id, kept=not settings.ephemeral
+        )
+        response.builder.overridden = overridden
+        response.headers = {**headers, **REPLAYED_HEADERS} if started.repeated else headers
         return response
 
     async def _update_settings(self, conversation: str, data: ConversationBody) -> None:
         """Change the conversation's system prompt and context if the request brings other ones."""
-        settings = (await self._service.state(conversation)).settings
+        settings = (await self._service.view(conversation)).settings
         new_settings = parse_settings(data, settings)
         if new_settings != settings:
             change = SettingsChange(system_prompt=new_settings.system_prompt, context=new_settings.context)
-            await self._service.change(
-                conversation, self._caller, lambda _: change, correlation_id=self._correlation_id
-            )
+            command = Change(by=self._caller, correlation_id=self._correlation_id, change=change)
+            await self._service.submit(conversation, command)
 
     async def _deliver_results(
         self, conversation_id: str, results: Sequence[tuple[str, Value | Failure]], *, whole_history: bool = False
@@ -196,15 +208,24 @@ class RequestHandler:
             if conversation_id:
                 raise
             raise Refused("no run waits for these results: it has ended, or never was") from None
+        if record := await service.find_request(self._key):
+            return await self._join_delivery(record)
         # Open the response before delivering: the run goes on at once, and its next entries must not be missed.
         response = await self._open_response(conversation)
         if whole_history:
-            calls = (await service.state(conversation)).calls
+            calls = (await service.view(conversation)).calls
             closed = {call_id for call_id in answers if call_id in calls and calls[call_id].phase == "closed"}
             # If nothing is new, deliver all of them, so that the application is told by Refused.
             answers = {call_id: answers[call_id] for call_id in answers if call_id not in closed} or answers
-        await response.perform(service.deliver(conversation, answers, caller))
+        await response.perform(service.deliver(conversation, answers, caller, request=self._key))
         response.builder.expect_results(answers)
+        return response
+
+    async def _join_delivery(self, record: RequestRecord) -> AppResponse:
+        """Return the response to results that an earlier request with the same key has delivered."""
+        reader = await self._service.follow(record.conversation, Cursor(record.seq - 1), include_argument_deltas=False)
+        response = await self._build_response(record.conversation, reader, record.run)
+        response.headers = REPLAYED_HEADERS
         return response
 
     async def _resume(self, conversation: str) -> AppResponse:
@@ -212,27 +233,33 @@ class RequestHandler:
         await self._service.require_conversation(conversation, self._caller, "decide")
         return await self._open_response(conversation)
 
-    async def _open_response(self, conversation: str, run_id: str = "", *, kept: bool | None = None) -> AppResponse:
-        """Open a response that follows a run from the request's cursor or from now on.
+    async def _open_response(self, conversation: str) -> AppResponse:
+        """Return a response that follows the current run, or reports how the last one ended.
 
-        By default it is the current run, or else the one that ended last. Raise Refused if there is none.
+        It starts at the request's cursor, or now. Raise Refused if no run was ever started.
         """
         service = self._service
-        state = await service.state(conversation)
-        # `state` has loaded the journal, so `follow` returns without suspending: the reader starts exactly at `state`.
-        reader = await service.follow(conversation, include_argument_deltas=False)
-        end = reader.cursor
-        if self._cursor is not None:
-            reader.detach()
-            reader = await service.follow(conversation, self._cursor, include_argument_deltas=False)
+        reader = await service.follow(conversation, self._cursor, include_argument_deltas=False)
         try:
-            runs = await load_open_runs(service, conversation, reader.cursor)
+            run_id = find_current_run_id(await load_open_runs(service, conversation, Cursor(reader.end)))
+        except BaseException:
+            reader.detach()
+            raise
+        return await self._build_response(conversation, reader, run_id)
+
+    async def _build_response(
+        self, conversation: str, reader: Reader, run_id: str, *, kept: bool | None = None
+    ) -> AppResponse:
+        """Return a response that follows a run from where the reader is. It detaches the reader if that fails."""
+        service, end = self._service, reader.end
+        try:
+            state = await service.view(conversation)
             builder = AnswerBuilder(
                 conversation,
-                run_id or get_front_run_id(state) or await self._find_last_run(conversation, end),
-                runs,
+                run_id,
+                await load_open_runs(service, conversation, reader.cursor),
                 seen_seq=reader.cursor.seq,
-                end_seq=end.seq,
+                end_seq=end,
                 kept=not state.settings.ephemeral if kept is None else kept,
                 texts=service.texts,
             )
@@ -242,16 +269,13 @@ class RequestHandler:
         limits = state.settings.limits or service.limits_for(self._caller)
         return AppResponse(conversation, reader, builder, limits.run_seconds + ANSWER_GRACE_S)
 
-    async def _find_last_run(self, conversation: str, end: Cursor) -> str:
-        last = (await load_open_runs(self._service, conversation, end)).last
-        if last is None:
-            raise Refused("nothing runs or waits in this conversation: send a message")
-        return last.run_id
 
-
-def get_front_run_id(state: State) -> str:
-    """Return the id of the current run, else of the first one in the queue, else an empty string."""
-    return state.run.id if state.run else state.queue[0].id if state.queue else ""
+def find_current_run_id(runs: OpenRuns) -> str:
+    """Return the id of the current run, else of the first one in the queue, else of the one that ended last."""
+    run = runs.front or next(iter(runs.views.values()), None) or runs.last
+    if run is None:
+        raise Refused("nothing runs or waits in this conversation: send a message")
+    return run.run_id
 
 
 def extract_results(data: ConversationBody) -> list[tuple[str, Value | Failure]]:

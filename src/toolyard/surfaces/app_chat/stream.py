@@ -62,7 +62,7 @@ class AppResponse:
         self._start = reader.cursor
         self._timeout_s = timeout_s
 
-    async def perform(self, action: Awaitable[None]) -> None:
+    async def perform(self, action: Awaitable[object]) -> None:
         """Await the request's action; if it fails, detach the reader, since no response will."""
         try:
             await action

@@ -5,15 +5,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
 
+from toolyard.core.commands import Change
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
-from toolyard.core.notes import MAX_NOTES, Note
+from toolyard.core.notes import Note
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_change, to_note_body
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_edit, to_note_body
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 
 CONTEXT_PATH = "/conversations/{conversation_id:str}/context"
 
@@ -61,12 +61,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
         """Add a named text, which the model receives from the next turn on."""
         context, context_id = get_request_context(request.scope), service.clock.new_id("context")
         await load_state(service, conversation_id, context.caller)
-        await service.change(
-            conversation_id,
-            context.caller,
-            lambda settings: add_note(settings, context_id, data),
-            correlation_id=context.correlation_id,
-        )
+        await submit_change(service, context, conversation_id, SettingsChange(notes={context_id: parse_note(data)}))
         return ContextAnswer(context_id=context_id, context=data, message="Context added")
 
     @put(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
@@ -75,14 +70,10 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> ContextAnswer:
         """Change some fields of a named text; those that are left out stay unchanged."""
         context = get_request_context(request.scope)
-        await load_state(service, conversation_id, context.caller)
-        settings = await service.change(
-            conversation_id,
-            context.caller,
-            lambda settings: change_note(settings, context_id, data),
-            correlation_id=context.correlation_id,
-        )
-        note = find_note(settings, context_id)
+        find_note((await load_state(service, conversation_id, context.caller)).settings, context_id)
+        change = SettingsChange(note_edits={context_id: parse_note_edit(data)})
+        await submit_change(service, context, conversation_id, change)
+        note = find_note((await service.view(conversation_id)).settings, context_id)
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
 
     @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
@@ -91,12 +82,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
         context = get_request_context(request.scope)
         state = await load_state(service, conversation_id, context.caller)
         note = find_note(state.settings, context_id)
-        await service.change(
-            conversation_id,
-            context.caller,
-            lambda settings: remove_note(settings, context_id),
-            correlation_id=context.correlation_id,
-        )
+        await submit_change(service, context, conversation_id, SettingsChange(notes={context_id: None}))
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
 
     return [add_context, change_context, delete_context]
@@ -109,16 +95,5 @@ def find_note(settings: Settings, context_id: str) -> Note:
     return note
 
 
-def add_note(settings: Settings, context_id: str, data: NoteBody) -> SettingsChange:
-    if len(settings.context) >= MAX_NOTES:
-        raise invalid_field("context", f"a conversation has at most {MAX_NOTES}; delete one first")
-    return SettingsChange(context={**settings.context, context_id: parse_note(data)})
-
-
-def change_note(settings: Settings, context_id: str, data: NoteChange) -> SettingsChange:
-    note = parse_note_change(data, find_note(settings, context_id))
-    return SettingsChange(context={**settings.context, context_id: note})
-
-
-def remove_note(settings: Settings, context_id: str) -> SettingsChange:
-    return SettingsChange(context={key: note for key, note in settings.context.items() if key != context_id})
+async def submit_change(service: Service, context: RequestContext, conversation: str, change: SettingsChange) -> None:
+    await service.submit(conversation, Change(by=context.caller, correlation_id=context.correlation_id, change=change))

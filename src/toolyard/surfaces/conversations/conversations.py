@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import delete, get, post, put
+from litestar import Response, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
-from toolyard.core.commands import Open
+from toolyard.core.commands import Change, Delete, Open
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.limits import Limits
 from toolyard.core.state import State
@@ -18,9 +18,11 @@ from toolyard.core.store import ConversationCard
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
+from toolyard.surfaces.branch_views import BranchSummary, build_branch_summaries
 from toolyard.surfaces.chat_messages import ChatMessage, to_iso_time, to_messages
 from toolyard.surfaces.conversations.notes import NoteBody, to_note_body
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
 from toolyard.surfaces.list_position import encode_position, parse_position
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -75,6 +77,11 @@ class ConversationSummary(Struct, kw_only=True):
     updated_at: str
 
 
+class ForkOrigin(Struct, kw_only=True):
+    conversation_id: str
+    after: str
+
+
 class Conversation(ConversationSummary, kw_only=True):
     system_prompt: str
     max_turns: int
@@ -94,6 +101,10 @@ class Conversation(ConversationSummary, kw_only=True):
     tokens_in_context: int
     """The estimated number of tokens of those messages."""
     messages: list[ChatMessage]
+    branches: list[BranchSummary]
+    """Messages that were left by a rewind, which can be returned to."""
+    forked_from: ForkOrigin | None
+    """Where this conversation was forked from; null if it was not."""
 
 
 class ConversationAnswer(Struct, kw_only=True):
@@ -130,14 +141,19 @@ def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
         return build_list(cards, limit)
 
     @post("/conversations", responses=ERRORS, tags=["conversations"])
-    async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> ConversationAnswer:
+    async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> Response[ConversationAnswer]:
         """Create a conversation."""
         context, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
-        settings = parse_new(data, service.default_settings, service.limits_for(context.caller))
-        await service.submit(
-            conversation_id, Open(by=context.caller, correlation_id=context.correlation_id, settings=settings)
+        command = Open(
+            by=context.caller,
+            correlation_id=context.correlation_id,
+            request=await read_request_key(request),
+            settings=parse_new(data, service.default_settings, service.limits_for(context.caller)),
         )
-        return await load_answer(service, request, conversation_id, f"Conversation {data.title!r} created")
+        record = await service.submit_once(conversation_id, command)
+        created = record.conversation if record else conversation_id
+        answer = await load_answer(service, request, created, f"Conversation {data.title!r} created")
+        return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
 
     @get("/conversations", responses=ERRORS, tags=["conversations"])
     async def list_all(
@@ -173,19 +189,17 @@ def _item_routes(service: Service) -> list[HTTPRouteHandler]:
         """Change some settings of a conversation. They apply from the next run on."""
         context = get_request_context(request.scope)
         await load_state(service, conversation_id, context.caller)
-        await service.change(
-            conversation_id,
-            context.caller,
-            lambda settings: parse_change(data, settings, service.limits_for(context.caller)),
-            correlation_id=context.correlation_id,
+        change = parse_change(data, service.limits_for(context.caller))
+        await service.submit(
+            conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
         )
         return await load_answer(service, request, conversation_id, "Conversation changed")
 
     @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
     async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
         """Delete a conversation with everything that belongs to it. Its run is stopped."""
-        await service.require_conversation(conversation_id, get_request_context(request.scope).caller)
-        await service.forget(conversation_id)
+        context = get_request_context(request.scope)
+        await service.submit(conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id))
         return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
 
     return [show, change, remove]
@@ -200,6 +214,7 @@ async def load_answer(service: Service, request: HttpRequest, conversation_id: s
 
 
 def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Settings:
+    max_turns = check_max_turns(data.max_turns or resolve_max_turns(default, yard), yard)
     return replace(
         default,
         title=data.title,
@@ -210,11 +225,11 @@ def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Setting
         max_messages=data.max_messages or default.max_messages,
         web_search=data.search_mode or default.web_search,
         language=data.language,
-        limits=parse_limits(data.max_turns or resolve_max_turns(default, yard), default, yard),
+        limits=replace(default.limits or yard, turns_per_request=max_turns),
     )
 
 
-def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> SettingsChange:
+def parse_change(data: ConversationChange, yard: Limits) -> SettingsChange:
     return SettingsChange(
         title=UNSET if data.title is None else data.title,
         description=UNSET if data.description is None else data.description,
@@ -224,19 +239,20 @@ def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> 
         max_messages=UNSET if data.max_messages is None else data.max_messages,
         web_search=data.search_mode or UNSET,
         language=UNSET if data.language is None else data.language,
-        limits=UNSET if data.max_turns is None else parse_limits(data.max_turns, settings, yard),
+        max_turns=check_max_turns(data.max_turns or 0, yard),
+        default_limits=yard,
     )
 
 
-def parse_limits(max_turns: int, settings: Settings, yard: Limits) -> Limits:
-    """Return the limits with another number of turns. Raise Invalid if the server allows fewer."""
+def check_max_turns(max_turns: int, yard: Limits) -> int:
+    """Return the number of turns. Raise Invalid if the server allows fewer."""
     if max_turns > yard.turns_per_request:
         raise invalid_field("max_turns", f"this server allows at most {yard.turns_per_request}")
-    return replace(settings.limits or yard, turns_per_request=max_turns)
+    return max_turns
 
 
 def build_conversation(card: ConversationCard, state: State, yard: Limits, tools: AllowedTools) -> Conversation:
-    settings, run = state.settings, state.run
+    settings, run, full_history, origin = state.settings, state.run, state.full_history, state.origin
     return Conversation(
         **msgspec.structs.asdict(build_summary(card)),
         system_prompt=settings.system_prompt,
@@ -251,7 +267,9 @@ def build_conversation(card: ConversationCard, state: State, yard: Limits, tools
         context={note_id: to_note_body(note) for note_id, note in settings.context.items()},
         messages_in_context=state.history.messages,
         tokens_in_context=state.history.tokens,
-        messages=to_messages(state.full_history),
+        messages=to_messages(full_history),
+        branches=build_branch_summaries(full_history, state.branches),
+        forked_from=ForkOrigin(conversation_id=origin.conversation, after=origin.after) if origin else None,
     )
 
 

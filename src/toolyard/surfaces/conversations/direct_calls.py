@@ -7,9 +7,13 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
+from toolyard.core.errors import NotFound
+from toolyard.core.events import RunQueued
 from toolyard.core.items import Call
+from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, admit_request, load_state
+from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
@@ -36,12 +40,24 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """Call a tool without a model. It is validated, authorized and run as a model's call would be."""
         context, clock = get_request_context(request.scope), service.clock
         await service.require_conversation(conversation_id, context.caller)
-        headers = await admit_request(service, context.caller)
+        key = await read_request_key(request)
+        headers = await admit_once(service, context.caller, key)
         await load_state(service, conversation_id, context.caller)
         new_call = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
-        start = service.build_start(context.caller, [new_call], correlation_id=context.correlation_id)
-        await service.submit(conversation_id, start)
-        answer = DirectCallAnswer(call_id=new_call.id, run_id=start.run_id, message=f"{data.tool} was called")
-        return Response(answer, status_code=202, headers=headers)
+        start = service.build_start(
+            context.caller, [new_call], correlation_id=context.correlation_id, request=key, may_open=False
+        )
+        record = await service.submit_once(conversation_id, start)
+        call_id, run_id = (await find_direct_call(service, record)) if record else (new_call.id, start.run_id)
+        answer = DirectCallAnswer(call_id=call_id, run_id=run_id, message=f"{data.tool} was called")
+        return Response(answer, status_code=202, headers=REPLAYED_HEADERS if record else headers)
 
     return [call]
+
+
+async def find_direct_call(service: Service, record: RequestRecord) -> tuple[str, str]:
+    """Return the ids of the call and the run that an earlier request with the same key has started."""
+    (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
+    if entry is None or not isinstance(entry.event, RunQueued):
+        raise NotFound("the call that was made with this Idempotency-Key was deleted")
+    return entry.event.input[0].id, entry.run

@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from litestar import delete, get, post
+from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct
 
 from toolyard.core.commands import AddMessage, RemoveMessage
 from toolyard.core.errors import NotFound
+from toolyard.core.events import MessageAdded
 from toolyard.core.items import Item, ModelText
+from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.chat_messages import ChatMessage, find_removable_items, group_items, to_message, to_messages
 from toolyard.surfaces.conversations.added_messages import NewMessage, parse_new_message
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
@@ -63,7 +66,9 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
         return build_page(state.full_history, limit, after)
 
     @post(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
-    async def add_message(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewMessage]) -> MessageAnswer:
+    async def add_message(
+        request: HttpRequest, conversation_id: PathId, data: JSONBody[NewMessage]
+    ) -> Response[MessageAnswer]:
         """Add a message without asking the model. Refused while a run is open.
 
         A tool's message needs an earlier call without a result. A call that still has none when the next message or
@@ -71,11 +76,19 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
         """
         context = get_request_context(request.scope)
         state = await load_state(service, conversation_id, context.caller)
-        items = parse_new_message(data, state, service.clock)
-        await service.submit(
-            conversation_id, AddMessage(by=context.caller, correlation_id=context.correlation_id, items=items)
-        )
-        return MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
+        key = await read_request_key(request)
+        record = await service.find_request(key)
+        if record is None:
+            items = parse_new_message(data, state, service.clock)
+            command = AddMessage(
+                by=context.caller, correlation_id=context.correlation_id, request=key, items=items, may_open=False
+            )
+            record = await service.submit_once(conversation_id, command)
+            if record is None:
+                answer = MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
+                return Response(answer, status_code=201)
+        answer = await load_added_message(service, record)
+        return Response(answer, status_code=201, headers=REPLAYED_HEADERS)
 
     @delete(f"{MESSAGES_PATH}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
     async def delete_message(request: HttpRequest, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
@@ -89,10 +102,20 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
         await service.submit(
             conversation_id, RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=ids)
         )
-        left = {message.id for message in to_messages((await service.state(conversation_id)).full_history)}
+        left = {message.id for message in to_messages((await service.view(conversation_id)).full_history)}
         return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
 
     return [list_messages, add_message, delete_message]
+
+
+async def load_added_message(service: Service, record: RequestRecord) -> MessageAnswer:
+    """Return the message that an earlier request with the same key has added. Raise NotFound if it was deleted."""
+    (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
+    added = entry.event.item.id if entry and isinstance(entry.event, MessageAdded) else ""
+    for group in group_items((await service.view(record.conversation)).full_history):
+        if any(item.id == added for item in group):
+            return MessageAnswer(message=to_message(group), result_message="Message added")
+    raise NotFound("the message that was added with this Idempotency-Key was deleted")
 
 
 def build_page(items: Sequence[Item], limit: int, after: str) -> MessageList:

@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec import UNSET, Meta, Struct
 
-from toolyard.core.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note
+from toolyard.core.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note, NoteEdit
 from toolyard.surfaces.request_body import LenientBody
 
 NoteName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
@@ -49,13 +48,10 @@ def parse_note(body: NoteBody) -> Note:
     )
 
 
-def parse_note_change(body: NoteChange, note: Note) -> Note:
-    """Return the note with the changed fields. New content is plain text, even if the old content was JSON."""
-    return replace(
-        note,
-        name=note.name if body.descriptive_name is None else body.descriptive_name,
-        text=note.text if body.content is None else body.content,
-        json=note.json and body.content is None,
-        keywords=note.keywords if body.related_keywords is None else tuple(body.related_keywords),
-        files=note.files if body.related_files is None else tuple(body.related_files),
+def parse_note_edit(body: NoteChange) -> NoteEdit:
+    return NoteEdit(
+        name=UNSET if body.descriptive_name is None else body.descriptive_name,
+        text=UNSET if body.content is None else body.content,
+        keywords=UNSET if body.related_keywords is None else tuple(body.related_keywords),
+        files=UNSET if body.related_files is None else tuple(body.related_files),
     )

@@ -1,6 +1,7 @@
 """The routes of `/conversations`."""
 
 from toolyard.surfaces.conversations import (
+    branches,
     calls,
     context,
     conversations,
@@ -12,7 +13,7 @@ from toolyard.surfaces.conversations import (
 )
 from toolyard.surfaces.surface import Backend, Route, Surface
 
-_MODULES = (conversations, messages, context, tools, runs, tool_events, calls, direct_calls)
+_MODULES = (conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls)
 
 
 def routes(backend: Backend) -> list[Route]:

@@ -13,14 +13,17 @@ from msgspec.structs import replace
 from toolyard.core.commands import Start, Stop
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import parse_cursor
+from toolyard.core.decide import has_question
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, admit_request, load_state, resolve_max_turns
+from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
-from toolyard.surfaces.run_answer import ChatAnswer, run_chat
+from toolyard.surfaces.run_answer import ChatAnswer, wait_for_answer
 from toolyard.surfaces.sse import (
     EntryEncoder,
     ObjectEncoder,
@@ -48,7 +51,8 @@ PENDING_RESPONSE = ResponseSpec(
 class ChatBody(WebSearchFields, kw_only=True):
     """The user's message. `interrupt` stops the current run instead of waiting for it."""
 
-    content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
+    content: Annotated[str, Meta(max_length=1_000_000)]
+    """May be empty after a rewind to a user's message, which is then answered once more."""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
     model: Annotated[str, Meta(max_length=500)] = ""
     language: str = ""
@@ -91,15 +95,22 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
         # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
         # the conversation may have been deleted during it.
         await service.require_conversation(conversation_id, context.caller)
-        headers = await admit_request(service, context.caller)
+        key = await read_request_key(request)
+        headers = await admit_once(service, context.caller, key)
         state = await load_state(service, conversation_id, context.caller)
         limits = resolve_limits(state.settings, service.limits_for(context.caller))
-        start = parse_chat(data, context, limits, service)
+        if not data.content and not has_question(state.history) and await service.find_request(key) is None:
+            raise invalid_field("content", "must not be empty, unless the last message is a user's")
+        start = replace(parse_chat(data, context, limits, service), request=key)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return await start_and_stream(service, conversation_id, start, headers)
-        answer = await run_chat(service, conversation_id, start, limits)
-        unfinished = answer.status in ("waiting", "queued", "running")
-        return Response(answer, status_code=202 if unfinished else 200, headers=headers)
+        started = await service.start_run(conversation_id, start, include_argument_deltas=False)
+        answer = await wait_for_answer(service, started, limits)
+        return Response(
+            answer,
+            status_code=202 if answer.status in ("waiting", "queued", "running") else 200,
+            headers={**headers, **REPLAYED_HEADERS} if started.repeated else headers,
+        )
 
     return [chat]
 
@@ -155,7 +166,7 @@ def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service:
     message = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.content),))
     return service.build_start(
         context.caller,
-        [message],
+        [message] if data.content else [],
         correlation_id=context.correlation_id,
         tool_choice=data.tool_choice,
         model=data.model,
@@ -163,4 +174,5 @@ def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service:
         web_search=data.search_mode,
         language=data.language,
         interrupt=data.interrupt,
+        may_open=False,
     )

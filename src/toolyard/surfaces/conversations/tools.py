@@ -8,6 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct
 
+from toolyard.core.commands import Change
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.tools import Tool
@@ -58,14 +59,13 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     async def change_tool(
         context: RequestContext, conversation_id: str, name: ToolRef, *, enable: bool
     ) -> EnabledTools:
-        await load_state(service, conversation_id, context.caller)
+        settings = (await load_state(service, conversation_id, context.caller)).settings
         allowed_tools = list_allowed_tools(service, context.caller)
-        settings = await service.change(
-            conversation_id,
-            context.caller,
-            lambda settings: build_tools_change(settings, allowed_tools.all, name, enable=enable),
-            correlation_id=context.correlation_id,
+        change = build_tools_change(settings, allowed_tools.all, name, enable=enable)
+        await service.submit(
+            conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
         )
+        settings = (await service.view(conversation_id)).settings
         message = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
         return build_enabled_tools(allowed_tools, settings, message)
 
@@ -117,9 +117,8 @@ def build_tools_change(settings: Settings, tools: Sequence[Tool], name: ToolRef,
         raise NotFound(f"there is no tool {name.tool_name[:80]!r} on the server {name.server_id[:80]!r}")
     chosen = known_name or name.tool_name
     if enable:
-        return SettingsChange(tools=None if settings.tools is None else settings.tools | {chosen})
-    all_names = frozenset(tool.name for tool in tools)
-    return SettingsChange(tools=(all_names if settings.tools is None else settings.tools) - {chosen})
+        return SettingsChange(enable_tool=chosen)
+    return SettingsChange(disable_tool=chosen, available_tools=frozenset(tool.name for tool in tools))
 
 
 def _matches_name(tool: Tool, name: ToolRef) -> bool:

@@ -17,12 +17,13 @@ from toolyard.core.commands import Start, Stop
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import NotFound, RateLimited, Refused, ToolyardError
-from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgressed, Entry, Published
+from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgressed, Entry, Published, RunQueued
 from toolyard.core.items import Call, Problem, Result
 from toolyard.core.json_types import Json
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.service import Service
+from toolyard.engine.readers import Reader
+from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.client import Peer
 from toolyard.surfaces.mcp.elicitation import (
@@ -125,30 +126,49 @@ class ToolCallHandler:
         """Yield the messages for the client, the response last; None for a heartbeat where nothing happens."""
         after = await self._resume()
         start = self._build_start() if after is None else None
-        if start is not None and (refusal := await self._check_rate_limit()):
+        if start is not None and (refusal := await self._check_rate_limit(start)):
             yield build_result(self._request.id, refusal)
             return
-        # Follow before the run is submitted, so that none of its entries is missed.
-        reader = await self._service.follow(self._conversation, after)
         if self._peer.client_state is not None:
             self._peer.client_state.open_calls.add(self._call.id)
         try:
-            if start is not None:
-                await self._service.submit(self._conversation, start)
-            if self._cancelled:  # before there was a run to stop
-                await self.cancel()
-            while True:
-                batch = await reader.read_batch(HEARTBEAT_S)
-                if not batch:
-                    yield None
-                for item, _ in batch:
-                    for message in await self._render_item(item):
-                        yield message
-                        if message.get("id") == self._request.id and "result" in message:
-                            return
+            reader = await self._follow(start, after)
+            try:
+                async for message in self._stream_run(reader):
+                    yield message
+            finally:
+                reader.detach()
         finally:
-            reader.detach()
             self._release()
+
+    async def _follow(self, start: Start | None, after: Cursor | None) -> Reader:
+        """Start the run, or go on with one that was started before, and return a reader of it."""
+        if start is None:
+            return await self._service.follow(self._conversation, after)
+        started = await self._service.start_run(self._conversation, start)
+        if started.repeated:
+            await self._join(started)
+        return started.reader
+
+    async def _stream_run(self, reader: Reader) -> AsyncGenerator[Json | None, None]:
+        if self._cancelled:  # before there was a run to stop
+            await self.cancel()
+        while True:
+            batch = await reader.read_batch(HEARTBEAT_S)
+            if not batch:
+                yield None
+            for item, _ in batch:
+                for message in await self._render_item(item):
+                    yield message
+                    if message.get("id") == self._request.id and "result" in message:
+                        return
+
+    async def _join(self, started: StartedRun) -> None:
+        """Go on with the call of an earlier request that had the same Idempotency-Key."""
+        after = started.reader.cursor.seq
+        (entry,) = await self._service.read_entries(started.conversation, after=after, until=after + 1)
+        assert isinstance(entry.event, RunQueued) and isinstance(entry.event.input[0], Call)
+        self._conversation, self._call = started.conversation, entry.event.input[0]
 
     def _release(self) -> None:
         if (client_state := self._peer.client_state) is not None:
@@ -166,14 +186,17 @@ class ToolCallHandler:
             correlation_id=self._peer.correlation_id,
             settings=Settings(title=f"MCP: {self._name}", unlisted=True),
             mcp_client=self._peer.client,
+            request=self._peer.request_key,
         )
 
-    async def _check_rate_limit(self) -> Json | None:
-        """Count the request. Return a failed tool result if the caller is over its rate limit, else None.
+    async def _check_rate_limit(self, start: Start) -> Json | None:
+        """Count a new request. Return a failed tool result if the caller is over its rate limit, else None.
 
         It is a result and not an HTTP or JSON-RPC error, because only a result reaches the client's model, which can
         wait and call again.
         """
+        if await self._service.find_request(start.request) is not None:
+            return None  # it counted when it was sent first
         try:
             await self._service.admit(self._peer.caller)
         except RateLimited as error:
@@ -206,7 +229,7 @@ class ToolCallHandler:
             await self._service.require_conversation(request_state.conversation, self._peer.caller)
         except NotFound:
             return None
-        call = _find_call(await self._service.state(request_state.conversation), request_state.call_id)
+        call = _find_call(await self._service.view(request_state.conversation), request_state.call_id)
         entries = await self._service.read_entries(
             request_state.conversation, after=request_state.seq - 1, until=request_state.seq
         )
@@ -265,7 +288,7 @@ class ToolCallHandler:
     async def _handle_wait(self, wait: WaitEvent, seq: int) -> list[Json]:
         """Ask the client what the call waits for; if it cannot be asked, answer with who can decide, and where."""
         # The reader may be behind: another client may have decided since this entry was written.
-        current = (await self._service.state(self._conversation)).calls.get(self._call.id)
+        current = (await self._service.view(self._conversation)).calls.get(self._call.id)
         if current is None or current.phase not in ("asking", "parked"):
             return []
         request_state = RequestState(conversation=self._conversation, call_id=self._call.id, seq=seq)

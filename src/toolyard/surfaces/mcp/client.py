@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability, McpClient
 from toolyard.surfaces.mcp.jsonrpc import (
@@ -85,6 +86,8 @@ class Peer(Struct, frozen=True, kw_only=True):
     """The session state of a legacy client; None for a modern one, whose requests are independent of each other."""
     accepts_stream: bool = True
     """Whether the client accepts a stream of several messages as the answer."""
+    request_key: RequestKey | None = None
+    """The Idempotency-Key of the request; such a call goes on when its client disconnects."""
 
     @property
     def modern(self) -> bool:

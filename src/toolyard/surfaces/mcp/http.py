@@ -9,13 +9,18 @@ from contextlib import aclosing
 from typing import cast
 
 import anyio
+import msgspec
 from litestar import asgi
 from litestar.exceptions import HTTPException
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
+from msgspec.structs import replace
 
+from toolyard.core.errors import Invalid
+from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
+from toolyard.surfaces.idempotency import KEY_HEADER, build_request_key
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.headers import check_headers
 from toolyard.surfaces.mcp.jsonrpc import (
@@ -177,10 +182,15 @@ class McpEndpoint:
             check_headers(
                 http_request.headers, message, self._dispatcher.service.list_tools(caller, include_native=False)
             )
-        peer = parse_modern_peer(message.params, caller, http_request.context.correlation_id)
+        peer = replace(
+            parse_modern_peer(message.params, caller, http_request.context.correlation_id),
+            request_key=_read_request_key(http_request, message),
+        )
         active_request = ActiveRequest(self._dispatcher, message, peer)
+        # A client that can send the call again may have lost its connection only; any other one has cancelled it.
+        on_disconnect = active_request.cancel if peer.request_key is None else _ignore_disconnect
         await _run_until_disconnect(
-            http_request, active_request.cancel, lambda: _send_messages(http_request, active_request, peer)
+            http_request, on_disconnect, lambda: _send_messages(http_request, active_request, peer)
         )
 
     async def _handle_legacy(self, http_request: McpHttpRequest, message: Incoming) -> None:
@@ -195,10 +205,13 @@ class McpEndpoint:
             await session.handle_notification(message)
             await http_request.respond(202)
         else:
-            peer = session.build_peer(
-                http_request.context.caller,
-                http_request.context.correlation_id,
-                accepts_stream=http_request.accepts_stream,
+            peer = replace(
+                session.build_peer(
+                    http_request.context.caller,
+                    http_request.context.correlation_id,
+                    accepts_stream=http_request.accepts_stream,
+                ),
+                request_key=_read_request_key(http_request, message),
             )
             active_request = ActiveRequest(self._dispatcher, message, peer)
             session.add_request(message.id, active_request)
@@ -278,6 +291,23 @@ def _is_modern(http_request: McpHttpRequest, message: Incoming) -> bool:
     version = read_version(message.params) if isinstance(message, RpcRequest | RpcNotification) else None
     header = http_request.headers.get("mcp-protocol-version", LEGACY_VERSIONS[0])
     return version is not None or header not in LEGACY_VERSIONS
+
+
+def _read_request_key(http_request: McpHttpRequest, request: RpcRequest) -> RequestKey | None:
+    """Return the Idempotency-Key of a request, whose body is its method and parameters: the id is new each time."""
+    key = http_request.headers.get(KEY_HEADER)
+    if key is None:
+        return None
+    params = {name: value for name, value in request.params.items() if name != "_meta"}
+    body = msgspec.json.encode((request.method, params), order="deterministic")
+    try:
+        return build_request_key(key, http_request.context.caller, "POST", "/mcp", body)
+    except Invalid as error:
+        raise RpcError(INVALID_PARAMS, str(error)) from None
+
+
+async def _ignore_disconnect() -> None:
+    return
 
 
 async def _send_messages(http_request: McpHttpRequest, active_request: ActiveRequest, peer: Peer) -> None:

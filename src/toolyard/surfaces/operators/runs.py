@@ -149,7 +149,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """List the runs that are running or waiting now."""
         caller = get_request_context(request.scope).caller
         cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
-        runs = [run for card in cards if (run := build_open_run(card, await service.state(card.id), caller))]
+        runs = [run for card in cards if (run := build_open_run(card, await service.view(card.id), caller))]
         runs.sort(key=lambda run: run.started_at)
         return LiveAnswer(runs=runs, count=len(runs))
 

@@ -21,8 +21,8 @@ from toolyard.core.ports import Servers
 from toolyard.core.run_view import RunView
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_body import LenientBody
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -254,19 +254,23 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             (call,),
             correlation_id=context.correlation_id,
             settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
+            request=await read_request_key(request),
         )
-        headers = await admit_request(service, context.caller)
-        view = await Run(service, clock.new_id("conversation"), start).wait_for_rest()
-        answer = _build_answer(view, call.id, card, tool)
+        headers = await admit_once(service, context.caller, start.request)
+        run = Run(service, clock.new_id("conversation"), start)
+        answer = _build_answer(await run.wait_for_rest(), card, tool)
+        if run.repeated:
+            headers = {**headers, **REPLAYED_HEADERS}
         return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
 
     return [call_tool]
 
 
-def _build_answer(view: RunView, call_id: str, card: ServerCard, tool: ServerTool) -> ToolAnswer:
+def _build_answer(view: RunView, card: ServerCard, tool: ServerTool) -> ToolAnswer:
     answer = ToolAnswer(
         server_id=card.id, server_name=card.name, tool_name=tool.name, message="", conversation_id=view.conversation
     )
+    (call_id,) = view.calls
     if view.status == "waiting":
         message = "the call waits: approve, deny or answer it in its conversation"
         return replace(answer, status="waiting", call_id=call_id, message=message)

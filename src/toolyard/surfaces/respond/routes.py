@@ -15,9 +15,9 @@ from toolyard.core.mcp_servers import ServerCard, ServerStatus
 from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.chat_messages import ChatMessage
 from toolyard.surfaces.history import add_message, read_history
+from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.respond.titles import build_title
@@ -104,8 +104,10 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             context=data.context if data.conversation_id else {},
             settings=replace(settings, context=to_notes(data.context)),
             language=data.language,
+            may_open=not data.conversation_id,
+            request=await read_request_key(request),
         )
-        headers = await admit_request(service, context.caller)
+        headers = await admit_once(service, context.caller, start.request)
         return await start_and_stream(
             service, data.conversation_id or service.clock.new_id("conversation"), start, headers
         )

@@ -1,0 +1,51 @@
+"""Requests that a client may send again with the same Idempotency-Key: each takes effect once."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from toolyard.core.errors import Invalid, RequestRepeated
+from toolyard.core.events import REQUEST_KEY_S, RequestKey
+from toolyard.core.ports import Clock
+from toolyard.core.store import Catalog, RequestRecord
+
+
+class Requests:
+    """Finds requests that took effect, and lets one request with a key at a time take effect in this process."""
+
+    def __init__(self, catalog: Catalog, clock: Clock) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._held: dict[str, asyncio.Event] = {}
+
+    async def find(self, request: RequestKey | None) -> RequestRecord | None:
+        """Return the record of a request that took effect in the last 24 hours. Raises Invalid for another body."""
+        record = await self._catalog.find_request(request.key) if request else None
+        if request is None or record is None or record.at <= self._clock.now() - REQUEST_KEY_S:
+            return None
+        if record.body != request.body:
+            raise Invalid(
+                "this Idempotency-Key was sent with another body before; use a new key for each new request",
+                {"field": "idempotency-key"},
+            )
+        return record
+
+    @asynccontextmanager
+    async def hold(self, request: RequestKey | None) -> AsyncGenerator[None]:
+        """Keep requests with the same key out until this one is stored. Raises RequestRepeated if one was before it.
+
+        The store refuses the second one as well, but that would break the journal and all that runs in it.
+        """
+        if request is None:
+            yield
+            return
+        while held := self._held.get(request.key):
+            await held.wait()
+        self._held[request.key] = released = asyncio.Event()
+        try:
+            if await self.find(request) is not None:
+                raise RequestRepeated("a request with this Idempotency-Key took effect before")
+            yield
+        finally:
+            del self._held[request.key]
+            released.set()

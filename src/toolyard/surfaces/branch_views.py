@@ -1,0 +1,48 @@
+"""How a conversation shows its branches: where each leaves the current messages, and where it ends."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from toolyard.core.branches import Branch
+from toolyard.core.history import History
+from toolyard.core.items import Item
+from toolyard.surfaces.chat_messages import to_iso_time, to_messages
+
+
+class BranchSummary(Struct, kw_only=True):
+    """Messages that the conversation had before it was rewound."""
+
+    head: str
+    """The id to rewind to in order to continue this branch."""
+    parent: str | None
+    """The id of the last message that it shares with the current messages; null if it shares none."""
+    first: str
+    """The id of the first message of its own."""
+    messages: int
+    """How many messages are its own."""
+    left_at: str
+
+
+def build_branch_summaries(history: History, branches: Sequence[Branch]) -> list[BranchSummary]:
+    """Return the branches, oldest first."""
+    return [_build_summary(history, branch) for branch in branches]
+
+
+def _build_summary(history: History, branch: Branch) -> BranchSummary:
+    shared = _count_shared(history, branch.history)
+    own, before = to_messages(branch.history[shared:]), to_messages(branch.history[:shared])
+    return BranchSummary(
+        head=branch.head,
+        parent=before[-1].id if before else None,
+        first=own[0].id if own else "",
+        messages=len(own),
+        left_at=to_iso_time(branch.left_at),
+    )
+
+
+def _count_shared(first: Sequence[Item], second: Sequence[Item]) -> int:
+    """Return how many items two histories of one conversation share: those before the first difference."""
+    differs = range(min(len(first), len(second)))
+    return bisect_left(differs, True, key=lambda at: first[at].id != second[at].id)

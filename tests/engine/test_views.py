@@ -1,0 +1,171 @@
+"""Reading and following a conversation claims nothing: two processes on one store do not disturb each other."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from support import TEST_TIMEOUT_S
+from toolyard import Caller, Yard, tool
+from toolyard.app import Wiring
+from toolyard.core.commands import Delete
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import Invalid, NotFound
+from toolyard.core.events import CallEnded, CallStarted, Entry, Published, RunEnded, TextAppended
+from toolyard.engine.readers import Reader
+from toolyard.engine.views import Views
+from toolyard.stores.memory import MemoryStore
+from toolyard.testing import Script, Scripted, call, say
+
+OWNER = Caller(user="local", roles=frozenset({"admin"}))
+
+
+class SharedStore(MemoryStore):
+    """A store that two yards use: it counts claims, and the first yard that closes does not close it for the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.claims: list[str] = []
+        self.whole_reads: list[str] = []
+
+    async def claim(self, conversation: str) -> int:
+        self.claims.append(conversation)
+        return await super().claim(conversation)
+
+    async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
+        if not after:
+            self.whole_reads.append(conversation)
+        return await super().read(conversation, after, limit)
+
+    async def close(self) -> None:
+        return
+
+
+@tool
+async def hold(name: str) -> str:
+    """Wait until the test lets it go on."""
+    entered[name].set()
+    await released[name].wait()
+    return name
+
+
+entered: dict[str, asyncio.Event] = {}
+released: dict[str, asyncio.Event] = {}
+
+
+@asynccontextmanager
+async def open_two(script: Script) -> AsyncGenerator[tuple[Yard, Yard, SharedStore], None]:
+    store = SharedStore()
+    entered["a"], released["a"] = asyncio.Event(), asyncio.Event()
+    first = Yard.from_wiring(Wiring(model=Scripted(script), tools=[hold], opened_store=store))
+    second = Yard.from_wiring(Wiring(model=Scripted([]), tools=[hold], opened_store=store))
+    async with asyncio.timeout(TEST_TIMEOUT_S), second, first:
+        yield first, second, store
+
+
+async def read_until(reader: Reader, kind: type[object]) -> list[Published]:
+    items: list[Published] = []
+    async for item in reader:
+        items.append(item)
+        if isinstance(item, Entry) and isinstance(item.event, kind):
+            break
+    return items
+
+
+def list_seqs(items: list[Published]) -> list[int]:
+    return [item.seq for item in items if isinstance(item, Entry)]
+
+
+async def test_following_and_reading_in_another_process_disturb_nobody() -> None:
+    async with open_two([call("hold", name="a"), say("done")]) as (first, second, store):
+        reader = await second.follow("c")
+        run = asyncio.create_task(first.ask("go", conversation="c"))
+        seen = await read_until(reader, CallStarted)
+        await entered["a"].wait()
+        assert [waiting.phase for waiting in (await second.service.view("c")).calls.values()] == ["running"]
+        assert len(await second.history("c")) == len(await first.history("c"))
+        (card,) = await second.service.list_open_conversations(OWNER)
+        assert card.id == "c"
+        released["a"].set()
+        seen += await read_until(reader, RunEnded)
+        reader.detach()
+        assert await run == "done"
+        results = [entry.event for entry in await store.read("c") if isinstance(entry.event, CallEnded)]
+        assert [ended.result.outcome for ended in results] == ["ok"], "a claim would have made it unknown"
+        assert list_seqs(seen) == [entry.seq for entry in await store.read("c")]
+        assert "".join(item.text for item in seen if isinstance(item, TextAppended)) == "done"
+        assert store.claims == ["c"]
+
+
+async def test_a_reader_goes_on_silently_when_its_own_process_takes_the_conversation_over() -> None:
+    async with open_two([say("one")]) as (first, second, store):
+        await first.ask("go", conversation="c")
+        reader = await second.follow("c")
+        seen = await read_until(reader, RunEnded)
+        await second.rewind("c", "")  # a command: the second process owns the conversation from here on
+        assert store.claims == ["c", "c"]
+        seen.append(await anext(reader))
+        reader.detach()
+        assert list_seqs(seen) == [entry.seq for entry in await store.read("c")]
+
+
+async def test_a_reader_of_an_owner_that_lost_the_conversation_follows_the_new_one() -> None:
+    async with open_two([say("before")]) as (first, second, store):
+        await first.ask("go", conversation="c")
+        reader = await first.follow("c")
+        seen = await read_until(reader, RunEnded)
+        end = len(await store.read("c"))
+        await second.rewind("c", "")
+        # The first process learns of it when it writes: its run is refused, and its reader moves to the log.
+        with pytest.raises(Exception, match="does not own"):
+            await first.ask("again", conversation="c")
+        seen.append(await anext(reader))
+        reader.detach()
+        assert list_seqs(seen)[-1] == end + 1
+
+
+async def test_a_deleted_conversation_ends_its_readers_in_every_process_and_is_seen_as_gone() -> None:
+    async with open_two([say("one"), say("two")]) as (first, second, _):
+        await first.ask("go", conversation="c")
+        assert len(await second.history("c")) == 2
+        reader = await second.follow("c")
+        await read_until(reader, RunEnded)
+        await first.service.submit("c", Delete(by=OWNER))
+        with pytest.raises(NotFound, match="deleted"):
+            await anext(reader)
+        reader.detach()
+        assert (await second.service.view("c")).owner is None
+        await first.ask("go on", conversation="c")
+        history = await second.history("c")
+        assert [item.id for item in history] == [item.id for item in await first.history("c")]
+
+
+async def test_a_place_beyond_the_end_is_refused_and_leaves_no_reader_behind() -> None:
+    async with open_two([say("one")]) as (first, second, _):
+        await first.ask("go", conversation="c")
+        with pytest.raises(Invalid, match="beyond the end"):
+            await second.service.follow("c", Cursor(99))
+        assert (await second.service.measure_load()).open_streams == 0
+
+
+async def test_views_are_cached_within_a_bound_and_brought_up_to_date() -> None:
+    async with open_two(lambda request: say("one")) as (first, _, store):
+        for number in range(4):
+            await first.ask("go", conversation=f"c{number}")
+        views = Views(store, lambda work: work.close(), lambda conversation: None, max_views=3)
+        whole_reads: list[list[str]] = []
+        for conversation in ("c0", "c0", "c1", "c2", "c0", "c3", "c0", "c1"):
+            store.whole_reads.clear()
+            assert len((await views.read_state(conversation)).history) == 2
+            whole_reads.append(list(store.whole_reads))
+        assert whole_reads == [["c0"], [], ["c1"], ["c2"], [], ["c3"], [], ["c1"]], "the least recently used goes"
+
+
+async def test_many_views_at_once_fold_the_log_once_each_and_agree() -> None:
+    async with open_two(lambda request: say("one")) as (first, second, _):
+        for _ in range(3):
+            await first.ask("go", conversation="c")
+            states = await asyncio.gather(*(second.service.view("c") for _ in range(5)))
+            histories = [[item.id for item in state.history] for state in states]
+            assert histories == [[item.id for item in await first.history("c")]] * 5
