@@ -144,8 +144,10 @@ def build_waiting_call(call: CallView) -> WaitingCall:
 
 def _find_question(view: RunView, state: State) -> ChatMessage:
     """Return the message that the run answers: its own, or for a run without one the last message before it."""
-    if view.request is not None and view.request.input:
-        return to_messages(view.request.input)[-1]
+    # Of a run that waits in the queue nothing was read yet.
+    request = view.request or next((run.request for run in state.queue if run.id == view.run_id), None)
+    if request is not None and request.input:
+        return to_messages(request.input)[-1]
     first = next((item.id for item in view.list_items()), "")
     paths = (state.full_history, *(branch.history for branch in state.branches))
     history = next((path.first(at) for path in paths if (at := path.find(first)) is not None), state.full_history)
