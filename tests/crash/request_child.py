@@ -1,7 +1,8 @@
 """A client that sends requests with an Idempotency-Key, in a process that kills itself right after a chosen commit.
 
-`request_child.py DATABASE EFFECTS KILL_AT`: it is started again on the same database and sends all of them once more,
-as a client does that lost its connection. KILL_AT 0 means never. Each effect is a line in a file that only grows.
+`request_child.py DATABASE EFFECTS KILL_AT [new-keys]`: it is started again on the same database and sends all of them
+once more, as a client does that lost its connection. KILL_AT 0 means never; `new-keys` makes new keys in each process:
+the negative control. Each effect is a line in a file that only grows.
 """
 
 import asyncio
@@ -26,6 +27,9 @@ MCP_META: Json = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
+
+
+SUFFIX = str(os.getpid()) if "new-keys" in sys.argv else ""
 
 
 class DyingStore(SqliteStore):
@@ -56,7 +60,7 @@ def script(request: ModelRequest) -> Turn:
 
 
 async def send(client: InProcessClient, key: str, path: str, body: object, **headers: str) -> Json:
-    status, answer, _ = await client.ask("POST", path, body, idempotency_key=key, **headers)
+    status, answer, _ = await client.ask("POST", path, body, idempotency_key=f"{key}{SUFFIX}", **headers)
     assert status in (200, 201), (key, status, answer)
     return answer
 
@@ -72,7 +76,7 @@ async def send_all(client: InProcessClient) -> None:
     forked = await send(client, "fork", f"{path}/fork", {"after": first["run_id"]})
     fork_path = f"/conversations/{forked['conversation']['id']}"
     async with aclosing(
-        client.stream("POST", f"{fork_path}/chat", {"content": "three"}, idempotency_key="stream")
+        client.stream("POST", f"{fork_path}/chat", {"content": "three"}, idempotency_key=f"stream{SUFFIX}")
     ) as events:
         last = [event async for _, event in events][-1]
     assert (last["type"], last["ending"]) == ("done", "done"), last
@@ -84,7 +88,7 @@ async def send_all(client: InProcessClient) -> None:
     assert "result" in called, called
     history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
     respond = {"prompt": "five", "history": history}
-    async with aclosing(client.stream("POST", "/ai/respond", respond, idempotency_key="respond")) as events:
+    async with aclosing(client.stream("POST", "/ai/respond", respond, idempotency_key=f"respond{SUFFIX}")) as events:
         last = [event async for _, event in events][-1]
     assert last["ending"] == "done", last
 

@@ -17,8 +17,8 @@ CHILD = Path(__file__).with_name("request_child.py")
 KILLED = -9
 
 
-def run_child(folder: Path, kill_at: int) -> int:
-    command = [sys.executable, str(CHILD), str(folder / "yard.db"), str(folder / "effects"), str(kill_at)]
+def run_child(folder: Path, kill_at: int, *flags: str) -> int:
+    command = [sys.executable, str(CHILD), str(folder / "yard.db"), str(folder / "effects"), str(kill_at), *flags]
     return subprocess.run(command, timeout=90, check=False).returncode
 
 
@@ -44,7 +44,7 @@ def find_violations(folder: Path) -> list[str]:
     forks = [state for state in states.values() if state.origin]
     runs = sum(count_events(log, RunQueued) for log in logs.values())
     counts = {"conversations": len(logs), "forks": len(forks), "runs": runs}
-    (main,) = [conversation for conversation, log in logs.items() if count_events(log, HistoryRewound)]
+    main = next(conversation for conversation, log in logs.items() if count_events(log, HistoryRewound))
     counts |= {
         "rewinds": count_events(logs[main], HistoryRewound),
         "branches": len(states[main].branches),
@@ -79,3 +79,9 @@ def test_requests_that_are_sent_again_after_a_kill_at_any_commit_happen_once(tmp
             break  # it had fewer commits than that: every one was tried
         kill_at += 2
     assert kills >= 8
+
+
+def test_the_check_can_fail_requests_with_new_keys_happen_twice(tmp_path: Path) -> None:
+    assert run_child(tmp_path, 8, "new-keys") == KILLED
+    assert run_child(tmp_path, 0, "new-keys") == 0
+    assert any("runs: " in fault or "conversations: " in fault for fault in find_violations(tmp_path))

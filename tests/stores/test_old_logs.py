@@ -31,6 +31,7 @@ from toolyard.core.items import (
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
+from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 
 LOGS = Path(__file__).parent / "logs"
@@ -192,7 +193,35 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
     ),
     events.RunStarted(model="scripted:demo", limits=LIMITS, window=128000, language="de"),
     events.StopRequested(by="ana", call_id="call_1", detail="changed my mind"),
+    events.ConversationOpened(
+        owner=CALLER, settings=SETTINGS, origin=events.Origin(conversation="conversation_0", after="run_0")
+    ),
+    events.HistoryRewound(to="item_1", by="ana"),
+    events.RunQueued(
+        caller=CALLER,
+        input=(MESSAGE, CALL),
+        app_tools=(TOOL,),
+        tool_choice="add",
+        model="scripted:demo",
+        limits=LIMITS,
+        web_search="native",
+        context={"shop": Note(name="shop", text="open", keywords=("hours",), files=("shop.md",))},
+        language="de",
+        mcp_client=McpClient(modern=True, capabilities=frozenset({"sampling"})),
+        options=Options(
+            max_tokens=100,
+            temperature=0.5,
+            top_p=0.9,
+            stop=("END",),
+            seed=7,
+            output_schema={"type": "object"},
+            thinking="low",
+        ),
+        ends_on_expiry=True,
+    ),
 )
+REQUESTS = {31: events.RequestKey(key="0c1d", body="2e3f")}
+"""The keys of requests, by the number of their entry."""
 
 
 def build_expected_entries() -> list[Entry]:
@@ -205,6 +234,7 @@ def build_expected_entries() -> list[Entry]:
             run="run_1",
             correlation_id="00-4bf92f3577b34da6",
             format=1,
+            request=REQUESTS.get(seq),
         )
         for seq, event in enumerate(WRITTEN_EVENTS, 1)
     ]

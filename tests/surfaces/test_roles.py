@@ -137,6 +137,8 @@ ROWS = [
     make_hidden_row("DELETE", f"{CONVERSATION}/tools", OWNER, TOOL_NAME),
     make_hidden_row("POST", f"{CONVERSATION}/calls", OWNER, {"tool": "x"}),
     make_hidden_row("POST", f"{CONVERSATION}/chat", OWNER, {"content": "hi"}),
+    make_hidden_row("POST", f"{CONVERSATION}/rewind", OWNER, {"to": ""}),
+    make_hidden_row("POST", f"{CONVERSATION}/fork", OWNER, NOTHING),
     make_hidden_row("DELETE", CONVERSATION, OWNER),
 ]
 TURN = f"{CONVERSATION}/runs/{{run_id}}/turns/{{number}}"

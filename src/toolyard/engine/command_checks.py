@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from toolyard.core.commands import AddMessage, Approve, Change, Open, Start, StateCommand
+from toolyard.core.decide import has_question
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import RunQueued
 from toolyard.core.history import find_faults
@@ -25,6 +26,8 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     if isinstance(command, Start):
         check_language(command.language)
         check_options(command.options)
+        if not command.input and not has_question(state.history):
+            raise Invalid("there is nothing to answer: send a message", {"field": "input"})
         _check_start(command, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
