@@ -39,10 +39,12 @@ def rewind(
     current = window.join_past(history)
     target = find_path(current, branches, to)
     left = (*branches, Branch(history=current, left_at=at)) if current else branches
-    kept = tuple(branch for number, branch in enumerate(left) if not _is_covered(branch, left[number + 1 :], target))
+    remaining = tuple(
+        branch for number, branch in enumerate(left) if not _is_covered(branch, left[number + 1 :], target)
+    )
     if target.root is current.root or len(target) == 0:
-        return (*_shorten(history, window, target), kept[-MAX_BRANCHES:])
-    return target, Window(), kept[-MAX_BRANCHES:]
+        return (*_shorten(history, window, target), remaining[-MAX_BRANCHES:])
+    return target, Window(), remaining[-MAX_BRANCHES:]
 
 
 def _shorten(history: History, window: Window, target: History) -> tuple[History, Window]:

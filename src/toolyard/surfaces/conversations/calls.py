@@ -124,7 +124,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
     return [answer, result]
 
 
-async def submit_for_call(submission: Awaitable[None], state: State, call_id: str) -> None:
+async def submit_for_call(submission: Awaitable[object], state: State, call_id: str) -> None:
     """Await a command for a call. Raise Refused if the call does not wait for it, NotFound if there is no such call."""
     try:
         await submission
