@@ -32,12 +32,12 @@ def build_branch_summaries(history: History, branches: Sequence[Branch]) -> list
 
 def _build_summary(history: History, branch: Branch) -> BranchSummary:
     shared = _count_shared(history, branch.history)
-    own, before = to_messages(branch.history[shared:]), to_messages(branch.history[:shared])
+    before, messages = to_messages(branch.history[:shared]), to_messages(branch.history[shared:])
     return BranchSummary(
         head=branch.head,
         parent=before[-1].id if before else None,
-        first=own[0].id if own else "",
-        messages=len(own),
+        first=messages[0].id if messages else "",
+        messages=len(messages),
         left_at=to_iso_time(branch.left_at),
     )
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from toolyard.core.items import (
     Call,
@@ -16,6 +17,9 @@ from toolyard.core.items import (
     SystemText,
     UserMessage,
 )
+
+MessageId = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_.:~-]*$")]
+"""The id of a message that its client chose; empty for one of ours."""
 
 
 class ChatFunctionCall(Struct, gc=False, kw_only=True):

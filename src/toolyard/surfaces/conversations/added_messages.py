@@ -22,7 +22,7 @@ from toolyard.core.items import (
 from toolyard.core.ports import Clock
 from toolyard.core.state import State
 from toolyard.core.tools import NAME_PATTERN
-from toolyard.surfaces.chat_messages import ChatToolCall
+from toolyard.surfaces.chat_messages import ChatToolCall, MessageId
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
 
@@ -37,6 +37,8 @@ class NewMessage(LenientBody, Struct, kw_only=True):
     tool_calls: Annotated[list[ChatToolCall], Meta(max_length=MAX_CALLS)] = []
     tool_call_id: Annotated[str, Meta(max_length=1000)] = ""
     """The `id` of the call, as it was sent or as the conversation lists it."""
+    id: MessageId = ""
+    """The id of the message's text. One that is in the conversation already is refused with 409."""
 
 
 def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[Item, ...]:
@@ -47,14 +49,14 @@ def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[
         return (_parse_result(message, state.history, clock),)
     if not message.content and not message.tool_calls:
         raise invalid_field("content", "must not be empty" + " without tool_calls" * (message.role == "assistant"))
-    at, text = clock.now(), message.content
+    at, text, item_id = clock.now(), message.content, message.id or clock.new_id("item")
     match message.role:
         case "user":
-            return (UserMessage(id=clock.new_id("item"), at=at, parts=(TextPart(text=text),)),)
+            return (UserMessage(id=item_id, at=at, parts=(TextPart(text=text),)),)
         case "system":
-            return (SystemText(id=clock.new_id("item"), at=at, text=text),)
+            return (SystemText(id=item_id, at=at, text=text),)
         case "assistant":
-            texts = [ModelText(id=clock.new_id("item"), at=at, text=text)] if text else []
+            texts = [ModelText(id=item_id, at=at, text=text)] if text else []
             return (*texts, *_parse_calls(message.tool_calls, state, clock))
 
 

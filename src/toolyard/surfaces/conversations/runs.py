@@ -19,6 +19,7 @@ from toolyard.core.limits import Limits
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
+from toolyard.surfaces.chat_messages import MessageId
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
@@ -53,6 +54,8 @@ class ChatBody(WebSearchFields, kw_only=True):
 
     content: Annotated[str, Meta(max_length=1_000_000)]
     """May be empty after a rewind to a user's message, which is then answered once more."""
+    message_id: MessageId = ""
+    """The id of the message. One that is in the conversation already is refused with 409."""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
     model: Annotated[str, Meta(max_length=500)] = ""
     language: str = ""
@@ -163,7 +166,8 @@ def resolve_limits(settings: Settings, yard: Limits) -> Limits:
 
 def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:
     clock = service.clock
-    message = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.content),))
+    message_id = data.message_id or clock.new_id("item")
+    message = UserMessage(id=message_id, at=clock.now(), parts=(TextPart(text=data.content),))
     return service.build_start(
         context.caller,
         [message] if data.content else [],

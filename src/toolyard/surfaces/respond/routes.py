@@ -15,7 +15,7 @@ from toolyard.core.mcp_servers import ServerCard, ServerStatus
 from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
 from toolyard.engine.service import Service
-from toolyard.surfaces.chat_messages import ChatMessage
+from toolyard.surfaces.chat_messages import ChatMessage, MessageId
 from toolyard.surfaces.history import add_message, read_history
 from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
@@ -35,6 +35,8 @@ class RespondBody(WebSearchFields, Struct, kw_only=True):
     conversation_history: list[ChatMessage] = []
     mode: Literal["tools+chat", "chat-only"] = "tools+chat"
     conversation_id: str = ""
+    message_id: MessageId = ""
+    """The id of the prompt's message. One that is in the conversation already is refused with 409."""
     model: str = ""
     context: dict[str, object] = {}
     """Context for the model, besides the prompt, and for the tools. A new conversation keeps it."""
@@ -124,7 +126,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
 async def read_input(data: RespondBody, service: Service) -> list[Item]:
     """Return the history of the request as items, followed by the prompt."""
     clock = service.clock
-    prompt = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.prompt),))
+    prompt = UserMessage(
+        id=data.message_id or clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.prompt),)
+    )
     return [*await read_history([*data.history, *data.conversation_history], clock, add_message), prompt]
 
 
