@@ -8,8 +8,21 @@ import pytest
 
 from support import collect_events, wait_for_event
 from toolyard import Settings, Tool, Yard, tool
-from toolyard.core.events import CallEnded, CallParked, CallStarted, RunEnded, RunSuspended
+from toolyard.app import SystemClock, Wiring
+from toolyard.core.events import (
+    REQUEST_KEY_S,
+    CallEnded,
+    CallParked,
+    CallStarted,
+    ConversationOpened,
+    Entry,
+    RequestKey,
+    RunEnded,
+    RunSuspended,
+)
+from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, call, say, together
+from toolyard.yard import LOCAL_CALLER
 
 STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 EPHEMERAL = Settings(ephemeral=True)
@@ -95,3 +108,24 @@ async def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_proces
                 break
         reader.detach()
         await wait_until_gone(yard, "c")
+
+
+async def test_it_is_kept_for_the_key_of_its_request_and_forgotten_after_a_day() -> None:
+    store = MemoryStore()
+    now = SystemClock().now()
+    for conversation, at, settings in (
+        ("expired", now - REQUEST_KEY_S - 1, EPHEMERAL),
+        ("recent", now - 60, EPHEMERAL),
+        ("kept", now - REQUEST_KEY_S - 1, Settings()),
+    ):
+        opened = ConversationOpened(owner=LOCAL_CALLER, settings=settings)
+        key = RequestKey(key=f"key of {conversation}", body="b")
+        entry = Entry(conversation=conversation, seq=1, at=at, event=opened, request=key)
+        await store.append(conversation, await store.claim(conversation), [entry], None)
+    wiring = Wiring(model=Scripted([]), opened_store=store)
+    async with asyncio.timeout(20), Yard.from_wiring(wiring) as yard:
+        await wait_until_gone(yard, "expired")
+        while await store.find_request("key of expired") or await store.find_request("key of kept"):
+            await asyncio.sleep(0)
+        assert await store.find_request("key of recent") is not None
+        assert [(await yard.service.view(name)).owner is not None for name in ("recent", "kept")] == [True, True]

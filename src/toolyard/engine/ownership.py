@@ -267,12 +267,20 @@ class Owner:
         before = now - REQUEST_KEY_S
         while conversations := await self._store.list_expired_requests(before, MAX_DROPPED):
             for conversation in dict.fromkeys(conversations):
-                state = await self.views.read_state(conversation)
                 # Forget the conversation first: a crash in between leaves the request, and this is done again.
-                if state.settings.ephemeral and state.is_idle:
-                    await self._store.forget(conversation)
-                    await self.forget(conversation, NotFound("the conversation was not kept"))
+                await self._forget_if_temporary(conversation)
                 await self._store.drop_request(conversation, before)
+
+    async def _forget_if_temporary(self, conversation: str) -> None:
+        """Delete an ephemeral conversation that is idle. One that cannot be read is left as it is."""
+        try:
+            state = await self.views.read_state(conversation)
+        except StoreDown as error:
+            _log.error("conversation %s could not be read: %s", conversation, error)
+            return
+        if state.settings.ephemeral and state.is_idle:
+            await self._store.forget(conversation)
+            await self.forget(conversation, NotFound("the conversation was not kept"))
 
 
 def _find_cause(error: BaseException) -> ToolyardError:

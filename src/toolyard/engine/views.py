@@ -147,7 +147,7 @@ class Views:
         while True:
             if (journal := self._find_journal(conversation)) is not None:
                 return journal.readers
-            if (tail := self._tails.get(conversation)) is not None:
+            if (tail := self._tails.get(conversation)) is not None and not tail.readers.broken:
                 return tail.readers
             if view is not None:
                 self._tails[conversation] = tail = LogTail(conversation, view.seq, self._store, self._spawn)
