@@ -24,6 +24,8 @@ def faults_of(body: bytes) -> list[str]:
     faults: list[str] = []
     if request_body.tool_choice == "required" or isinstance(request_body.tool_choice, ChatToolChoice):
         faults.append("The tool_choice parameter does not support being set to required or object in thinking mode")
+    if request_body.max_completion_tokens is not None:
+        faults.append("Unknown parameter: max_completion_tokens")
     if all(isinstance(message, SystemMessage) for message in request_body.messages):
         faults.append('The messages list should not contain only messages with role "system".')
     for message in request_body.messages:
