@@ -203,8 +203,10 @@ def fetch_openapi(url: str) -> Json:
 
 
 MEANINGFUL_TEXTS: dict[str, dict[str, list[str]]] = {
-    "chat": {"content": [*TURNS], "tool_choice": ["auto", "none", "add"], "model": ["", "given"]},
-    "respond": {"prompt": [*TURNS], "tool_choice": ["auto"], "model": ["", "given"]},
+    "chat": {"content": [*TURNS], "tool_choice": ["auto", "none", "add"], "model": ["", "given"], "language": [""]},
+    "respond": {"prompt": [*TURNS], "tool_choice": ["auto"], "model": ["", "given"], "language": [""]},
+    "rewind": {"to": [""]},
+    "fork": {"after": [""]},
     "conversations": {"model": ["", "given"]},
     "cancel": {"call_id": [""]},
     "keys": {"name": ["one", "two", "three"], "user": ["eve"]},
