@@ -449,7 +449,7 @@ async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
 
 
 def with_request(entry: Entry, key: str, body: str = "body") -> Entry:
-    return replace(entry, request=RequestKey(key=key, body=body))
+    return replace(entry, request=RequestKey(key_hash=key, body_hash=body))
 
 
 async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: Store) -> None:
@@ -457,7 +457,7 @@ async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: 
     first = replace(with_request(make_entries("c", 1)[0], "k"), run="r")
     assert await store.find_request("k") is None
     await store.append("c", epoch, [first, *make_entries("c", 2)], None)
-    record = RequestRecord(body="body", conversation="c", seq=1, run="r", at=1.0)
+    record = RequestRecord(body_hash="body", conversation="c", seq=1, run="r", at=1.0)
     assert await store.find_request("k") == record
     other = await store.claim("d")
     again = [*make_entries("d", 1), with_request(make_entries("d", 2)[0], "k")]
@@ -495,12 +495,19 @@ async def a_subscriber_is_woken_by_every_change_of_its_conversation_until_it_lea
     assert store.begin_append("c", epoch, make_entries("c", 2), None) is not None
     await wait_until(lambda: woken == [0, 1])
     assert await read_seqs(store, "c") == [1, 2]
+    assert store.begin_append("c", epoch, make_entries("c", 3), None) is not None
+    late: list[int] = []
+    leave = store.subscribe("c", lambda: late.append(1))
+    seen = await read_seqs(store, "c")
+    await wait_until(lambda: 3 in seen or bool(late))
+    leave()
+    await wait_until(lambda: woken == [0, 1, 2])
     await store.forget("c")
-    assert woken == [0, 1, 2]
+    assert woken == [0, 1, 2, 3]
     unsubscribe()
     unsubscribe()
     await store.append("c", await store.claim("c"), make_entries("c", 1), None)
-    assert woken == [0, 1, 2]
+    assert woken == [0, 1, 2, 3]
 
 
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:

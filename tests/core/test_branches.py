@@ -109,6 +109,32 @@ def test_an_item_that_was_compacted_is_shown_again_when_the_history_ends_there()
     assert list_ids(story) == [item.id for item in build_run(build_run(Story().open(), "r1"), "r2").state.history]
 
 
+def test_the_last_item_that_was_compacted_is_shown_again_as_every_other_one() -> None:
+    story = build_run(build_run(Story().open(), "r1"), "r2")
+    story.add(HistoryCompacted(through="r2.in", items=()))
+    rewind(story, "r2.in")
+    assert [item.id for item in story.state.history][-1] == "r2.in"
+    assert len(story.state.history) == 6
+
+
+def test_going_back_step_by_step_leaves_one_branch() -> None:
+    story = Story().open()
+    for number in range(MAX_BRANCHES + 20):
+        story.add(MessageAdded(item=user(f"i{number}")))
+    for number in range(MAX_BRANCHES + 18, 0, -1):
+        rewind(story, f"i{number}")
+    assert [branch.head for branch in story.state.branches] == [f"i{MAX_BRANCHES + 19}"]
+
+
+def test_a_branch_that_ended_with_an_open_call_of_a_client_can_be_returned_to() -> None:
+    story = Story().open()
+    story.add(MessageAdded(item=user("q")), MessageAdded(item=tool_call("c")))
+    rewind(story, "q")
+    (branch,) = story.state.branches
+    rewind(story, branch.head)
+    assert list_ids(story) == ["q", "c", "c.result"]
+
+
 def test_a_message_that_is_removed_is_removed_from_every_branch() -> None:
     story = build_run(build_run(Story().open(), "r1"), "r2")
     rewind(story, "r1.out")
@@ -140,6 +166,8 @@ def test_a_fork_begins_with_what_there_was_at_the_end_of_a_run_on_any_branch() -
         items = [item.id for item in find_fork_items(story.state, run, story.log)]
         assert (items[5], items[-1]) == (f"{run}.in", f"{run}.out")
     assert find_fork_items(story.state, "", ()) == story.state.full_history
+    story.add(MessageRemoved(ids=frozenset({"r1.in"})))
+    assert "r1.in" not in {item.id for item in find_fork_items(story.state, "r2", story.log)}
     assert [item.id for item in find_fork_items(story.state, "r2.in", story.log)][-1] == "r2.in"
 
 

@@ -11,7 +11,16 @@ from toolyard.core.command_outcome import ACCEPTED, CommandOutcome, describe_err
 from toolyard.core.commands import Change, Delete
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.decide import decide
-from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, StoreDown, ToolyardError, Unavailable
+from toolyard.core.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    Refused,
+    RequestRepeated,
+    StoreDown,
+    ToolyardError,
+    Unavailable,
+)
 from toolyard.core.events import ConversationChanged
 from toolyard.core.limits import Limits
 from toolyard.core.notes import MAX_NOTES, Note, NoteEdit
@@ -43,7 +52,14 @@ def test_a_deletion_can_be_sent_too() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [Refused("no"), Invalid("wrong", {"field": "x"}), Forbidden("not you"), NotFound("gone"), Unavailable("later")],
+    [
+        Refused("no"),
+        RequestRepeated("again"),
+        Invalid("wrong", {"field": "x"}),
+        Forbidden("not you"),
+        NotFound("gone"),
+        Unavailable("later"),
+    ],
 )
 def test_an_error_that_was_sent_back_is_raised_as_it_was(error: ToolyardError) -> None:
     with pytest.raises(type(error)) as raised:

@@ -1,18 +1,32 @@
 """Reading and following a conversation claims nothing: two processes on one store do not disturb each other."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from support import TEST_TIMEOUT_S
-from toolyard import Caller, Yard, tool
+from toolyard import Caller, Settings, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.commands import Delete
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Invalid, NotFound
-from toolyard.core.events import CallEnded, CallStarted, Entry, Published, RunEnded, TextAppended
+from toolyard.core.events import (
+    ArgumentsAppended,
+    CallEnded,
+    CallStarted,
+    ConversationOpened,
+    Entry,
+    Published,
+    RequestKey,
+    RunEnded,
+    RunQueued,
+    TextAppended,
+)
+from toolyard.core.items import UserMessage
 from toolyard.engine.readers import Reader
 from toolyard.engine.views import Views
 from toolyard.stores.memory import MemoryStore
@@ -55,8 +69,10 @@ released: dict[str, asyncio.Event] = {}
 
 
 @asynccontextmanager
-async def open_two(script: Script) -> AsyncGenerator[tuple[Yard, Yard, SharedStore], None]:
-    store = SharedStore()
+async def open_two(
+    script: Script, store: SharedStore | None = None
+) -> AsyncGenerator[tuple[Yard, Yard, SharedStore], None]:
+    store = store or SharedStore()
     entered["a"], released["a"] = asyncio.Event(), asyncio.Event()
     first = Yard.from_wiring(Wiring(model=Scripted(script), tools=[hold], opened_store=store))
     second = Yard.from_wiring(Wiring(model=Scripted([]), tools=[hold], opened_store=store))
@@ -169,3 +185,105 @@ async def test_many_views_at_once_fold_the_log_once_each_and_agree() -> None:
             states = await asyncio.gather(*(second.service.view("c") for _ in range(5)))
             histories = [[item.id for item in state.history] for state in states]
             assert histories == [[item.id for item in await first.history("c")]] * 5
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_reader_that_is_behind_a_deleted_conversation_is_told(kind: str, tmp_path: Path) -> None:
+    store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard(model=Scripted([say("one")]), store=store) as yard:
+        await yard.ask("go", conversation="c")
+        reader = await yard.service.follow("c", Cursor(0))
+        await yard.service.submit("c", Delete(by=OWNER))
+        with pytest.raises(NotFound, match="deleted"):
+            await reader.read_batch()
+        reader.detach()
+
+
+async def test_a_reader_is_told_when_another_process_deletes_its_conversation_and_opens_it_anew() -> None:
+    async with open_two(lambda request: say("one")) as (first, second, store):
+        for _ in range(2):
+            await first.ask("go", conversation="c")
+        reader = await second.follow("c")
+        await read_until(reader, RunEnded)
+        await store.forget("c")
+        await store.append("c", await store.claim("c"), [opened_entry()], None)
+        with pytest.raises(NotFound, match="deleted"):
+            while True:
+                await reader.read_batch()
+        reader.detach()
+
+
+def opened_entry() -> Entry:
+    event = ConversationOpened(owner=OWNER, settings=Settings())
+    return Entry(conversation="c", seq=1, at=1.0, event=event, epoch=99)
+
+
+class DeafStore(SharedStore):
+    """A store that wakes nobody: what a follower is told comes late."""
+
+    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+
+async def test_a_place_that_this_process_has_not_heard_of_yet_is_not_refused() -> None:
+    async with open_two(lambda request: say("one"), DeafStore()) as (first, second, store):
+        await first.ask("go", conversation="c")
+        early = await second.follow("c")
+        await first.ask("go on", conversation="c")
+        end = len(await store.read("c"))
+        late = await second.service.follow("c", Cursor(end))
+        early.detach()
+        late.detach()
+
+
+async def test_a_request_whose_client_left_keeps_its_key_until_it_is_stored() -> None:
+    store = GatedStore()
+    wiring = Wiring(model=Scripted([say("one")]), opened_store=store)
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard:
+        key = RequestKey(key_hash="k", body_hash="b")
+        item = UserMessage(id="m", at=1.0, parts=())
+        start = yard.service.build_start(OWNER, [item], request=key)
+        store.gate.clear()
+        first = asyncio.create_task(yard.service.submit("c", start))
+        await store.asked.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        again = asyncio.create_task(yard.service.start_run("c", yard.service.build_start(OWNER, [item], request=key)))
+        await asyncio.sleep(0)
+        store.gate.set()
+        started = await again
+        assert (started.repeated, started.run_id) == (True, start.run_id)
+        await read_until(started.reader, RunEnded)
+        started.reader.detach()
+        assert sum(isinstance(entry.event, RunQueued) for entry in await store.read("c")) == 1
+
+
+class GatedStore(MemoryStore):
+    """A store that holds every append back while its gate is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.asked = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    def begin_append(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int]:
+        return cast(asyncio.Future[int], None)  # no room: the caller waits in `append`
+
+    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+        self.asked.set()
+        await self.gate.wait()
+        super().begin_append(conversation, epoch, entries, wake_at)
+
+
+async def test_a_reader_without_argument_deltas_gets_none_although_another_one_does() -> None:
+    async with open_two([call("hold", name="a"), say("done")]) as (first, _, _):
+        released["a"].set()
+        plain = await first.service.follow("c", Cursor(0), include_argument_deltas=False)
+        run = asyncio.create_task(first.ask("go", conversation="c"))
+        items = await read_until(plain, RunEnded)
+        plain.detach()
+        await run
+        assert not any(isinstance(item, ArgumentsAppended) for item in items)

@@ -14,6 +14,7 @@ from toolyard.core.events import (
     CallEnded,
     CallParked,
     CallStarted,
+    ConversationChanged,
     ConversationOpened,
     Entry,
     RequestKey,
@@ -33,6 +34,13 @@ async def wait_until_gone(yard: Yard, conversation: str) -> None:
     """Wait until nothing of it is left."""
     for _ in itertools.repeat(None):
         if (await yard.service.view(conversation)).owner is None:
+            return
+        await asyncio.sleep(0)
+
+
+async def wait_until_dropped(store: MemoryStore, conversation: str) -> None:
+    for _ in itertools.repeat(None):
+        if await store.find_request(f"key of {conversation}") is None:
             return
         await asyncio.sleep(0)
 
@@ -113,19 +121,31 @@ async def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_proces
 async def test_it_is_kept_for_the_key_of_its_request_and_forgotten_after_a_day() -> None:
     store = MemoryStore()
     now = SystemClock().now()
-    for conversation, at, settings in (
-        ("expired", now - REQUEST_KEY_S - 1, EPHEMERAL),
-        ("recent", now - 60, EPHEMERAL),
-        ("kept", now - REQUEST_KEY_S - 1, Settings()),
+    expired_at = now - REQUEST_KEY_S - 1
+    for conversation, times, settings in (
+        ("expired", (expired_at,), EPHEMERAL),
+        ("recent", (now - 60,), EPHEMERAL),
+        ("both", (expired_at, now - 60), EPHEMERAL),
+        ("kept", (expired_at,), Settings()),
     ):
-        opened = ConversationOpened(owner=LOCAL_CALLER, settings=settings)
-        key = RequestKey(key=f"key of {conversation}", body="b")
-        entry = Entry(conversation=conversation, seq=1, at=at, event=opened, request=key)
-        await store.append(conversation, await store.claim(conversation), [entry], None)
+        entries = [
+            Entry(
+                conversation=conversation,
+                seq=seq,
+                at=at,
+                event=ConversationOpened(owner=LOCAL_CALLER, settings=settings)
+                if seq == 1
+                else ConversationChanged(settings=settings),
+                request=RequestKey(key_hash=f"key of {conversation}" + " again" * (seq - 1), body_hash="b"),
+            )
+            for seq, at in enumerate(times, 1)
+        ]
+        await store.append(conversation, await store.claim(conversation), entries, None)
     wiring = Wiring(model=Scripted([]), opened_store=store)
     async with asyncio.timeout(20), Yard.from_wiring(wiring) as yard:
         await wait_until_gone(yard, "expired")
-        while await store.find_request("key of expired") or await store.find_request("key of kept"):
-            await asyncio.sleep(0)
+        for name in ("expired", "both", "kept"):
+            await wait_until_dropped(store, name)
         assert await store.find_request("key of recent") is not None
-        assert [(await yard.service.view(name)).owner is not None for name in ("recent", "kept")] == [True, True]
+        assert await store.find_request("key of both again") is not None
+        assert [(await yard.service.view(name)).owner is not None for name in ("recent", "both", "kept")] == [True] * 3

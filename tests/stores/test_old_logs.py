@@ -220,7 +220,7 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         ends_on_expiry=True,
     ),
 )
-REQUESTS = {31: events.RequestKey(key="0c1d", body="2e3f")}
+REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""
 
 

@@ -39,9 +39,7 @@ def rewind(
     current = window.join_past(history)
     target = find_path(current, branches, to)
     left = (*branches, Branch(history=current, left_at=at)) if current else branches
-    remaining = tuple(
-        branch for number, branch in enumerate(left) if not _is_covered(branch, left[number + 1 :], target)
-    )
+    remaining = tuple(branch for number, branch in enumerate(left) if not _is_covered(number, left, target))
     if target.root is current.root or len(target) == 0:
         return (*_shorten(history, window, target), remaining[-MAX_BRANCHES:])
     return target, Window(), remaining[-MAX_BRANCHES:]
@@ -51,7 +49,7 @@ def _shorten(history: History, window: Window, target: History) -> tuple[History
     """Return the part of the current history up to the end of `target`, and its window."""
     length = window.head + len(target) - len(window.past)
     # An item that was compacted is shown again, with those before it: the summary may be about items that were left.
-    return (history.first(length), window) if window.past and length >= window.head else (target, Window())
+    return (history.first(length), window) if window.past and length > window.head else (target, Window())
 
 
 def find_path(current: History, branches: Branches, to: str) -> History:
@@ -74,11 +72,21 @@ def _ends_in_turn(path: History, position: int) -> bool:
     return isinstance(last, Call | Reasoning) or (isinstance(last, ModelText) and isinstance(following, Call))
 
 
-def _is_covered(branch: Branch, later: Branches, target: History) -> bool:
-    """Return whether all items of a branch are in a later branch or in the new history."""
+def _is_covered(number: int, branches: Branches, target: History) -> bool:
+    """Return whether the new history or another branch has all items of a branch. Of two equal ones the later stays."""
+    branch = branches[number]
+    longer = (
+        other.history
+        for position, other in enumerate(branches)
+        if (len(other.history), position) > (len(branch.history), number)
+    )
+    return any(_begins_with(path, branch) for path in (target, *longer))
+
+
+def _begins_with(path: History, branch: Branch) -> bool:
+    # An id is used once in a conversation, so that two histories with the same item at one place agree before it.
     length = len(branch.history)
-    paths = (target, *(other.history for other in later))
-    return any(len(path) >= length and path[length - 1].id == branch.head for path in paths)
+    return len(path) >= length and path[length - 1].id == branch.head
 
 
 def remove_from_branches(branches: Branches, ids: frozenset[str]) -> Branches:

@@ -8,12 +8,14 @@ from toolyard.core.errors import (
     Invalid,
     NotFound,
     Refused,
+    RequestRepeated,
     StoreDown,
     ToolyardError,
     Unavailable,
 )
 
 _ERRORS: dict[str, type[ToolyardError]] = {
+    "request_repeated": RequestRepeated,
     "refused": Refused,
     "invalid": Invalid,
     "forbidden": Forbidden,

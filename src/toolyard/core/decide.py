@@ -136,7 +136,8 @@ def _edit_history(state: State, command: AddMessage | RemoveMessage | Rewind, no
     if isinstance(command, Rewind):
         _require_ownership(state, command.by)
         rewind(state.history, state.window, state.branches, command.to, now)
-        return (HistoryRewound(to=command.to, by=command.by.user),)
+        # A branch that ended with an open call could not be returned to.
+        return *_close_trailing_calls(state, now), HistoryRewound(to=command.to, by=command.by.user)
     if isinstance(command, AddMessage):
         _require_new_items(state, command.items)
         opening = _open_if_new(state, command)

@@ -289,10 +289,9 @@ REQUEST_KEY_S = 86_400.0
 class RequestKey(Struct, frozen=True, gc=False, kw_only=True):
     """The identity of a request that a client may send again: it takes effect once."""
 
-    key: str
+    key_hash: str
     """The hash of the client's Idempotency-Key, its caller and the request's method and path."""
-    body: str
-    """The hash of the request's body."""
+    body_hash: str
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolyard.core.branches import find_path
 from toolyard.core.errors import Refused
-from toolyard.core.events import Entry, RunEnded, RunQueued
+from toolyard.core.events import Entry, MessageRemoved, RunEnded, RunQueued
 from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.state import State, fold
 
@@ -28,5 +28,6 @@ def _find_items_after_run(run_id: str, entries: Sequence[Entry]) -> History:
         if entry.run == run_id and isinstance(entry.event, RunEnded):
             if entry.event.run_id:
                 raise Refused(f"run {run_id!r} was stopped before it started: name another one to fork after")
-            return fold(entries[:number]).full_history
+            removed = (event.ids for later in entries[number:] if isinstance(event := later.event, MessageRemoved))
+            return fold(entries[:number]).full_history.without(frozenset[str]().union(*removed))
     raise Refused(f"run {run_id!r} has not ended: wait for it, or name an earlier one to fork after")

@@ -1,6 +1,7 @@
 """Estimates the memory that items take, by the lengths of their texts."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import cast
 
 from msgspec import Struct
@@ -8,6 +9,7 @@ from msgspec import Struct
 from toolyard.core.branches import Branches
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, Seal, SystemText, TextPart, UserMessage
+from toolyard.core.state import State
 
 ITEM_BYTES = 500
 """The memory of an item without its texts."""
@@ -15,26 +17,30 @@ VALUE_BYTES = 80
 """The memory of a value inside arguments without its text."""
 
 
-class HistorySize(Struct, frozen=True, eq=False):
-    """The estimated bytes of a history and its branches. Only new items are counted when it is updated."""
+class StateSize(Struct, frozen=True, eq=False):
+    """The estimated bytes of a conversation's items. Only new items are counted when it is updated."""
 
     history_bytes: int = 0
-    branch_bytes: int = 0
+    hidden_bytes: int = 0
+    """The items that the model is not shown: those that were compacted, and those of branches."""
     root: object = None
     length: int = 0
+    past: History | None = None
     branches: Branches = ()
 
     @property
     def total(self) -> int:
-        return self.history_bytes + self.branch_bytes
+        return self.history_bytes + self.hidden_bytes
 
-    def update(self, history: History, branches: Branches) -> "HistorySize":
-        """Return the size of a history, which usually extends the one that was measured before."""
+    def update(self, state: State) -> "StateSize":
+        """Return the size of a state, which usually extends the one that was measured before."""
+        history, past, branches = state.history, state.window.past, state.branches
         is_longer = history.root is self.root and len(history) >= self.length
         length, size = (self.length, self.history_bytes) if is_longer else (0, 0)
         size += estimate_bytes(history.items_from(length))
-        branch_bytes = self.branch_bytes if branches is self.branches else _estimate_branches(branches, history)
-        return HistorySize(size, branch_bytes, history.root, len(history), branches)
+        is_same = past is self.past and branches is self.branches
+        hidden = self.hidden_bytes if is_same else _estimate_hidden(history, past, branches)
+        return StateSize(size, hidden, history.root, len(history), past, branches)
 
 
 def estimate_bytes(items: Iterable[Item]) -> int:
@@ -42,11 +48,11 @@ def estimate_bytes(items: Iterable[Item]) -> int:
     return sum(map(_estimate_item, items))
 
 
-def _estimate_branches(branches: Branches, history: History) -> int:
-    """Return the estimated bytes of the items that only branches have. Branches share the objects of their items."""
+def _estimate_hidden(history: History, past: History, branches: Branches) -> int:
+    """Return the estimated bytes of the items outside the history. Branches share the objects of their items."""
     shown = {id(item) for item in history}
-    items = {id(item): item for branch in branches for item in branch.history if id(item) not in shown}
-    return estimate_bytes(items.values())
+    hidden = chain(past, *(branch.history for branch in branches))
+    return estimate_bytes({id(item): item for item in hidden if id(item) not in shown}.values())
 
 
 def _estimate_item(item: Item) -> int:

@@ -76,8 +76,8 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     """The conversation that this one was forked from."""
     branches: Branches = ()
     """The histories that were left by a rewind."""
-    has_request_key: bool = False
-    """Whether a request with an Idempotency-Key took effect here: the conversation is kept while it is remembered."""
+    last_request_at: float = 0.0
+    """When the last request with an Idempotency-Key took effect: the conversation is kept while it is remembered."""
     epoch: int = 0
     """The owner that wrote the last entry."""
     last_at: float = 0.0
@@ -114,7 +114,7 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     @property
     def is_disposable(self) -> bool:
         """Return whether the conversation is ephemeral and idle, and no request that may be sent again needs it."""
-        return self.settings.ephemeral and self.is_idle and not self.has_request_key
+        return self.settings.ephemeral and self.is_idle and not self.last_request_at
 
     @property
     def wake_at(self) -> float | None:
@@ -128,9 +128,9 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 
 def apply(state: State, entry: Entry) -> State:
     """Return the state after the entry. Raises Refused if the event does not fit the state."""
-    has_key = state.has_request_key or entry.request is not None
+    last_request_at = entry.at if entry.request is not None else state.last_request_at
     state = _apply_event(_discount_ownerless_time(state, entry), entry)
-    return replace(state, epoch=entry.epoch, last_at=entry.at, has_request_key=has_key)
+    return replace(state, epoch=entry.epoch, last_at=entry.at, last_request_at=last_request_at)
 
 
 def _discount_ownerless_time(state: State, entry: Entry) -> State:
@@ -179,7 +179,8 @@ def _apply_conversation_event(
             return replace(state, settings=event.settings)
         case MessageAdded():
             _require(state.run is None, "a message cannot be added while a run is open")
-            return replace(state, history=state.history.plus((event.item,)))
+            has_handles = state.has_handles or (isinstance(event.item, Result) and bool(event.item.handle))
+            return replace(state, history=state.history.plus((event.item,)), has_handles=has_handles)
         case MessageRemoved():
             _require(state.run is None, "a message cannot be removed while a run is open")
             history, window = remove_items(state.history, state.window, event.ids)

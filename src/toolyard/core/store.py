@@ -67,9 +67,9 @@ class Blobs(Protocol):
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
-    """A request that took effect: the hash of its body, and the first entry that it led to."""
+    """A request that took effect: the hash of its body, and the last entry that it led to."""
 
-    body: str
+    body_hash: str
     conversation: str
     seq: int
     run: str

@@ -14,7 +14,7 @@ from functools import partial
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RequestKey, RunEnded, RunQueued, RunStarted
-from toolyard.core.memory_estimate import HistorySize
+from toolyard.core.memory_estimate import StateSize
 from toolyard.core.ports import Clock
 from toolyard.core.run_state import QueuedRun, RunState
 from toolyard.core.state import State, apply
@@ -64,7 +64,7 @@ class Journal:
         self._change: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._size = HistorySize()
+        self._size = StateSize()
 
     def require_state(self) -> State:
         """Return the state after the last emitted event. Raises Fenced or StoreDown if the journal is broken."""
@@ -123,6 +123,20 @@ class Journal:
             self._commits.append((self._seq, future))
             await future
 
+    def on_settled(self, callback: Callable[[], None]) -> None:
+        """Call back once everything emitted so far is stored or cannot be stored, whoever waits for it."""
+        if self.broken or self._seq <= self.readers.stored:
+            callback()
+            return
+        future = asyncio.get_running_loop().create_future()
+
+        def settle(settled: asyncio.Future[None]) -> None:
+            settled.exception()  # raised to those who wait for the commit
+            callback()
+
+        future.add_done_callback(settle)
+        self._commits.append((self._seq, future))
+
     async def wait_changed(self, seen: State, until: float) -> None:
         """Wait until the state differs from `seen`, or until that time."""
         if self.state is not seen or self.broken:
@@ -161,7 +175,7 @@ class Journal:
 
     def estimate_size(self) -> int:
         """Return roughly how many bytes this conversation takes in memory. Only new items are counted each time."""
-        self._size = self._size.update(self.state.history, self.state.branches)
+        self._size = self._size.update(self.state)
         # The encoded form of the history takes about as much again.
         return self._size.total * 2 if self.memo else self._size.total
 

@@ -12,6 +12,7 @@ from functools import partial
 from toolyard.core.errors import NotFound, StoreDown, ToolyardError, Unavailable
 from toolyard.core.events import REQUEST_KEY_S
 from toolyard.core.plan import Rest, plan
+from toolyard.core.state import State
 from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
@@ -264,23 +265,30 @@ class Owner:
         if now < self._next_drop_at:
             return
         self._next_drop_at = now + DROP_REQUESTS_EVERY_S
-        before = now - REQUEST_KEY_S
-        while conversations := await self._store.list_expired_requests(before, MAX_DROPPED):
-            for conversation in dict.fromkeys(conversations):
-                # Forget the conversation first: a crash in between leaves the request, and this is done again.
-                await self._forget_if_temporary(conversation)
-                await self._store.drop_request(conversation, before)
+        before, progress = now - REQUEST_KEY_S, True
+        while progress:
+            conversations = dict.fromkeys(await self._store.list_expired_requests(before, MAX_DROPPED))
+            # A conversation with an open run is left for a later time; a page of nothing else ends this.
+            progress = any([await self._drop_request(conversation, before) for conversation in conversations])
 
-    async def _forget_if_temporary(self, conversation: str) -> None:
-        """Delete an ephemeral conversation that is idle. One that cannot be read is left as it is."""
+    async def _drop_request(self, conversation: str, before: float) -> bool:
+        """Drop the expired requests of a conversation, and the conversation if it is only kept for them.
+
+        Return whether they were dropped. One that cannot be read is logged and stays.
+        """
         try:
             state = await self.views.read_state(conversation)
         except StoreDown as error:
             _log.error("conversation %s could not be read: %s", conversation, error)
-            return
-        if state.settings.ephemeral and state.is_idle:
+            state = State()
+        if state.settings.ephemeral and not state.is_idle:
+            return False
+        if state.settings.ephemeral and state.last_request_at < before:
+            # Before its requests are dropped: after a crash in between this is done again.
             await self._store.forget(conversation)
             await self.forget(conversation, NotFound("the conversation was not kept"))
+        await self._store.drop_request(conversation, before)
+        return True
 
 
 def _find_cause(error: BaseException) -> ToolyardError:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Fenced
+from toolyard.core.errors import Fenced, NotFound
 from toolyard.core.events import (
     ArgumentsAppended,
     CallProgressed,
@@ -170,6 +170,7 @@ class Reader:
     def detach(self) -> None:
         if not self._detached:
             self._detached = True
+            self.wake(published=False)  # a `read_batch` that is waiting returns
             self._leave()
             if self._timer is not None:
                 self._timer.cancel()
@@ -186,7 +187,6 @@ class Reader:
         readers = self._readers
         readers.attached -= 1
         readers.argument_readers -= self._include_argument_deltas
-        readers.wake()  # a `read_batch` of this reader that is waiting returns
         if not readers.attached and readers.on_idle:
             readers.on_idle()
 
@@ -195,6 +195,8 @@ class Reader:
         if not isinstance(error, Fenced) or self._find_readers is None:
             raise error
         readers = await self._find_readers()
+        if readers.stored < self._seq:
+            raise NotFound("the conversation was deleted")
         if not self._detached:
             self._leave()
         self._attach(readers)
@@ -242,11 +244,13 @@ class Reader:
             return
         # Entries that are stored later may not be published yet: they are left to the next page or to the ring, where
         # they come in order with the fleeting events around them.
-        stored = self._readers.stored
-        for entry in await self._readers.read_log(self._seq, PAGE_SIZE):
+        readers, stored, seq = self._readers, self._readers.stored, self._seq
+        for entry in await readers.read_log(seq, PAGE_SIZE):
             if entry.seq > stored:
                 break
             self._take(entry)
+        if self._seq == seq and readers is self._readers:  # the missing entries are gone
+            await self._follow_new_owner(readers.broken or NotFound("the conversation was deleted"))
 
     def _try_join_ring(self) -> bool:
         """Go on from the end of the ring, after the events of the turn in progress, unless entries are missing."""
@@ -260,6 +264,8 @@ class Reader:
     def _take(self, item: Published) -> None:
         if isinstance(item, TextAppended):
             self._take_text(item)
+        elif isinstance(item, ArgumentsAppended) and not self._include_argument_deltas:
+            return  # they are in the ring for another reader
         elif not isinstance(item, Entry):
             self._hand_out(item)
         elif item.seq > self._seq:

@@ -1,8 +1,7 @@
 """Requests that a client may send again with the same Idempotency-Key: each takes effect once."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from toolyard.core.errors import Invalid, RequestRepeated
 from toolyard.core.events import REQUEST_KEY_S, RequestKey
@@ -20,32 +19,43 @@ class Requests:
 
     async def find(self, request: RequestKey | None) -> RequestRecord | None:
         """Return the record of a request that took effect in the last 24 hours. Raises Invalid for another body."""
-        record = await self._catalog.find_request(request.key) if request else None
+        record = await self._catalog.find_request(request.key_hash) if request else None
         if request is None or record is None or record.at <= self._clock.now() - REQUEST_KEY_S:
             return None
-        if record.body != request.body:
+        if record.body_hash != request.body_hash:
             raise Invalid(
                 "this Idempotency-Key was sent with another body before; use a new key for each new request",
                 {"field": "idempotency-key"},
             )
         return record
 
-    @asynccontextmanager
-    async def hold(self, request: RequestKey | None) -> AsyncGenerator[None]:
-        """Keep requests with the same key out until this one is stored. Raises RequestRepeated if one was before it.
+    async def acquire(self, request: RequestKey | None) -> Callable[[], None]:
+        """Keep requests with the same key out, and return a function that lets the next one in.
 
-        The store refuses the second one as well, but that would break the journal and all that runs in it.
+        Raises RequestRepeated if one took effect before. The store refuses a second one as well, but that would break
+        the journal and all that runs in it.
         """
         if request is None:
-            yield
-            return
-        while held := self._held.get(request.key):
+            return _release_nothing
+        key = request.key_hash
+        while held := self._held.get(key):
             await held.wait()
-        self._held[request.key] = released = asyncio.Event()
-        try:
-            if await self.find(request) is not None:
-                raise RequestRepeated("a request with this Idempotency-Key took effect before")
-            yield
-        finally:
-            del self._held[request.key]
+        self._held[key] = released = asyncio.Event()
+
+        def release() -> None:
+            del self._held[key]
             released.set()
+
+        try:
+            record = await self.find(request)
+        except BaseException:
+            release()
+            raise
+        if record is not None:
+            release()
+            raise RequestRepeated("a request with this Idempotency-Key took effect before")
+        return release
+
+
+def _release_nothing() -> None:
+    return

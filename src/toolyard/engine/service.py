@@ -100,7 +100,8 @@ class Service:
             await self._delete(conversation, command)
             return
         await _check_in_pieces(command)
-        async with self._requests.hold(command.request):
+        release = await self._requests.acquire(command.request)
+        try:
             journal = await self._owner.open_journal(conversation)
             check_command(command, journal.state, self._deps)
             # No await between `decide` and `emit`: the state that the command was decided on is the one it is applied
@@ -108,8 +109,13 @@ class Service:
             events = decide(journal.state, command, self._deps.clock.now())
             run_id = command.run_id if isinstance(command, Start) else ""
             journal.emit(*events, run=run_id, correlation_id=command.correlation_id, request=command.request)
-            self._owner.wake(journal)
-            await journal.wait_committed()
+        except BaseException:
+            release()
+            raise
+        # Not when this call ends: its caller may be cancelled while the entries are on their way to the store.
+        journal.on_settled(release)
+        self._owner.wake(journal)
+        await journal.wait_committed()
 
     async def start_run(self, conversation: str, command: Start, *, include_argument_deltas: bool = True) -> StartedRun:
         """Submit a Start and follow the conversation from right before it. The caller detaches the reader.
@@ -133,12 +139,9 @@ class Service:
 
     async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
         """Submit a command, unless its request took effect before: then return the record of that."""
-        if record := await self.find_request(command.request):
-            return record
         try:
             await self.submit(conversation, command)
         except RequestRepeated:
-            # Another one with the same key was stored between the two calls.
             if record := await self.find_request(command.request):
                 return record
             raise
@@ -175,17 +178,28 @@ class Service:
         state = await self.view(source)
         if state.owner is None or not by.owns(state.owner):
             raise NotFound(f"there is no conversation {source[:80]!r}")
-        items = tuple(find_fork_items(state, after, await self.read_entries(source) if after else ()))
-        # Blobs first: a fork that lacks them would have lost results. Without the fork they are only unused.
+        entries = await self.read_entries(source) if after else ()
+        # Folding a long log takes long: other conversations go on meanwhile.
+        items = tuple(await asyncio.to_thread(find_fork_items, state, after, entries))
+        await self._copy_blobs(source, target, items)
+        settings = replace(state.settings, ephemeral=False, unlisted=False)
+        origin = Origin(conversation=source, after=after)
+        command = Fork(
+            by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings
+        )
+        record: RequestRecord | None = None
+        try:
+            record = await self.submit_once(target, command)
+        finally:
+            if await self._store.card(target) is None:
+                await self._store.forget(target)  # only the blobs are there: the fork was refused or made before
+        return record
+
+    async def _copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
+        """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
         for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
             if handle and (body := await self._store.get(source, handle)) is not None:
                 await self._store.put(target, handle, body)
-        settings = replace(state.settings, ephemeral=False, unlisted=False)
-        origin = Origin(conversation=source, after=after)
-        return await self.submit_once(
-            target,
-            Fork(by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings),
-        )
 
     def build_start(
         self,
@@ -491,13 +505,14 @@ async def _check_in_pieces(command: Command) -> None:
 
     A long input is checked in pieces, so that other tasks can run in between.
     """
-    if not isinstance(command, Start) or len(command.input) <= MAX_ITEMS_PER_CHECK:
+    items = command.input if isinstance(command, Start) else command.items if isinstance(command, Fork) else ()
+    if len(items) <= MAX_ITEMS_PER_CHECK:
         check_encodable(command)
         return
-    check_encodable(replace(command, input=()))
-    for start in range(0, len(command.input), MAX_ITEMS_PER_CHECK):
+    check_encodable(replace(command, input=()) if isinstance(command, Start) else replace(command, items=()))
+    for start in range(0, len(items), MAX_ITEMS_PER_CHECK):
         await asyncio.sleep(0)
-        check_items(command.input[start : start + MAX_ITEMS_PER_CHECK])
+        check_items(items[start : start + MAX_ITEMS_PER_CHECK])
 
 
 def _require_overseer(caller: Caller) -> None:

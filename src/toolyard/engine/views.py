@@ -4,6 +4,7 @@ Nothing is claimed here, so that reading a conversation never disturbs its owner
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, Invalid, NotFound, Refused, StoreDown, ToolyardError
-from toolyard.core.memory_estimate import HistorySize
+from toolyard.core.memory_estimate import StateSize
 from toolyard.core.state import State, apply
 from toolyard.core.store import Store
 from toolyard.engine.journal import Journal
@@ -22,6 +23,8 @@ MAX_VIEWS = 512
 MAX_VIEW_BYTES = 32 * 1024 * 1024
 """Memory of all cached views together. A view that is not cached is folded from the whole log."""
 
+_log = logging.getLogger("toolyard.views")
+
 Spawn = Callable[[Coroutine[None, None, None]], None]
 
 
@@ -30,7 +33,7 @@ class LogView(Struct, frozen=True, eq=False):
 
     state: State = State()
     seq: int = 0
-    size: HistorySize = HistorySize()
+    size: StateSize = StateSize()
 
 
 class Views:
@@ -48,6 +51,7 @@ class Views:
         self._cached_bytes = 0
         self._loading: dict[str, asyncio.Event] = {}
         self._tails: dict[str, LogTail] = {}
+        self._closed: ToolyardError | None = None
 
     async def read_state(self, conversation: str) -> State:
         """Return the current state of a conversation; an empty one if it does not exist. Raises StoreDown."""
@@ -69,7 +73,8 @@ class Views:
         end = readers.stored
         cursor = Cursor(end) if after is None else after
         reader = Reader(readers, cursor, include_argument_deltas=include_argument_deltas, find_readers=attach)
-        if cursor.seq > end:
+        # Another process may have stored entries that are not published here yet.
+        if cursor.seq > end and not await self._store.read(conversation, cursor.seq - 1, 1):
             reader.detach()
             raise Invalid(f"the place {str(cursor)!r} is beyond the end of this conversation's log, which is at {end}")
         return reader
@@ -86,6 +91,8 @@ class Views:
             tail.close(why)
 
     def close(self, why: ToolyardError) -> None:
+        """End all tails, and those that are about to be made. Their readers get `why`."""
+        self._closed = why
         for conversation in list(self._tails):
             self.fail_readers(conversation, why)
 
@@ -126,7 +133,7 @@ class Views:
             raise StoreDown(f"the log of conversation {conversation!r} is inconsistent: {error}") from None
         if not entries:
             return view
-        return LogView(state, entries[-1].seq, view.size.update(state.history, state.branches))
+        return LogView(state, entries[-1].seq, view.size.update(state))
 
     def _keep(self, conversation: str, view: LogView) -> None:
         self._drop(conversation)
@@ -145,12 +152,14 @@ class Views:
         """Return what a reader follows: the journal if this process owns the conversation, else a tail of the log."""
         view: LogView | None = None
         while True:
+            if self._closed is not None:
+                raise self._closed
             if (journal := self._find_journal(conversation)) is not None:
                 return journal.readers
             if (tail := self._tails.get(conversation)) is not None and not tail.readers.broken:
                 return tail.readers
             if view is not None:
-                self._tails[conversation] = tail = LogTail(conversation, view.seq, self._store, self._spawn)
+                self._tails[conversation] = tail = LogTail(conversation, view, self._store, self._spawn)
                 tail.readers.on_idle = partial(self._close_idle, conversation, tail)
                 return tail.readers
             view = await self._load(conversation)
@@ -164,16 +173,18 @@ class Views:
 class LogTail:
     """Publishes new entries of a log to the readers in this process, while no journal of this process does."""
 
-    def __init__(self, conversation: str, seq: int, store: Store, spawn: Spawn) -> None:
-        self.readers = Readers(partial(store.read, conversation), seq)
+    def __init__(self, conversation: str, view: LogView, store: Store, spawn: Spawn) -> None:
+        self.readers = Readers(partial(store.read, conversation), view.seq)
         self._conversation = conversation
+        self._epoch = view.state.epoch
+        """The owner that wrote the last published entry."""
         self._store = store
         self._spawn = spawn
         self._closed = False
         self._reading = False
         self._woken = False
         self._unsubscribe = store.subscribe(conversation, self._wake)
-        self._wake()  # entries may have been stored since `seq` was read
+        self._wake()  # entries may have been stored since the view was read
 
     def close(self, why: ToolyardError | None) -> None:
         self._closed = True
@@ -192,21 +203,25 @@ class LogTail:
             while self._woken and not self._closed:
                 self._woken = False
                 await self._publish_new()
-        except ToolyardError as error:
+        except Exception as error:  # ends the readers of this conversation only
+            if not isinstance(error, ToolyardError):
+                _log.error("conversation %s cannot be followed", self._conversation, exc_info=error)
+                error = StoreDown(f"the log could not be read: {type(error).__name__}")
             if not self._closed:
-                self.readers.fail(error)
+                self.close(error)
         finally:
             self._reading = False
 
     async def _publish_new(self) -> None:
         stored = self.readers.stored
-        # As in `Views`: the last entry is read again to learn of a deletion.
+        # The last entry is read again, as in `Views`, to learn that the conversation was deleted or opened anew.
         entries = await self._store.read(self._conversation, max(0, stored - 1), PAGE_SIZE)
         if self._closed:
             return
-        if stored and (not entries or entries[0].seq != stored):
+        if stored and (not entries or (entries[0].seq, entries[0].epoch) != (stored, self._epoch)):
             raise NotFound("the conversation was deleted")
         for entry in entries:
             if entry.seq > stored:
+                self._epoch = entry.epoch
                 self.readers.publish(entry)
         self._woken = self._woken or len(entries) == PAGE_SIZE

@@ -39,9 +39,9 @@ def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in entries if type(entry.event) in _CATALOG_EVENTS or entry.request is not None]
 
 
-def build_repeated_error(conversation: str) -> RequestRepeated:
+def build_repeated_error() -> RequestRepeated:
     """Return the error for an entry whose request took effect before."""
-    return RequestRepeated(f"a request with this key took effect before, in conversation {conversation!r}")
+    return RequestRepeated("a request with this Idempotency-Key took effect before")
 
 
 def fold_case(text: str) -> str:

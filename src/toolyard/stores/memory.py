@@ -172,12 +172,12 @@ class MemoryStore:
         """Record the requests of entries that are about to be stored. Raises RequestRepeated before it records any."""
         stamped = [(entry.request, entry) for entry in entries if entry.request is not None]
         for request, entry in stamped:
-            earlier = self._requests.get(request.key)
+            earlier = self._requests.get(request.key_hash)
             if earlier is not None and earlier.at > entry.at - REQUEST_KEY_S:
-                raise build_repeated_error(earlier.conversation)
+                raise build_repeated_error()
         for request, entry in stamped:
-            self._requests[request.key] = RequestRecord(
-                body=request.body, conversation=conversation, seq=entry.seq, run=entry.run, at=entry.at
+            self._requests[request.key_hash] = RequestRecord(
+                body_hash=request.body_hash, conversation=conversation, seq=entry.seq, run=entry.run, at=entry.at
             )
 
     def _project(self, conversation: str, entry: Entry) -> None:

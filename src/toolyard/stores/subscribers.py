@@ -24,9 +24,6 @@ class Subscribers:
 
         return unsubscribe
 
-    def __contains__(self, conversation: str) -> bool:
-        return conversation in self._callbacks
-
     def notify(self, conversation: str) -> None:
         for wake in tuple(self._callbacks.get(conversation, ())):
             wake()

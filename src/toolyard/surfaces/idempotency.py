@@ -44,4 +44,4 @@ def build_request_key(key: str, caller: Caller, method: str, path: str, body: by
     if not _KEY.fullmatch(key):
         raise invalid_field(KEY_HEADER, "must be 1 to 255 visible ASCII characters, such as a UUID")
     scope = msgspec.json.encode((caller.tenant, caller.user, method, path, key))
-    return RequestKey(key=hashlib.sha256(scope).hexdigest(), body=hashlib.sha256(body).hexdigest())
+    return RequestKey(key_hash=hashlib.sha256(scope).hexdigest(), body_hash=hashlib.sha256(body).hexdigest())

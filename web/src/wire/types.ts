@@ -565,8 +565,8 @@ export interface RecordedTurnAnswer {
 }
 
 export interface RequestKey {
-  key: string
-  body: string
+  key_hash: string
+  body_hash: string
 }
 
 export interface Result {

@@ -48,9 +48,9 @@ _FORGET = (
 def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> None:
     """Write what the catalog shows of this entry, in the transaction that writes the entry."""
     if entry.request is not None:
-        row = (entry.request.key, entry.request.body, conversation, entry.seq, entry.run, entry.at)
+        row = (entry.request.key_hash, entry.request.body_hash, conversation, entry.seq, entry.run, entry.at)
         if not connection.execute(_ADD_REQUEST, (*row, REQUEST_KEY_S)).rowcount:
-            raise build_repeated_error(conversation)
+            raise build_repeated_error()
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
             columns = (settings.title, settings.description, entry.at, settings.unlisted)

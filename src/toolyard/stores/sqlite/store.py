@@ -81,7 +81,8 @@ class SqliteStore:
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> asyncio.Future[int] | None:
         stored = self._writer.run_now(*_build_append(conversation, epoch, entries, wake_at))
-        if stored is not None and conversation in self._subscribers:
+        if stored is not None:
+            # Whoever subscribes before the commit has to be woken by it, too: subscribers are looked up afterwards.
             stored.add_done_callback(lambda _: self._subscribers.notify(conversation))
         return stored
 
