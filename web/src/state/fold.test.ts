@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest"
-import type { Durable, Entry } from "../wire/types"
+import type { Durable, Entry, Item } from "../wire/types"
 import { fold, type StreamItem } from "./fold"
 import { EMPTY_VIEW, hasUnjudgedCalls, listWaitingCalls, type Turn, type ConversationView } from "./view"
 
@@ -23,6 +23,18 @@ function startRun(): Entry[] {
 function requestCalls(...ids: string[]): Entry {
   const items = ids.map((id) => ({ type: "call" as const, id, at: 5, tool: "switch", arguments: { id } }))
   return toEntry({ type: "turn.ended", items, finish: "calls" })
+}
+
+function addItem(item: Item): Entry {
+  return toEntry({ type: "message.added", item })
+}
+
+function addMessage(id: string): Entry {
+  return addItem({ type: "user_message", id, at: 1, parts: [] })
+}
+
+function rewindTo(to: string): Entry {
+  return toEntry({ type: "history.rewound", to, by: "local" })
 }
 
 function appendText(turn: number, offset: number, text: string): StreamItem {
@@ -208,5 +220,50 @@ describe("a rewind", () => {
     const entries = [...first, toEntry(added), toEntry({ type: "history.rewound", to: "", by: "local" })]
     const view = fold(EMPTY_VIEW, [...entries, toEntry({ type: "history.rewound", to: "m2", by: "local" })])
     expect(view.rows.map((row) => row.key)).toEqual(["m1", "turn-4", "m2"])
+  })
+
+  test("returns to a branch without the messages that were removed meanwhile", () => {
+    seq = 0
+    const entries = [addMessage("m1"), addMessage("m2"), rewindTo("m1"), addMessage("m3")]
+    const view = fold(EMPTY_VIEW, [...entries, toEntry({ type: "message.removed", ids: ["m1"] }), rewindTo("m2")])
+    expect(view.rows.map((row) => row.key)).toEqual(["m2"])
+  })
+
+  test("keeps every branch, however often the others are returned to", () => {
+    seq = 0
+    const entries = [addMessage("root"), addMessage("c"), rewindTo("root"), addMessage("a"), rewindTo("root"), addMessage("b")]
+    const toggles = Array.from({ length: 101 }, (_, index) => rewindTo(index % 2 ? "b" : "a"))
+    const view = fold(EMPTY_VIEW, [...entries, ...toggles])
+    expect(view.leftRows.map((rows) => rows.map((row) => row.key))).toEqual([["root", "c"], ["root", "b"]])
+    expect(fold(view, [rewindTo("c")]).rows.map((row) => row.key)).toEqual(["root", "c"])
+  })
+
+  test("keeps no branch whose rows another branch has", () => {
+    seq = 0
+    const entries = [addMessage("root"), addMessage("a"), addMessage("b"), rewindTo("a"), rewindTo("root"), addMessage("c"), rewindTo("")]
+    const view = fold(EMPTY_VIEW, entries)
+    expect(view.leftRows.map((rows) => rows.map((row) => row.key))).toEqual([["root", "a", "b"], ["root", "c"]])
+  })
+})
+
+describe("items that were copied from another conversation", () => {
+  const copyItems = () => {
+    seq = 0
+    const message = addMessage("m1")
+    const calls = ["c1", "c2"].map((id) => addItem({ type: "call", id, at: 2, tool: "switch", arguments: {} }))
+    const results = ["c2", "c1"].map((id) => addItem({ type: "result", id: `result-${id}`, at: 3, call_id: id, tool: "switch", outcome: "ok", content: "on" }))
+    return [message, ...calls, ...results, addItem({ type: "model_text", id: "t1", at: 4, text: "Both are on." })]
+  }
+
+  test("close a call with its result, which comes in an entry of its own", () => {
+    const turns = fold(EMPTY_VIEW, copyItems()).rows.filter((row) => row.kind === "turn")
+    const calls = turns.flatMap((turn) => turn.parts).flatMap((part) => (part.kind === "call" ? [part.call] : []))
+    expect(calls.map((call) => [call.phase, call.result?.id])).toEqual([["closed", "result-c1"], ["closed", "result-c2"]])
+  })
+
+  test("stay up to the last result of a turn after a rewind to it", () => {
+    const view = fold(EMPTY_VIEW, [...copyItems(), rewindTo("result-c1")])
+    expect(view.rows.map((row) => row.kind)).toEqual(["user", "turn"])
+    expect(lastTurn(view).parts.map((part) => part.id)).toEqual(["c1", "c2"])
   })
 })

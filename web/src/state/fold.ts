@@ -4,7 +4,7 @@
 // A reconnect may deliver an item again, so applying an item twice must change nothing. An entry is stored and numbered:
 // one that is not newer than the view is skipped. A live event is not stored: it carries the offset at which its text
 // belongs, and fits nowhere else. What live events built is replaced when the entry of the ended turn arrives.
-import type { Call, Durable, Entry, Fleeting, Item, Result, RunQueued, TurnEnded } from "../wire/types"
+import type { Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, TurnEnded } from "../wire/types"
 import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, ConversationView } from "./view"
 
 export type StreamItem = Entry | Fleeting
@@ -157,8 +157,27 @@ function applySettings(view: ConversationView, title = "", tools: string[] | nul
 /** End the rows with the item `to`, on whatever branch it is. The rows that are left stay available. */
 function rewind(view: ConversationView, to: string): void {
   const branch = [view.rows, ...view.leftRows.toReversed()].find((rows) => rows.some((row) => holdsItem(row, to)))
-  view.leftRows = [...view.leftRows, view.rows].slice(-MAX_BRANCHES)
+  const left = [...view.leftRows, view.rows]
   view.rows = branch ? branch.slice(0, branch.findIndex((row) => holdsItem(row, to)) + 1) : []
+  view.leftRows = dropCoveredBranches(left, view.rows).slice(-MAX_BRANCHES)
+}
+
+/** Return the branches that have an item which neither another branch nor the current rows have. */
+function dropCoveredBranches(branches: Row[][], current: Row[]): Row[][] {
+  // The rows after the last item are not part of the history, and are not there when a rewind returns to that item.
+  const ends = branches.map((rows) => rows.findLastIndex(hasItems))
+  return branches.filter((rows, index) => {
+    const end = ends[index] ?? -1
+    const key = rows[end]?.key
+    // Branches are paths of one tree: two that have the same row at the same place are the same up to there.
+    const isCovered = (other: Row[], number: number) => other[end]?.key === key && ((ends[number] ?? -1) > end || number > index)
+    return key !== undefined && current[end]?.key !== key && !branches.some(isCovered)
+  })
+}
+
+function hasItems(row: Row): boolean {
+  if (row.kind === "turn") return row.parts.length > 0
+  return row.kind === "ending" ? row.message !== "" : row.kind !== "compacted"
 }
 
 function holdsItem(row: Row, id: string): boolean {
@@ -241,22 +260,32 @@ function failTurn(view: ConversationView): void {
 
 /** Add rows for items that do not come from a turn of the model: messages of users, imported history, calls by hand. */
 function addItems(view: ConversationView, items: Item[], entry: Entry): void {
-  const results = new Map(items.flatMap((item) => (item.type === "result" ? [[item.call_id, item] as const] : [])))
   for (const item of items) {
     if (item.type === "user_message") view.rows.push({ kind: "user", key: item.id, at: item.at, item })
     else if (item.type === "system_text") view.rows.push({ kind: "note", key: item.id, at: item.at, item })
-    else {
-      const parts = toParts(view, item, entry, results)
-      const last = view.rows.at(-1)
-      if (!parts.length) continue
-      // Items of one entry that follow each other share a row, as the parts of a turn do.
-      if (last?.kind === "turn" && !last.open && last.key.startsWith(`added-${entry.seq}`)) {
-        view.rows[view.rows.length - 1] = { ...last, parts: [...last.parts, ...parts] }
-      } else {
-        view.rows.push({ ...newTurn(`added-${entry.seq}-${item.id}`, item.at, 0, false), parts })
-      }
-    }
+    else if (item.type === "result") updateCall(view, item.call_id, { phase: "closed", result: item, endedAt: entry.at })
+    else addPart(view, item, entry)
   }
+}
+
+function addPart(view: ConversationView, item: ModelText | Reasoning | Call, entry: Entry): void {
+  const parts = toParts(view, item, entry, new Map())
+  const last = view.rows.at(-1)
+  if (!parts.length) return
+  // A call by hand, which comes with a run, does not belong to the message in front of it.
+  const isCopied = entry.event.type === "message.added" || last?.key.startsWith(`added-${entry.seq}-`)
+  if (last?.kind === "turn" && isCopied && continuesTurn(last, item)) {
+    view.rows[view.rows.length - 1] = { ...last, parts: [...last.parts, ...parts] }
+  } else {
+    view.rows.push({ ...newTurn(`added-${entry.seq}-${item.id}`, item.at, 0, false), parts })
+  }
+}
+
+/** Return whether an added item belongs to the turn of an added row. A history cannot end between the two. */
+function continuesTurn(row: Turn, item: Item): boolean {
+  const last = row.parts.at(-1)
+  if (row.number !== 0 || row.parts.some((part) => part.kind === "call" && part.call.phase === "closed")) return false
+  return item.type === "call" || last?.kind === "call" || last?.kind === "reasoning"
 }
 
 function toParts(view: ConversationView, item: Item, entry: Entry, results: Map<string, Result>): TurnPart[] {
@@ -323,8 +352,14 @@ function rememberApproval(view: ConversationView, scope: "no" | "tool" | "conver
   view.remembered = [...view.remembered, name]
 }
 
+/** Remove items from the rows and from every branch that was left. */
 function removeItems(view: ConversationView, ids: Set<string>): void {
-  view.rows = view.rows.flatMap((row): Row[] => {
+  view.rows = withoutItems(view.rows, ids)
+  view.leftRows = view.leftRows.map((rows) => withoutItems(rows, ids)).filter((rows) => rows.length)
+}
+
+function withoutItems(rows: Row[], ids: Set<string>): Row[] {
+  return rows.flatMap((row): Row[] => {
     if (row.kind === "user" || row.kind === "note") return ids.has(row.item.id) ? [] : [row]
     if (row.kind === "ending") return ids.has(row.key) ? [] : [row]
     if (row.kind !== "turn") return [row]

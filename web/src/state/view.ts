@@ -114,7 +114,7 @@ export interface ConversationView {
   tools: string[] | null
   /** The tools that were approved for the rest of the conversation; `*` stands for all. */
   remembered: string[]
-  /** The rows that the conversation had before each rewind, oldest first: it can be rewound to any of them. */
+  /** The rows that the conversation had before its rewinds, oldest first, without those that another list has as well. */
   leftRows: Row[][]
 }
 
