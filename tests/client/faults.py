@@ -22,6 +22,8 @@ class ProxyFault(Struct, frozen=True, kw_only=True):
     """Every event comes as the proxy would rather write it."""
     answer: bytes = b""
     """The proxy answers instead of the server."""
+    late: bool = False
+    """The proxy, which has answered, passes the post on to the server when the next one comes."""
     meanwhile: Callable[[bytes], Awaitable[None]] | None = None
     """What happens before the server gets the post, which it is told."""
 
@@ -33,16 +35,15 @@ class FaultProxy:
         self,
         plan: dict[int, ProxyFault] | None = None,
         always: ProxyFault | None = None,
-        lookups: Sequence[bytes] = (),
         stops: Sequence[bytes] = (),
         follows: Sequence[bytes] = (),
     ) -> None:
         self._plan = plan or {}
         self._always = always or ProxyFault()
-        self._lookups, self._stops = list(lookups), list(stops)
+        self._stops = list(stops)
         self._follows = list(follows)
-        self.lookup_times: list[float] = []
         self.follow_times: list[float] = []
+        self._late_post = b""
         self.posts: list[bytes] = []
         self.times: list[float] = []
         self.followed = asyncio.Event()
@@ -77,9 +78,8 @@ class FaultProxy:
             self.posts.append(body)
             self.times.append(time.monotonic())
             fault = self._plan.get(len(self.posts), self._always)
-        if head.startswith(b"GET /traces/"):
-            self.lookup_times.append(time.monotonic())
-            fault = ProxyFault(answer=self._lookups.pop(0) if self._lookups else b"")
+            await self._pass_on_late_post(host, port)
+            self._late_post = _close_after(head) + body if fault.late else b""
         if b"/cancel HTTP" in head and self._stops:
             fault = ProxyFault(answer=self._stops.pop(0))
         if head.startswith(b"GET /conversations/"):
@@ -98,12 +98,24 @@ class FaultProxy:
             return
         answer, onwards = await asyncio.open_connection(host, port)
         try:
-            onwards.write(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + body)
+            onwards.write(_close_after(head) + body)
             await _relay(answer, writer, fault)
             writer.close()
             await writer.wait_closed()
         finally:
             onwards.transport.abort()
+
+    async def _pass_on_late_post(self, host: str, port: int) -> None:
+        if self._late_post:
+            answer, onwards = await asyncio.open_connection(host, port)
+            onwards.write(self._late_post)
+            await answer.read()
+            onwards.close()
+            await onwards.wait_closed()
+
+
+def _close_after(head: bytes) -> bytes:
+    return head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

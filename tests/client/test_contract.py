@@ -38,9 +38,7 @@ SLOW_DOWN = (
 )
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-NO_RUNS = (
-    b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{"runs": []}'
-)
+BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 REFUSED = (
     b"HTTP/1.1 422 Unprocessable Content\r\nContent-Type: application/json\r\nContent-Length: 25\r\n"
@@ -171,26 +169,41 @@ def test_a_stream_that_a_proxy_has_written_anew_is_read(client: str, before: byt
 @CLIENTS
 def test_a_page_of_somebody_else_is_no_answer(client: str) -> None:
     """As that of a network which wants its user to sign in first."""
-    faults = FaultProxy({1: ProxyFault(answer=SIGN_IN)}, lookups=[SIGN_IN])
+    faults = FaultProxy({1: ProxyFault(answer=SIGN_IN)})
     record = drive_client(client, CART, faults)
     assert record.executed == ONCE and record.finals == [("done", ADDED)]
-
-
-@CLIENTS
-def test_a_message_that_no_run_is_known_of_is_sent_again(client: str) -> None:
-    faults = FaultProxy({1: ProxyFault(answer=UNAVAILABLE)}, lookups=[NO_RUNS])
-    assert drive_client(client, CART, faults).finals == [("done", ADDED)]
-    assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 2
 
 
 @CLIENTS
 @pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
-def test_a_message_is_not_sent_again_before_it_is_known_whether_it_was_taken(client: str, answer: bytes) -> None:
-    """The answer is lost, and so is the first attempt to learn what became of the message."""
-    faults = FaultProxy({1: ProxyFault(cut_after=0)}, lookups=[answer])
+def test_a_message_whose_answer_is_lost_is_sent_again_and_runs_once(client: str, answer: bytes) -> None:
+    """The second attempt does not reach the server, and the third one joins the run of the first."""
+    faults = FaultProxy({1: ProxyFault(cut_after=0), 2: ProxyFault(answer=answer)})
     record = drive_client(client, CART, faults)
     assert record.executed == ONCE and record.finals == [("done", ADDED)]
-    assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 1
+    assert faults.posts[0] == faults.posts[1] == faults.posts[2] and "messages" in msgspec.json.decode(faults.posts[2])
+
+
+@CLIENTS
+def test_a_message_that_a_proxy_reports_as_failed_and_passes_on_later_runs_once(client: str) -> None:
+    prompts: list[str] = []
+
+    def answer(request: ModelRequest) -> Turn:
+        prompts.append(request.history[-1].id)
+        return say("Hello.")
+
+    faults = FaultProxy({1: ProxyFault(answer=BAD_GATEWAY, late=True)})
+    assert drive_client(client, answer, faults).finals == [("done", "Hello.")]
+    assert len(prompts) == 1
+
+
+@CLIENTS
+def test_results_whose_answer_is_lost_are_sent_again_with_the_same_body(client: str) -> None:
+    faults = FaultProxy({2: ProxyFault(cut_after=0)})
+    record = drive_client(client, CART, faults)
+    assert record.executed == ONCE and record.finals == [("done", ADDED)]
+    assert faults.posts[1] == faults.posts[2] and "toolResults" in msgspec.json.decode(faults.posts[1])
+    assert len(faults.posts) == 4
 
 
 @CLIENTS
@@ -232,11 +245,18 @@ def test_a_message_that_is_stopped_on_its_way_is_stopped_when_it_arrives(client:
 
 
 @CLIENTS
-@pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
-def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answer: bytes) -> None:
-    faults = FaultProxy(always=ProxyFault(answer=answer))
+def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str) -> None:
+    faults = FaultProxy(always=ProxyFault(answer=SLOW_DOWN))
     record = drive_client(client, [], faults, {"stop": "early"})
     assert record.finals == [("cancelled", None)] and len(faults.posts) == 1
+
+
+@CLIENTS
+def test_a_message_that_may_have_been_taken_is_sent_again_to_stop_its_run(client: str) -> None:
+    faults = FaultProxy({1: ProxyFault(answer=BAD_GATEWAY), 2: ProxyFault(answer=SLOW_DOWN)})
+    record = drive_client(client, UnfinishedModel(), faults, {"stop": "early"})
+    assert [reason for reason, _ in record.finals] == ["cancelled"]
+    assert len(faults.posts) >= 3 and faults.posts[0] == faults.posts[1] == faults.posts[2]
 
 
 @CLIENTS
@@ -273,12 +293,11 @@ def test_a_stop_that_does_not_reach_the_server_is_told_again(client: str) -> Non
 
 @CLIENTS
 def test_after_a_stop_the_server_is_not_asked_without_a_pause(client: str) -> None:
-    """The answer to the message is lost, and so is the first attempt to learn what became of it."""
-    faults = FaultProxy({1: ProxyFault(cut_after=0)}, lookups=[UNAVAILABLE])
+    """The answer to the message is lost, and so is that to the second attempt."""
+    faults = FaultProxy({1: ProxyFault(cut_after=0), 2: ProxyFault(answer=UNAVAILABLE)})
     record = drive_client(client, UnfinishedModel(), faults, {"stop": "early"})
     assert [reason for reason, _ in record.finals] == ["cancelled"]
-    first, second = faults.lookup_times
-    assert second - first >= 0.45
+    assert faults.times[2] - faults.times[1] >= 0.45
 
 
 @CLIENTS

@@ -1,6 +1,7 @@
 """A conversation for an application: it sends the user's messages, yields events, and runs the application's tools.
 
-A stream that breaks is resumed after the last event. A call runs once, however often the server hands it out.
+A stream that breaks is resumed after the last event. A message or a result whose answer is lost is posted again with
+the same Idempotency-Key, so that it takes effect once. A call runs once, however often the server hands it out.
 """
 
 import asyncio
@@ -10,8 +11,8 @@ from contextlib import AsyncExitStack, aclosing, suppress
 from importlib import import_module
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
+import msgspec
 from msgspec import Struct
 
 from toolyard.client.events import (
@@ -29,7 +30,7 @@ from toolyard.client.events import (
 from toolyard.client.http import ConnectionLost, RequestRejected, ServerClient
 from toolyard.client.local_tools import LocalTools
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed, install_command
+from toolyard.core.errors import Invalid, Misconfigured, RateLimited, Refused, RunFailed, install_command
 from toolyard.core.results import replace_surrogates
 from toolyard.venues.function import FunctionVenue
 
@@ -45,13 +46,13 @@ MAX_OTHER_RUNS = 100
 Body = Mapping[str, object]
 
 
-class _Trace(Struct):
-    conversation: str
-    run_id: str
+class _Post(Struct, frozen=True):
+    """A request of the conversation, encoded once: a repetition has the same bytes and key, so it takes effect once."""
 
-
-class _Traces(Struct):
-    runs: list[_Trace] = []
+    content: msgspec.Raw
+    has_message: bool
+    has_results: bool
+    headers: Mapping[str, str]
 
 
 class AppClient:
@@ -230,15 +231,17 @@ class AppClient:
 
     async def _stream_answer(self, body: Body) -> AsyncGenerator[StreamObject, None]:
         """Yield the objects of one answer up to its `done`, over as many connections as that takes."""
-        # One correlation id for all attempts: after a lost connection it finds out whether the server took the message.
-        correlation_id, retry = secrets.token_hex(16), _RetryDelay(self._stopped)
+        post, retry = _build_post(body), _RetryDelay(self._stopped)
+        may_be_taken = False
         while True:
-            if "messages" in body and self._stopped.is_set():
+            # A message that the server may have taken is posted once more, to learn which run has to be cancelled.
+            can_leave = post.has_message and not may_be_taken
+            if can_leave and self._stopped.is_set():
                 yield self._build_cancelled()
                 return
             began = False
             try:
-                async with aclosing(self._post(body, correlation_id)) as objects:
+                async with aclosing(self._send_post(post)) as objects:
                     async for item in objects:
                         began = True
                         if isinstance(item, StreamStarted) and self._stopped.is_set():
@@ -247,20 +250,21 @@ class AppClient:
                         yield item
                 return
             except (Refused, RequestRejected, Invalid) as error:
-                if "toolResults" not in body or not self._tools.shrink_batch(error):
+                if not post.has_results or not self._tools.shrink_batch(error):
                     raise
-                body = self._build_resume_body()  # the server hands out the calls again that still wait for a result
+                # The server hands out the calls again that still wait for a result.
+                post = _build_post(self._build_resume_body())
             except RateLimited as error:
-                if "messages" not in body or not self._stopped.is_set():
+                if not can_leave or not self._stopped.is_set():
                     await retry.wait(error)
             except ConnectionLost as error:
+                may_be_taken = True
                 await retry.wait(error)
-                body = self._build_resume_body() if began else await self._recover_body(body, correlation_id, retry)
+                post = _build_post(self._build_resume_body()) if began else post
 
-    async def _post(self, body: Body, correlation_id: str) -> AsyncGenerator[StreamObject, None]:
+    async def _send_post(self, post: _Post) -> AsyncGenerator[StreamObject, None]:
         """Yield the objects of one connection. Raise ConnectionLost if it ends before its `done`."""
-        headers = {"x-correlation-id": correlation_id}
-        stream = self._http.stream_events("POST", PATH, body, after=self._cursor, headers=headers)
+        stream = self._http.stream_events("POST", PATH, post.content, after=self._cursor, headers=post.headers)
         async with aclosing(stream) as events:
             async for event_id, raw in events:
                 self._cursor = event_id or self._cursor
@@ -282,26 +286,6 @@ class AppClient:
             self.conversation_id = event.conversation_id
             self._run_id = self._run_id or event.run_id
 
-    async def _recover_body(self, body: Body, correlation_id: str, retry: "_RetryDelay") -> Body:
-        """Return what to post after a request without any answer.
-
-        A message is sent again only if the server has no run with its correlation id; otherwise it would run twice.
-        """
-        while "messages" in body:
-            try:
-                traces = await self._http.request("GET", f"/traces/{quote(correlation_id)}", _Traces)
-            except NotFound:
-                break
-            except (RateLimited, ConnectionLost) as error:
-                await retry.wait(error)
-                continue
-            if not traces.runs:
-                break
-            self._run_id, self.conversation_id = traces.runs[-1].run_id, traces.runs[-1].conversation
-            self._cursor = self._cursor or "0"  # without a cursor nothing has been read: resume before the first event
-            return self._build_resume_body()
-        return body
-
     async def _follow_others(self) -> AsyncGenerator[Event, None]:
         """Yield the next event of the conversation, which tells that a decision was made or another device answered."""
         path = f"/conversations/{self.conversation_id}/events"
@@ -318,6 +302,17 @@ class AppClient:
 
     def _build_resume_body(self) -> Body:
         return {"conversationId": self.conversation_id}
+
+
+def _build_post(body: Body) -> _Post:
+    has_message, has_results = "messages" in body, "toolResults" in body
+    key = {"idempotency-key": secrets.token_hex(16)} if has_message or has_results else {}
+    return _Post(
+        content=msgspec.Raw(msgspec.json.encode(body)),
+        has_message=has_message,
+        has_results=has_results,
+        headers={"x-correlation-id": secrets.token_hex(16), **key},
+    )
 
 
 class _RetryDelay:

@@ -1,10 +1,11 @@
 // A conversation from the side of an application: messages go in, events come out, and the application's tools run here.
 //
 // The server keeps the state of a run, so a broken connection loses nothing: the client reconnects with the id of the last
-// event and gets the events after it. The client runs each call once, however often the server hands it out.
+// event and gets the events after it. A message or a result whose answer is lost is posted again with the same
+// Idempotency-Key, so that it takes effect once. The client runs each call once, however often the server hands it out.
 
 import { type ClientEvent, type Final, type Json, type Reply, type ServerEvent, parseEvent } from "./events.js";
-import { ConnectionLostError, HttpTransport, ToolyardError } from "./http.js";
+import { ConnectionLostError, HttpTransport, ToolyardError, encodeBody } from "./http.js";
 import { type McpClient, loadServerTools } from "./mcpServers.js";
 import { LocalTools, type Tool, type ToolResult } from "./tools.js";
 
@@ -61,6 +62,23 @@ export function createClient(options: ClientOptions): Client {
 }
 
 type Body = Record<string, unknown>;
+
+/** A request of the conversation, encoded once: a repetition has the same bytes and key, so it takes effect once. */
+interface Post {
+  content: string;
+  hasMessage: boolean;
+  hasResults: boolean;
+  correlationId: string;
+  headers: Record<string, string>;
+}
+
+function buildPost(body: Body): Post {
+  const hasMessage = "messages" in body;
+  const hasResults = "toolResults" in body;
+  const correlationId = randomId();
+  const key = hasMessage || hasResults ? { "idempotency-key": randomId() } : {};
+  return { content: encodeBody(body), hasMessage, hasResults, correlationId, headers: { "x-correlation-id": correlationId, ...key } };
+}
 
 class AppClient implements Client {
   conversationId: string;
@@ -194,18 +212,21 @@ class AppClient implements Client {
 
   /** Post a body and yield the events of its reply up to `done`, over as many connections as that takes. */
   private async *streamReply(body: Body): AsyncGenerator<ServerEvent, void, undefined> {
-    const correlationId = randomId();
+    let post = buildPost(body);
+    let mayBeTaken = false;
     const { signal } = this.stopController;
     const retry = new RetryPolicy(signal);
     for (;;) {
-      if ("messages" in body && signal.aborted) {
-        yield this.cancelledMessage(correlationId);
+      // A message that the server may have taken is posted once more, to learn which run has to be cancelled.
+      const canLeave = post.hasMessage && !mayBeTaken;
+      if (canLeave && signal.aborted) {
+        yield this.cancelledMessage(post.correlationId);
         return;
       }
-      let accepted = false;
+      let began = false;
       try {
-        for await (const event of this.streamOnce(body, correlationId)) {
-          accepted = true;
+        for await (const event of this.streamOnce(post)) {
+          began = true;
           // `stop` was called before the server had accepted the message: only now is there a run to cancel.
           if (event.type === "started" && signal.aborted) await this.cancelRun();
           retry.reset();
@@ -213,17 +234,15 @@ class AppClient implements Client {
         }
         return;
       } catch (error) {
-        if (isConflict(error) && "toolResults" in body) {
-          body = this.resumeBody(); // another device was first, or the server had the results before the connection broke
+        // Another device was first, or a result can never be taken: the calls that still wait are handed out again.
+        if (post.hasResults && (isConflict(error) || (isInvalid(error) && this.tools.reduceResults(error)))) {
+          post = buildPost(this.resumeBody());
           continue;
         }
-        if (isInvalid(error) && "toolResults" in body && this.tools.reduceResults(error)) {
-          body = this.resumeBody(); // the calls whose results were not taken are handed out again
-          continue;
-        }
-        if (!isRateLimited(error) || !("messages" in body) || !signal.aborted) await retry.wait(error);
+        if (!isRateLimited(error) || !canLeave || !signal.aborted) await retry.wait(error);
         if (error instanceof ConnectionLostError) {
-          body = accepted ? this.resumeBody() : await this.recoverBody(body, correlationId, retry);
+          mayBeTaken = true;
+          if (began) post = buildPost(this.resumeBody());
         }
       }
     }
@@ -235,10 +254,10 @@ class AppClient implements Client {
     return { type: "message", conversationId, runId, correlationId, message, stopReason: "cancelled" };
   }
 
-  /** Post a body and yield the events of one connection. Throws ConnectionLostError if it ends before `done`. */
-  private async *streamOnce(body: Body, correlationId: string): AsyncGenerator<ServerEvent, void, undefined> {
-    const headers = { "x-correlation-id": correlationId, ...(this.lastEventId ? { "last-event-id": this.lastEventId } : {}) };
-    for await (const { id, data } of this.http.streamEvents("POST", PATH, body, headers)) {
+  /** Yield the events of one connection. Throws ConnectionLostError if it ends before `done`. */
+  private async *streamOnce(post: Post): AsyncGenerator<ServerEvent, void, undefined> {
+    const headers = { ...post.headers, ...(this.lastEventId ? { "last-event-id": this.lastEventId } : {}) };
+    for await (const { id, data } of this.http.streamEvents("POST", PATH, post.content, headers)) {
       this.lastEventId = id || this.lastEventId;
       const event = parseEvent(data);
       if (!event) continue;
@@ -250,31 +269,6 @@ class AppClient implements Client {
       if (event.type === "done") return;
     }
     throw new ConnectionLostError("the server has ended the stream");
-  }
-
-  /**
-   * Return what to post after a connection broke before any event came. Sending a message twice would start two runs, so
-   * the server is asked for the run of its correlation id: only if there is none is the message sent again.
-   */
-  private async recoverBody(body: Body, correlationId: string, retry: RetryPolicy): Promise<Body> {
-    while ("messages" in body) {
-      try {
-        const trace = await this.http.requestJson<{ runs: { conversation: string; run_id: string }[] }>(
-          "GET",
-          `/traces/${correlationId}`,
-        );
-        const run = trace.runs.at(-1);
-        if (!run) break;
-        this.conversationId = run.conversation;
-        this.runId = run.run_id;
-        this.lastEventId ||= "0"; // from the beginning: the first events of a new conversation were lost
-        return this.resumeBody();
-      } catch (error) {
-        if (error instanceof ToolyardError && error.status === 404) break;
-        await retry.wait(error);
-      }
-    }
-    return body;
   }
 
   /** Yield the next event of a run that waits for somebody else. Return false if the stream broke before one came. */

@@ -44,7 +44,7 @@ export class HttpTransport {
   /** Send a request and return the JSON of its response. */
   async requestJson<T>(method: string, path: string, body?: unknown): Promise<T> {
     const abort = new AbortController();
-    const response = await this.request(method, path, body, {}, abort);
+    const response = await this.request(method, path, body === undefined ? undefined : encodeBody(body), {}, abort);
     try {
       return (await abortIfSilent(response.json(), abort)) as T;
     } catch (error) {
@@ -56,7 +56,7 @@ export class HttpTransport {
   async *streamEvents(
     method: string,
     path: string,
-    body: unknown,
+    body: string | undefined,
     headers: Record<string, string>,
   ): AsyncGenerator<StreamEvent, void, undefined> {
     const abort = new AbortController();
@@ -78,7 +78,7 @@ export class HttpTransport {
   private async request(
     method: string,
     path: string,
-    body: unknown,
+    body: string | undefined,
     headers: Record<string, string>,
     abort: AbortController,
   ): Promise<Response> {
@@ -88,7 +88,7 @@ export class HttpTransport {
         method,
         headers: { ...this.headers, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
         signal: abort.signal,
-        ...(body === undefined ? {} : { body: JSON.stringify(body, replaceLoneSurrogates) }),
+        ...(body === undefined ? {} : { body }),
       });
       response = await abortIfSilent(request, abort);
     } catch (error) {
@@ -97,6 +97,11 @@ export class HttpTransport {
     if (!response.ok) throw await toError(response, abort);
     return response;
   }
+}
+
+/** Return a body as JSON, as `streamEvents` takes it. */
+export function encodeBody(body: unknown): string {
+  return JSON.stringify(body, replaceLoneSurrogates);
 }
 
 /** Replace half a character, which a text that was cut may end with: it cannot be encoded as UTF-8. */
