@@ -15,6 +15,7 @@ from toolyard.core.errors import (
     ToolyardError,
     Unavailable,
 )
+from toolyard.core.history import History
 from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
@@ -22,9 +23,10 @@ from toolyard.core.options import Options
 from toolyard.core.ports import Context, Model, ModelRequest, PolicyRequest, Rule, Verdict
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchRules
+from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions
-from toolyard.engine.run_result import RunResult
+from toolyard.engine.run_result import RunResult, ToolRun
 from toolyard.observability.log_lines import configure_logging
 from toolyard.venues.function import FunctionTool, ToolLike, tool
 from toolyard.venues.function.executor import Executor
@@ -38,6 +40,7 @@ __all__ = [
     "Executor",
     "Forbidden",
     "FunctionTool",
+    "History",
     "Invalid",
     "Limits",
     "Misconfigured",
@@ -46,6 +49,7 @@ __all__ = [
     "NotFound",
     "Options",
     "PolicyRequest",
+    "Reader",
     "Refused",
     "Result",
     "Rule",
@@ -62,6 +66,7 @@ __all__ = [
     "Tool",
     "ToolError",
     "ToolLike",
+    "ToolRun",
     "ToolyardError",
     "Unavailable",
     "UserMessage",

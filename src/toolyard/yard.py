@@ -24,7 +24,7 @@ from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
-from toolyard.engine.run_options import RunOptions, StartOptions
+from toolyard.engine.run_options import RunOptions, StartOptions, check_run_options
 from toolyard.engine.run_result import RunResult
 from toolyard.engine.service import Service
 from toolyard.models.resolver import ModelChoice, ModelResolver, make_key_settings
@@ -136,7 +136,11 @@ class Yard:
         return app
 
     def run(self, message: str | UserMessage | Sequence[Item], **options: Unpack[RunOptions]) -> Run:
-        """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`."""
+        """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`.
+
+        Raises TypeError, with what to write instead, for an option that does not exist or is of another type.
+        """
+        check_run_options(options)
         caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
         start = self.service.build_start(caller, self._to_items(message), **cast(StartOptions, options))
         return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start)

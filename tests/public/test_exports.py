@@ -5,8 +5,11 @@ import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_args, get_type_hints
 
 import pytest
+
+from toolyard import Run, RunResult, Yard
 
 ROOT = Path(__file__).parents[2]
 PUBLIC_MODULES = ("toolyard", "toolyard.events", "toolyard.testing", "toolyard.client", "toolyard.tool_index")
@@ -51,6 +54,22 @@ def list_sources() -> list[tuple[str, str]]:
 def test_the_exports_of_a_module_are_exactly_its_public_names(name: str) -> None:
     module = import_module(name)
     assert list(module.__all__) == public_names(module)
+
+
+def list_classes(hint: object) -> set[type]:
+    """Return the classes of Toolyard that a type hint mentions."""
+    inner = set[type]().union(*(list_classes(argument) for argument in get_args(hint)))
+    return inner | ({hint} if isinstance(hint, type) and hint.__module__.startswith("toolyard.") else set())
+
+
+def test_what_the_library_returns_can_be_named() -> None:
+    methods = [method for name, method in vars(Yard).items() if name[0] != "_" and callable(method)]
+    hints = [get_type_hints(method)["return"] for method in methods] + list(get_type_hints(RunResult).values())
+    exported = [
+        getattr(import_module(module), name) for module in PUBLIC_MODULES for name in import_module(module).__all__
+    ]
+    returned = set[type]().union(*map(list_classes, hints))
+    assert {RunResult, Run} <= returned and [kind for kind in returned if kind not in exported] == []
 
 
 @pytest.mark.parametrize("name", PUBLIC_MODULES)

@@ -1,5 +1,8 @@
 """The keyword arguments that `run`, `ask` and `execute` share reach the run."""
 
+from collections.abc import Awaitable
+from typing import cast
+
 import pytest
 
 from support import open_yard
@@ -40,7 +43,41 @@ async def test_ask_and_execute_take_the_options_of_run() -> None:
     assert entries == ["go", "one", "go", "two"]
 
 
-async def test_a_misspelt_option_is_refused_before_anything_starts() -> None:
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("modle", r"run\(\) has no option 'modle'; did you mean model=…\?"),
+        ("temperature", r"run\(\) has no option 'temperature'; did you mean options=Options\(temperature=…\)\?"),
+        ("temperatur", r"did you mean options=Options\(temperature=…\)\?"),
+        ("may_open", r"run\(\) has no option 'may_open'; it takes app_tools, caller, "),
+        ("request", r"run\(\) has no option 'request'"),
+        ("mcp_client", r"run\(\) has no option 'mcp_client'"),
+    ],
+)
+async def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, advice: str) -> None:
+    wrong: dict[str, object] = {name: None}
     async with open_yard([]) as yard:
-        with pytest.raises(TypeError, match="modle"):
-            yard.run("go", modle="ollama:qwen3")  # pyright: ignore[reportCallIssue]
+        for start in (yard.run, yard.ask, yard.execute):
+            with pytest.raises(TypeError, match=advice):
+                await cast("Awaitable[object]", start("go", **wrong))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        (
+            "options",
+            {"temperature": 1},
+            r"run\(options=…\) takes Options, not dict; write options=Options\(temperature=…\)",
+        ),
+        ("context", 5, r"run\(context=…\) takes Mapping, not int"),
+        ("limits", {"turns_per_request": 1}, r"run\(limits=…\) takes Limits or None, not dict"),
+        ("caller", "ann", r"run\(caller=…\) takes Caller, not str"),
+        ("web_search", True, r"run\(web_search=…\) takes str, not bool"),
+    ],
+)
+async def test_an_option_of_another_type_is_refused_with_the_right_one(name: str, value: object, advice: str) -> None:
+    wrong: dict[str, object] = {name: value}
+    async with open_yard([]) as yard:
+        with pytest.raises(TypeError, match=advice):
+            yard.run("go", **wrong)  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,9 @@
 """The options of a request, as keyword arguments that a type checker knows by name and type."""
 
+import difflib
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
+from types import NoneType, UnionType
+from typing import Literal, TypedDict, cast, get_args, get_origin, get_type_hints
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
@@ -44,3 +46,38 @@ class RunOptions(StartOptions, total=False):
     caller: Caller
     conversation: str
     """The id of a conversation to continue; a new one if it is left out."""
+
+
+def _list_types(hint: object) -> tuple[type, ...]:
+    """Return the outermost types of a hint. The values of a literal or a container are checked where they are used."""
+    origin = get_origin(hint)
+    if origin is UnionType:
+        return tuple(kind for part in get_args(hint) for kind in _list_types(part))
+    return (str,) if origin is Literal else (cast(type, origin or hint),)
+
+
+_TYPES = {name: _list_types(hint) for name, hint in get_type_hints(RunOptions).items()}
+_MODEL_OPTIONS = Options.__struct_fields__
+MIN_SIMILARITY = 0.7
+"""How similar a name must be to be suggested, from 0 to 1: `may_open` is not meant as `max_tokens`."""
+
+
+def check_run_options(options: Mapping[str, object]) -> None:
+    """Raise TypeError, with what to write instead, for an unknown name or a value of another type."""
+    for name, value in options.items():
+        if name not in _TYPES:
+            raise TypeError(f"run() has no option {name!r}; {_suggest_name(name)}")
+        if not isinstance(value, _TYPES[name]):
+            hint = "; write options=Options(temperature=…)" if name == "options" else ""
+            raise TypeError(f"run({name}=…) takes {_describe_types(name)}, not {type(value).__name__}{hint}")
+
+
+def _suggest_name(name: str) -> str:
+    near = difflib.get_close_matches(name, (*_TYPES, *_MODEL_OPTIONS), n=1, cutoff=MIN_SIMILARITY)
+    if not near:
+        return f"it takes {', '.join(sorted(_TYPES))}"
+    return f"did you mean options=Options({near[0]}=…)?" if near[0] in _MODEL_OPTIONS else f"did you mean {near[0]}=…?"
+
+
+def _describe_types(name: str) -> str:
+    return " or ".join("None" if kind is NoneType else kind.__name__ for kind in _TYPES[name])
