@@ -1,18 +1,18 @@
-"""A run as its readers see it: the fold of its entries and fleeting events. Pure.
+"""A run as its readers see it: the fold of its entries. Pure.
 
 Every answer about a run and every stream of it is encoded from this view. A reader yields the entries of all runs of a
-conversation: a `RunView` takes those of its own run, `OpenRuns` holds a view of each run that has not ended.
+conversation: a `RunView` takes those of its own run, `OpenRuns` holds a view of each run that has not ended. Fleeting
+events change no view: `apply` only tells whose they are, and the reader has their text.
 """
 
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal, assert_never
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.events import (
-    ArgumentsAppended,
     CallAnswered,
     CallApproved,
     CallDenied,
@@ -20,79 +20,42 @@ from toolyard.core.events import (
     CallEvent,
     CallJudged,
     CallParked,
-    CallProgressed,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
-    Decision,
     Ending,
     Entry,
     Finish,
-    Fleeting,
     HistoryCompacted,
     HistoryRewound,
     MessageAdded,
     MessageRemoved,
     Published,
-    ReasoningAppended,
     RunEnded,
     RunEvent,
     RunQueued,
     RunStarted,
     RunSuspended,
     StopRequested,
-    TextAppended,
     TurnEnded,
     TurnEvent,
     TurnFailed,
     TurnStarted,
 )
 from toolyard.core.history import find_open_calls
-from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Reasoning, Result, Usage
+from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Result, Usage
 from toolyard.core.run_state import Phase
 
 RunStatus = Literal["queued", "running", "waiting", "ended"]
 Awaited = Literal["approval", "client", "answer"]
 
 
-class LiveText(Struct):
-    """A text that arrives in deltas. Adding a delta twice changes nothing."""
-
-    size: int = 0
-    """UTF-8 bytes up to the end of the last delta."""
-    chunks: list[str] = []
-
-    def add(self, offset: int, text: str) -> None:
-        """Add the part of a delta that is new. A delta after a gap is left out: the end of the turn has the text."""
-        size, end = self.size, offset + (len(text) if text.isascii() else len(text.encode()))
-        if offset == size:
-            self.chunks.append(text)
-            self.size = end
-        elif offset < size < end:
-            self.chunks.append(text.encode()[size - offset :].decode(errors="ignore"))
-            self.size = end
-
-    def join(self) -> str:
-        return "".join(self.chunks)
-
-
-class LiveArguments(Struct):
-    """The arguments of a call while the model writes them."""
-
-    tool: str
-    text: LiveText = field(default_factory=LiveText)
-
-
 class TurnView(Struct, kw_only=True):
-    """A model request and its reply. What has arrived so far is in the `live` fields until the turn ends."""
+    """A model request and its reply, which is there once the turn has ended."""
 
     number: int
     starts: int = 1
     """How often the turn started: all but the last owner died."""
-    live_text: LiveText = field(default_factory=LiveText)
-    live_reasoning: LiveText = field(default_factory=LiveText)
-    live_arguments: dict[int, LiveArguments] = {}
-    """By the number of the call in the turn."""
     items: tuple[Item, ...] = ()
     finish: Finish | None = None
     problem: Problem | None = None
@@ -109,21 +72,6 @@ class TurnView(Struct, kw_only=True):
     def texts(self) -> list[ModelText]:
         return [item for item in self.items if isinstance(item, ModelText)]
 
-    @property
-    def text(self) -> str:
-        """Return the text of the turn, as far as it has arrived."""
-        return self.live_text.join() if self.finish is None else "".join(text.text for text in self.texts)
-
-    @property
-    def reasoning(self) -> str:
-        """Return the reasoning of the turn, as far as it has arrived."""
-        if self.finish is None:
-            return self.live_reasoning.join()
-        return "".join(item.text for item in self.items if isinstance(item, Reasoning))
-
-    def drop_live_parts(self) -> None:
-        self.live_text, self.live_reasoning, self.live_arguments = LiveText(), LiveText(), {}
-
 
 class CallView(Struct, kw_only=True):
     """A call of the run, from its request to its result."""
@@ -132,7 +80,6 @@ class CallView(Struct, kw_only=True):
     turn: int = 0
     """The turn that requested the call; 0 for a call of the run's input."""
     phase: Phase = "requested"
-    verdict: Decision | None = None
     rule: str = ""
     """The policy rule of the verdict."""
     expires_at: float = 0.0
@@ -161,7 +108,7 @@ class CallView(Struct, kw_only=True):
     def apply(self, event: CallEvent) -> None:
         match event:
             case CallJudged():
-                self.verdict, self.rule, self.expires_at = event.verdict, event.rule, event.expires_at
+                self.rule, self.expires_at = event.rule, event.expires_at
                 if event.verdict != "deny":  # the end of a denied call follows
                     self.phase = "allowed" if event.verdict == "allow" else "asking"
             case CallApproved():
@@ -188,7 +135,6 @@ class RunView(Struct, kw_only=True):
     correlation_id: str = ""
     """The correlation id of the request, or of the command that ended the run."""
     request: RunQueued | None = None
-    queued_at: float = 0.0
     status: RunStatus = "queued"
     language: str = ""
     """The language of the server's own messages."""
@@ -271,35 +217,13 @@ class RunView(Struct, kw_only=True):
         return [*items, self.end.message] if self.end and self.end.message else items
 
     def apply(self, item: Published) -> "RunView | None":
-        """Update from an item and return this view, or return None if the item belongs to another run."""
+        """Update from an entry and return this view, or return None if the item belongs to another run."""
         if isinstance(item, Entry):
             if item.run != self.run_id:
                 return None
             self._apply_entry(item)
             return self
-        if not self.is_active:
-            return None
-        if type(item) is TextAppended and (turns := self.turns):  # the hot path
-            if (turn := turns[-1]).number == item.turn:
-                turn.live_text.add(item.offset, item.text)
-        else:
-            self._apply_fleeting(item)
-        return self
-
-    def _apply_fleeting(self, event: Fleeting) -> None:
-        if isinstance(event, CallProgressed) or not self.turns or self.turns[-1].number != event.turn:
-            return
-        turn = self.turns[-1]
-        match event:
-            case TextAppended():
-                turn.live_text.add(event.offset, event.text)
-            case ReasoningAppended():
-                turn.live_reasoning.add(event.offset, event.text)
-            case ArgumentsAppended():
-                arguments = turn.live_arguments.setdefault(event.index, LiveArguments(event.tool))
-                arguments.text.add(event.offset, event.text)
-            case _:
-                assert_never(event)
+        return self if self.is_active else None
 
     def _apply_entry(self, entry: Entry) -> None:
         event = entry.event
@@ -344,7 +268,6 @@ class RunView(Struct, kw_only=True):
         if not self.turns:  # the view began in the middle of the run
             self._start_turn(0)
         turn = self.turns[-1]
-        turn.drop_live_parts()
         self.model_calls += 1
         match event:
             case TurnEnded():
@@ -364,7 +287,6 @@ class RunView(Struct, kw_only=True):
         if self.turns and self.turns[-1].number == number:
             # A second start under the same number means that the owner of the first one died: its text is void.
             self.turns[-1].starts += 1
-            self.turns[-1].drop_live_parts()
         else:
             self.turns.append(TurnView(number=number))
 
@@ -372,7 +294,7 @@ class RunView(Struct, kw_only=True):
         self.conversation = entry.conversation
         match event:
             case RunQueued():
-                self.request, self.queued_at, self.correlation_id = event, entry.at, entry.correlation_id
+                self.request, self.correlation_id = event, entry.correlation_id
                 for call in find_open_calls(event.input):
                     self._add_call(call)
             case RunStarted():
@@ -401,12 +323,12 @@ class OpenRuns(Struct, kw_only=True):
     """The run that ended last."""
 
     def apply(self, item: Published) -> RunView | None:
-        """Update from an item and return the view of its run, or None if there is none.
+        """Update from an entry and return the view of the item's run, or None if there is none.
 
         A run is in view from its RunQueued on: no view lacks the beginning of its run.
         """
         if not isinstance(item, Entry):
-            return self.front.apply(item) if self.front else None
+            return self.front
         if isinstance(item.event, RunQueued):
             self.views[item.run] = RunView(run_id=item.run)
         view = self.views.get(item.run)

@@ -24,9 +24,6 @@ async def load_open_runs(source: EntrySource, conversation: str, at: Cursor) -> 
     for page in await _read_pages(source, conversation, at.seq):
         for entry in page:
             runs.apply(entry)
-    if runs.front is not None and runs.front.turns and runs.front.turns[-1].number == at.turn:
-        # The reader goes on in the middle of the turn's text.
-        runs.front.turns[-1].live_text.size = at.seen
     return runs
 
 
