@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.setting_types import (
+    DisplayName,
     FilePath,
     HeaderName,
     HeaderSecret,
@@ -69,7 +70,7 @@ class SignInAnswer(Struct, frozen=True, kw_only=True):
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The configuration of a server: a child process (`command`), or a server that is reached over HTTP (`url`)."""
 
-    display_name: str = ""
+    display_name: DisplayName = ""
     """A name for people; the id if it is empty."""
     command: Name = ""
     args: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The types of settings: plain types with marks, which `server.config` checks where a person writes the settings.
+"""The types of settings: plain types with marks, which `setting_check` checks where a person writes the settings.
 
 Marks are bounds (`min_length`, `pattern`, `ge`, `gt`, `le`), `says` (how an error message describes the type) and `is`
 (a text to expand or to mask, or a field that nobody sets). They are msgspec's `extra`, which decoding does not enforce:
@@ -20,6 +20,9 @@ Seconds = Annotated[float, Meta(extra={"gt": 0, "le": MAX_NUMBER})]
 SecondsOrNone = Annotated[float, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
 Url = Annotated[
     str, Meta(extra={"pattern": r"^https?://[^\s/]\S*\Z", "says": "a URL that begins with http:// or https://"})
+]
+DisplayName = Annotated[
+    str, Meta(extra={"pattern": r"^[^\x00-\x1f\x7f]{0,100}\Z", "says": "one line of at most 100 characters"})
 ]
 Secret = Annotated[str, Meta(extra={"is": "secret"})]
 """Never shown; `${VARIABLE}` in it is replaced."""

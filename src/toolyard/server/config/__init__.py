@@ -38,7 +38,7 @@ from toolyard.core.setting_types import (
 from toolyard.core.store import Key
 from toolyard.core.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.tools import Approval, Tool
-from toolyard.server.config.check import ConfigChecker
+from toolyard.server.config.check import check_config
 from toolyard.server.config.layers import Layers
 from toolyard.server.config.limits import (
     DivisionConfig,
@@ -228,7 +228,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     root = _get_config_type()
     layers = Layers(root, find_config_file(path), environment, flags)
     expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
-    tree = ConfigChecker(layers.locate, expander.expand, root).check(layers.tree)
+    tree = check_config(layers.tree, root, expander.expand, layers.locate)
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(find_data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)

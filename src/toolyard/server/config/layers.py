@@ -12,8 +12,9 @@ from typing import cast
 from msgspec import inspect
 
 from toolyard.core.errors import Misconfigured
-from toolyard.server.config.check import KeyPath, SourceLocation, Tree
-from toolyard.server.config.kinds import Kind, find_struct, iter_alternatives, parse_text
+from toolyard.core.setting_check import KeyPath, Tree
+from toolyard.core.setting_kinds import Kind, find_struct, iter_alternatives, parse_text
+from toolyard.server.config.check import SourceLocation
 from toolyard.server.config.toml_lines import TomlLines
 
 PREFIX = "TOOLYARD_"

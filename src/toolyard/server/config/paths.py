@@ -10,7 +10,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
-from toolyard.server.config.check import KeyPath
+from toolyard.core.setting_check import KeyPath, check_characters
 
 _VARIABLE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,10 +27,10 @@ class ValueExpander:
     def expand(self, mark: str, path: KeyPath, text: str) -> str:
         """Return the text in its final form. Raise ValueError with what is wrong with it."""
         match mark:
-            case "secret":
-                return self._expand_secret(path, text, "\0")
-            case "header":
-                return self._expand_secret(path, text, "\0\r\n")
+            case "secret" | "header":
+                # A secret that comes from a variable or a flag is used as it is: it may contain "${" by chance.
+                secret = self._expand_variables(text) if self.is_from_file(path) else text
+                return check_characters(mark, path, secret)
             case "path":
                 return self._expand_path(path, text)
             case "tools":
@@ -39,13 +39,6 @@ class ValueExpander:
                 return self._expand_store(path, text)
             case _:
                 return text
-
-    def _expand_secret(self, path: KeyPath, text: str, forbidden: str) -> str:
-        # A secret that comes from a variable or a flag is used as it is: it may contain "${" by chance.
-        secret = self._expand_variables(text) if self.is_from_file(path) else text
-        if any(letter in secret for letter in forbidden):
-            raise ValueError("must be one line")
-        return secret
 
     def _expand_variables(self, text: str) -> str:
         def look_up(variable: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from toolyard.core.mcp_servers import ServerCard, ServerSpec
 from toolyard.core.ports import Servers
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.operators.servers import DisplayName, NewServerConfig, PathId, parse_spec, require_servers_admin
+from toolyard.surfaces.operators.servers import DisplayName, PathId, check_spec, require_servers_admin
 from toolyard.surfaces.request_body import LenientBody
 from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.server_views import (
@@ -64,7 +64,7 @@ def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerS
         raise invalid_field("server", "give the fields to change, as server or as config")
     if changes.get("slug", card.id) != card.id:
         raise invalid_field("slug", "the id of a server stays as it is: remove the server and add it anew")
-    current = _to_plain({name: getattr(card.spec, name) for name in NewServerConfig.__struct_fields__})
+    current = _to_plain({name: getattr(card.spec, name) for name in ServerSpec.__struct_fields__})
     hidden = _to_plain(build_config_view(card, admin))
     fields = {
         name: _restore_hidden(value, hidden.get(name), current[name])
@@ -73,10 +73,11 @@ def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerS
     }
     try:
         name = msgspec.convert(changes.get("name") or changes.get("display_name") or card.name, DisplayName)
-        config = msgspec.convert({**_drop_other_transport(current, fields), **fields}, NewServerConfig)
+        spec = msgspec.convert({**_drop_other_transport(current, fields), **fields}, ServerSpec)
     except msgspec.ValidationError as error:
         raise invalid_field("server", str(error)) from None
-    return replace(parse_spec(config), display_name=name if name != card.id else "")
+    check_spec(spec, "server")
+    return replace(spec, display_name=name if name != card.id else "")
 
 
 def _to_plain(fields: Fields) -> Fields:

@@ -9,16 +9,17 @@ from typing import Annotated, Literal
 from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import NotFound
+from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.items import Call
 from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerTool
 from toolyard.core.ports import Servers
 from toolyard.core.run_view import RunView
+from toolyard.core.setting_check import list_problems
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field
@@ -40,50 +41,10 @@ SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
 MAX_ID_CHARS = 64
 ServerId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS, pattern=SERVER_ID)]
 DisplayName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]+\Z")]
-OptionalName = Annotated[str, Meta(max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
-TenantName = Annotated[str, Meta(min_length=1, max_length=128)]
-ToolName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
-Text = Annotated[str, Meta(max_length=10_000)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 PathId = FromPath[str]
 
 
-class NewServerOAuth(Struct, kw_only=True, omit_defaults=True):
-    """OAuth client credentials, for an authorization server without dynamic client registration."""
-
-    issuer: Text
-    client_id: Text
-    client_secret: Text = ""
-    scope: Text = ""
-    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-
-
-class NewServerConfig(Struct, kw_only=True, omit_defaults=True):
-    """A command with its arguments, or a URL, with the options of `[servers.NAME]` in the configuration."""
-
-    display_name: OptionalName = ""
-    command: Text = ""
-    args: list[Text] = []
-    env: dict[str, Text] = {}
-    cwd: Text = ""
-    url: Text = ""
-    headers: dict[str, Text] = {}
-    oauth: NewServerOAuth | None = None
-    auth: Literal["server", "caller"] = "server"
-    names: dict[str, ToolName] = {}
-    trust: bool = False
-    pin: Literal["on", "off"] = "on"
-    protocol: Literal["auto", "2025-11-25"] = "auto"
-    sampling: bool = False
-    tenants: list[TenantName] = []
-    """Only callers of these tenants see the server and its tools; an empty list means all tenants."""
-    connect_s: Seconds = 30.0
-    list_s: Seconds = 30.0
-    call_s: Seconds = 30.0
-    idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
-
-
-class NamedServerConfig(NewServerConfig, kw_only=True):
+class NamedServerSpec(ServerSpec, frozen=True, kw_only=True):
     """A configuration with its name. The `slug` is the server's id; by default it is derived from the name."""
 
     name: DisplayName
@@ -91,11 +52,11 @@ class NamedServerConfig(NewServerConfig, kw_only=True):
 
 
 class NewServer(LenientBody, kw_only=True):
-    """A `name` and a `config`, or both together as `server`."""
+    """A `name` and a `config` with the settings of `[servers.NAME]` in the file, or both together as `server`."""
 
     name: DisplayName | None = None
-    config: NewServerConfig | None = None
-    server: NamedServerConfig | None = None
+    config: ServerSpec | None = None
+    server: NamedServerSpec | None = None
 
 
 class ServerList(Struct, kw_only=True):
@@ -290,11 +251,12 @@ def _build_answer(view: RunView, card: ServerCard, tool: ServerTool) -> ToolAnsw
 
 def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
     """Return the id and the configuration of a new server. Raise Invalid if they are not valid."""
-    config, name = data.server or data.config, data.server.name if data.server else data.name
-    if config is None or name is None:
+    spec, name = data.server or data.config, data.server.name if data.server else data.name
+    if spec is None or name is None:
         raise invalid_field("server", "give a name and a config, or both in one as server")
     server_id = (data.server.slug if data.server else None) or build_server_id(name)
-    spec = parse_spec(config)
+    spec = convert(to_builtins(spec), ServerSpec)  # without the name and the slug
+    check_spec(spec, "server" if data.server else "config")
     return server_id, spec if spec.display_name else replace(spec, display_name=name if name != server_id else "")
 
 
@@ -306,16 +268,11 @@ def build_server_id(name: str) -> str:
     return server_id
 
 
-def parse_spec(config: NewServerConfig) -> ServerSpec:
-    if bool(config.command) == bool(config.url):
-        raise invalid_field("config", "give a command or a url, one of them")
-    if config.url and not config.url.startswith(("http://", "https://")):
-        raise invalid_field("config.url", "must begin with http:// or https://")
-    if config.oauth and not config.url:
-        raise invalid_field("config.oauth", "is for a server with a url")
-    if config.oauth and config.oauth.grant == "client_credentials" and not config.oauth.client_secret:
-        raise invalid_field("config.oauth.client_secret", "must be given, or the grant authorization_code")
-    return convert(config, ServerSpec, from_attributes=True)
+def check_spec(spec: ServerSpec, name: str) -> None:
+    """Raise Invalid with everything that is wrong with a configuration, by the rules of the configuration file."""
+    if problems := list_problems(spec, name):
+        fields = [{"key": key, "message": message} for key, message in problems]
+        raise Invalid("; ".join(message for _, message in problems), {"fields": fields})
 
 
 def build_server_tools(card: ServerCard, message: str) -> ServerTools:
