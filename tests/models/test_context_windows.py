@@ -94,3 +94,22 @@ def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_s
     models = ModelResolver(config.model_names, windows=windows)
     assert models.context_window("openai:gpt-4o") == 4_096
     assert models.context_window("anthropic:claude-x") == 200_000
+
+
+def test_a_model_has_every_option_of_a_request_but_the_schema(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    header = 'store = "memory:"\n[model_options."openai:gpt-4o"]\n'
+    file.write_text(f'{header}top_p = 0.9\nstop = ["END"]\nseed = 7\n')
+    options = build_model_settings(load(file, {}, {}), {}).options["openai:gpt-4o"]
+    assert (options.top_p, options.stop, options.seed) == (0.9, ("END",), 7)
+    for setting, problem in {
+        "top_p = 1.5": "top_p must be from 0 to 1",
+        "temperature = 3": "temperature must be from 0 to 2",
+        'temperature = "warm"': "temperature must be a number, not this text",
+        "max_tokens = 10_000_001": "max_tokens must be from 0 to 10,000,000",
+        'stop = [""]': "stop must hold texts of 1 to 500 characters",
+        'output_schema = { type = "object" }': "output_schema is not a setting",
+    }.items():
+        file.write_text(f"{header}{setting}\n")
+        with pytest.raises(Misconfigured, match=problem):
+            load(file, {}, {})

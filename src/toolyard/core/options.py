@@ -1,5 +1,6 @@
 """Options for a model's answer, independent of the provider. Unset options are left to the provider."""
 
+from collections.abc import Iterator
 from typing import Literal, cast
 
 import msgspec
@@ -7,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.errors import Invalid
+from toolyard.core.setting_types import RequestSchema
 
 Effort = Literal["low", "medium", "high"]
 Thinking = int | Literal["", "adaptive"] | Effort
@@ -29,7 +31,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop: tuple[str, ...] = ()
     """Texts that end the answer; they are not part of it."""
     seed: int | None = None
-    output_schema: dict[str, object] | None = None
+    output_schema: RequestSchema = None
     """The JSON Schema of the final text; None means free text."""
     thinking: Thinking = ""
 
@@ -55,6 +57,26 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the tokens, for providers that take no effort; 0 if the provider decides."""
         return self.thinking if isinstance(self.thinking, int) else THINKING_BUDGETS.get(self.thinking, 0)
 
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
+        """Yield the option and what is wrong with it, for each value that no provider takes."""
+        # Written as `low <= value <= high`, which is false for a value that is not a number.
+        if not 0 <= self.max_tokens <= MAX_TOKENS:
+            yield "max_tokens", f"must be from 0 to {MAX_TOKENS:,}"
+        if self.temperature is not None and not 0 <= self.temperature <= MAX_TEMPERATURE:
+            yield "temperature", f"must be from 0 to {MAX_TEMPERATURE:g}"
+        if self.top_p is not None and not 0 <= self.top_p <= 1:
+            yield "top_p", "must be from 0 to 1"
+        if self.seed is not None and not -MAX_SEED <= self.seed <= MAX_SEED:
+            yield "seed", "must be a whole number of at most 63 bits"
+        if len(self.stop) > MAX_STOPS:
+            yield "stop", f"may hold at most {MAX_STOPS} texts"
+        if not all(1 <= len(text) <= MAX_STOP_CHARS for text in self.stop):
+            yield "stop", f"must hold texts of 1 to {MAX_STOP_CHARS} characters"
+        if isinstance(self.thinking, int) and not 0 <= self.thinking <= MAX_TOKENS:
+            yield "thinking", f"must be from 0 to {MAX_TOKENS:,} tokens"
+        if self.output_schema is not None and (problem := _find_schema_problem(self.output_schema)):
+            yield "output_schema", problem
+
 
 DEFAULT_OPTIONS = Options()
 
@@ -74,32 +96,17 @@ def merge_options(options: Options, defaults: Options) -> Options:
 
 def check_options(options: Options) -> None:
     """Raise Invalid, with the name of the option, for a value that no provider takes."""
-    _require("max_tokens", 0 <= options.max_tokens <= MAX_TOKENS, f"must be from 0 to {MAX_TOKENS:,}")
-    # Written as `low <= value <= high`, which is false for a value that is not a number.
-    temperature, top_p, seed = options.temperature, options.top_p, options.seed
-    _require("temperature", temperature is None or 0 <= temperature <= MAX_TEMPERATURE, "must be from 0 to 2")
-    _require("top_p", top_p is None or 0 <= top_p <= 1, "must be from 0 to 1")
-    _require("seed", seed is None or -MAX_SEED <= seed <= MAX_SEED, "must be a whole number of at most 63 bits")
-    _require("stop", len(options.stop) <= MAX_STOPS, f"may hold at most {MAX_STOPS} texts")
-    for text in options.stop:
-        _require("stop", 1 <= len(text) <= MAX_STOP_CHARS, f"must hold texts of 1 to {MAX_STOP_CHARS} characters")
-    if isinstance(options.thinking, int):
-        _require("thinking", 0 <= options.thinking <= MAX_TOKENS, f"must be from 0 to {MAX_TOKENS:,} tokens")
-    if options.output_schema is not None:
-        _check_schema(options.output_schema)
+    for name, problem in options.iter_problems():
+        raise Invalid(f"the option {name} {problem}", {"field": f"options.{name}"})
 
 
-def _check_schema(schema: object) -> None:
+def _find_schema_problem(schema: object) -> str:
+    """Return what is wrong with a schema; empty if nothing is."""
     kind = cast("dict[str, object]", schema).get("type") if isinstance(schema, dict) else None
-    _require("output_schema", kind == "object", "must be a JSON Schema of type object")
+    if kind != "object":
+        return "must be a JSON Schema of type object"
     try:
         size = len(msgspec.json.encode(schema))
     except (TypeError, ValueError, RecursionError):
-        size = -1
-    _require("output_schema", size >= 0, "must be JSON, and not be nested too deeply")
-    _require("output_schema", size <= MAX_SCHEMA_BYTES, f"may have at most {MAX_SCHEMA_BYTES:,} bytes")
-
-
-def _require(name: str, holds: bool, why: str) -> None:
-    if not holds:
-        raise Invalid(f"the option {name} {why}", {"field": f"options.{name}"})
+        return "must be JSON, and not be nested too deeply"
+    return f"may have at most {MAX_SCHEMA_BYTES:,} bytes" if size > MAX_SCHEMA_BYTES else ""

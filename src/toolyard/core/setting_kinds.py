@@ -34,8 +34,9 @@ def iter_alternatives(kind: Kind) -> Iterator[Kind]:
 
 
 def list_settings(table: inspect.StructType) -> list[inspect.Field]:
-    """Return the fields that a person may set, without those that the server records."""
-    return [field for field in table.fields if strip_marks(field.type)[1].get("is") != "recorded"]
+    """Return the fields that a configuration may set, without those that the server records or a request gives."""
+    not_settings = ("recorded", "request")
+    return [field for field in table.fields if strip_marks(field.type)[1].get("is") not in not_settings]
 
 
 def find_struct(kind: Kind) -> inspect.StructType | None:
@@ -81,8 +82,10 @@ def describe_type(kind: Kind) -> str:
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType():
-            return f"a whole number from {marks['ge']} to {marks['le']}"
+            return f"a whole number from {marks['ge']} to {marks['le']}" if "le" in marks else "a whole number"
         case inspect.FloatType():
+            if "le" not in marks:
+                return "a number"
             low = f"from {marks['ge']:g}" if "ge" in marks else f"above {marks['gt']:g}"
             return f"a number {low}, at most {marks['le']:.0f}"
         case inspect.LiteralType():

@@ -56,3 +56,5 @@ Language = Annotated[str, Meta(extra={"pattern": LANGUAGE, "says": 'a language t
 VariableName = Annotated[str, Meta(extra={"pattern": r"^[^=\s]+\Z", "says": "that of a variable"})]
 RecordedTime = Annotated[float, Meta(extra={"is": "recorded"})]
 """A time that the server records: not a setting."""
+RequestSchema = Annotated[dict[str, object] | None, Meta(extra={"is": "request"})]
+"""A schema that only a request gives: not a setting."""

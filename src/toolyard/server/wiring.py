@@ -19,7 +19,7 @@ from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import OFFLINE, is_pattern, parse_model_name
-from toolyard.core.options import Options
+from toolyard.core.options import DEFAULT_OPTIONS, merge_options
 from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.web_search import SearchRules
 from toolyard.models.context_windows import compute_usable_window, find_context_window
@@ -111,10 +111,7 @@ def load_configured_servers(config: Config, environment: Mapping[str, str]) -> d
 
 def build_model_settings(config: Config, environment: Mapping[str, str]) -> ModelSettings:
     """Return what the names of models stand for in this configuration."""
-    options = {
-        name: Options(max_tokens=chosen.max_tokens, temperature=chosen.temperature, thinking=chosen.thinking)
-        for name, chosen in config.model_options.items()
-    }
+    options = {name: merge_options(chosen, DEFAULT_OPTIONS) for name, chosen in config.model_options.items()}
     return ModelSettings(providers=config.providers, options=options, environment=environment)
 
 

@@ -1,11 +1,10 @@
 """The settings of models, their providers, and web searches."""
 
-from typing import Annotated, Literal
-
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from toolyard.core.setting_types import Count, CountOrNone, Name
+from toolyard.core.options import Options
+from toolyard.core.setting_types import CountOrNone, Name
 from toolyard.core.tools import ProviderOptions, SearchOptions
 from toolyard.core.web_search import SearchPlace, SearchRules
 
@@ -38,13 +37,8 @@ class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
     """The stores of files to search, by their ids at the provider."""
 
 
-class ModelOptions(Struct, frozen=True, kw_only=True):
-    """The options of one model."""
+class ModelOptions(Options, frozen=True, kw_only=True):
+    """The options of one model, and its context window."""
 
     window: CountOrNone = 0
     """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
-    max_tokens: CountOrNone = 0
-    """The maximum number of tokens in an answer; 0 leaves it to the provider."""
-    temperature: Annotated[float, Meta(extra={"ge": 0, "le": 2})] | None = None
-    thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
-    """How much the model may think before it answers: an effort, or a number of tokens."""
