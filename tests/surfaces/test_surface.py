@@ -43,7 +43,7 @@ def build_routes(backend: Backend) -> list[Route]:
 OTHER = Surface(
     routes=build_routes,
     public_paths=frozenset({"/other/about"}),
-    paths=frozenset({"/other/*"}),
+    error_paths=frozenset({"/other/*"}),
     encode_error=shape_error,
     request_headers=("x-other",),
     response_headers=("x-other-id",),

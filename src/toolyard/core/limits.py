@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from toolyard.core.setting_types import Count, CountOrNone, Seconds
+from toolyard.core.setting_types import Count, CountOrZero, Seconds
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -12,7 +12,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     turns_per_request: Count = 50
     turns_per_conversation: Count = 200
     run_seconds: Seconds = 600.0
-    run_tokens: CountOrNone = 0
+    run_tokens: CountOrZero = 0
     calls_per_turn: Count = 64
     parallel_calls: Count = 16
     queued_messages: Count = 16

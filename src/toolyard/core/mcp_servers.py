@@ -7,15 +7,15 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.setting_types import (
-    DisplayName,
     FilePath,
     HeaderName,
     HeaderSecret,
     Name,
     OfferedName,
     Seconds,
-    SecondsOrNone,
+    SecondsOrZero,
     Secret,
+    ShortLine,
     Url,
     VariableName,
 )
@@ -70,7 +70,7 @@ class SignInAnswer(Struct, frozen=True, kw_only=True):
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The configuration of a server: a child process (`command`), or a server that is reached over HTTP (`url`)."""
 
-    display_name: DisplayName = ""
+    display_name: ShortLine = ""
     """A name for people; the id if it is empty."""
     command: Name = ""
     args: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     connect_s: Seconds = 30.0
     list_s: Seconds = 30.0
     call_s: Seconds = 30.0
-    idle_s: SecondsOrNone = 0.0
+    idle_s: SecondsOrZero = 0.0
     """How long a session without calls is kept; zero means for ever (ten minutes for a session of one caller)."""
 
     def serves(self, caller: Caller) -> bool:

@@ -15,13 +15,13 @@ LANGUAGE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}\Z"
 
 Name = Annotated[str, Meta(extra={"min_length": 1})]
 Count = Annotated[int, Meta(extra={"ge": 1, "le": MAX_NUMBER})]
-CountOrNone = Annotated[int, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
+CountOrZero = Annotated[int, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
 Seconds = Annotated[float, Meta(extra={"gt": 0, "le": MAX_NUMBER})]
-SecondsOrNone = Annotated[float, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
+SecondsOrZero = Annotated[float, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
 Url = Annotated[
     str, Meta(extra={"pattern": r"^https?://[^\s/]\S*\Z", "says": "a URL that begins with http:// or https://"})
 ]
-DisplayName = Annotated[
+ShortLine = Annotated[
     str, Meta(extra={"pattern": r"^[^\x00-\x1f\x7f]{0,100}\Z", "says": "one line of at most 100 characters"})
 ]
 Secret = Annotated[str, Meta(extra={"is": "secret"})]

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
-from toolyard.core.setting_types import CountOrNone, Country, Domain
+from toolyard.core.setting_types import CountOrZero, Country, Domain
 
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always"]
@@ -32,7 +32,7 @@ class UserLocation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tr
 class SearchOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Options of a search that the model's provider runs."""
 
-    max_uses: CountOrNone = 0
+    max_uses: CountOrZero = 0
     """The limit for one turn; zero means the provider's limit."""
     allowed_domains: tuple[Domain, ...] = ()
     blocked_domains: tuple[Domain, ...] = ()

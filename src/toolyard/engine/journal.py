@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
-from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RequestKey, RunEnded, RunQueued, RunStarted
 from toolyard.core.memory_estimate import StateSize
@@ -19,7 +18,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.run_state import QueuedRun, RunState
 from toolyard.core.state import State, apply
 from toolyard.core.store import FutureLike, Log
-from toolyard.engine.readers import Reader, Readers
+from toolyard.engine.readers import Readers
 
 Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
@@ -164,9 +163,6 @@ class Journal:
     def notify(self) -> None:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
-
-    def follow(self, after: Cursor, *, include_argument_deltas: bool = True) -> Reader:
-        return Reader(self.readers, after, include_argument_deltas=include_argument_deltas)
 
     @property
     def is_busy(self) -> bool:

@@ -15,6 +15,7 @@ from toolyard.core.results import build_failed_result, find_char_boundary, to_pr
 from toolyard.core.run_state import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
+from toolyard.core.utf8 import utf8_size
 from toolyard.engine.value_encoding import encode_text, encode_whole, is_large
 
 ENCODING_THREADS = 2
@@ -72,7 +73,7 @@ class ResultEncoder:
         text = encode_text(value)
         if isinstance(text, Problem):
             return text
-        size = len(text) if text.isascii() else len(text.encode())
+        size = utf8_size(text)
         return (
             EncodedValue(text)
             if size <= max_bytes

@@ -51,10 +51,10 @@ class Surface:
     """Paths that need no key. They must not show data of any user."""
     quiet_paths: frozenset[str] = frozenset()
     """Paths of frequent requests of little interest, which are logged at debug level."""
-    paths: frozenset[str] = frozenset()
+    error_paths: frozenset[str] = frozenset()
     """The paths whose errors `encode_error` encodes, also those of unknown routes and missing keys."""
     encode_error: EncodeError | None = None
-    """The shape of errors on `paths`; None means `ErrorBody`."""
+    """The shape of errors on `error_paths`; None means `ErrorBody`."""
     request_headers: tuple[str, ...] = ()
     """Request headers of its own that pages of other origins may send (CORS)."""
     response_headers: tuple[str, ...] = ()
@@ -94,7 +94,11 @@ class PathRules:
         return cls(
             PathSet.build(path for surface in surfaces for path in surface.public_paths),
             PathSet.build(path for surface in surfaces for path in surface.quiet_paths),
-            [(PathSet.build(surface.paths), surface.encode_error) for surface in surfaces if surface.encode_error],
+            [
+                (PathSet.build(surface.error_paths), surface.encode_error)
+                for surface in surfaces
+                if surface.encode_error
+            ],
             tuple(name for surface in surfaces for name in surface.request_headers),
             tuple(name for surface in surfaces for name in surface.response_headers),
         )

@@ -114,9 +114,7 @@ async def _check_setup(setup: Setup) -> AsyncIterator[Finding]:
     settings = build_model_settings(config, os.environ)
     for name in config.model_names or (OFFLINE,):
         yield await _check_model(name, settings)
-    if not config.model_names and (
-        models := await list_ollama_models(find_ollama_address(build_model_settings(config, os.environ)))
-    ):
+    if not config.model_names and (models := await list_ollama_models(find_ollama_address(settings))):
         yield Finding(
             True, "ollama", f"runs here: `toolyard serve --model ollama:{models[0]}`; {len(models)} models in all"
         )

@@ -10,6 +10,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
 from toolyard.core.ports import Clock
+from toolyard.core.utf8 import utf8_size
 from toolyard.models.chat.calls import StreamedCalls
 from toolyard.models.chat.reasoning_details import Detail, encode_signature, parse_details
 from toolyard.models.chat.wire_types import CallDelta, ChatChoice, ChatChunk, ChatUsage, decode_chunk
@@ -118,12 +119,12 @@ class ChatReply:
     def _add_text(self, text: str, events: list[ModelDelta]) -> None:
         events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text))
         self._text.append(text)
-        self._text_bytes += len(text) if text.isascii() else len(text.encode())
+        self._text_bytes += utf8_size(text)
 
     def _add_reasoning(self, text: str, events: list[ModelDelta]) -> None:
         events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=text))
         self._reasoning.append(text)
-        self._reasoning_bytes += len(text) if text.isascii() else len(text.encode())
+        self._reasoning_bytes += utf8_size(text)
 
     def _add_calls(self, deltas: list[CallDelta], events: list[ModelDelta], damaged: bool) -> None:
         for delta in deltas:
@@ -142,7 +143,7 @@ class ChatReply:
                         text=text,
                     )
                 )
-                call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
+                call.arguments_bytes += utf8_size(text)
 
     def build_turn(self) -> TurnEnded:
         """Return the whole turn, once the reply is complete."""

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, ReasoningAppended, TextAppended, TurnEnded
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Clock
+from toolyard.core.utf8 import utf8_size
 from toolyard.models.arguments import Arguments, read_arguments
 from toolyard.models.gemini.hosted_tools import build_citations, build_hosted_call, build_search_call
 from toolyard.models.gemini.wire_types import (
@@ -184,7 +185,7 @@ class GeminiReply:
         if not text:
             return
         run.pieces.append(text)
-        size = len(text) if text.isascii() else len(text.encode())
+        size = utf8_size(text)
         if thought:
             events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=text))
             self._reasoning_bytes += size

@@ -8,6 +8,7 @@ import msgspec
 from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, ReasoningAppended, TextAppended, TurnEnded
 from toolyard.core.items import Call, Item, Usage
 from toolyard.core.ports import Clock
+from toolyard.core.utf8 import utf8_size
 from toolyard.models.http.problems import (
     REFUSAL_TEXT,
     WireFailure,
@@ -149,12 +150,12 @@ class MessagesReply:
     def _append_text(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         events.append(TextAppended(turn=self._turn, offset=self._lengths[0], text=text))
         streamed.fragments.append(text)
-        self._lengths[0] += _count_bytes(text)
+        self._lengths[0] += utf8_size(text)
 
     def _append_reasoning(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         events.append(ReasoningAppended(turn=self._turn, offset=self._lengths[1], text=text))
         streamed.fragments.append(text)
-        self._lengths[1] += _count_bytes(text)
+        self._lengths[1] += utf8_size(text)
 
     def _append_arguments(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         tool = CODE_EXECUTION_TOOLS.get(streamed.name, streamed.name)
@@ -169,7 +170,7 @@ class MessagesReply:
             )
         )
         streamed.fragments.append(text)
-        streamed.written += _count_bytes(text)
+        streamed.written += utf8_size(text)
 
     def _update_usage(self, counts: MessagesUsage | None) -> None:
         """Update the counts, which are cumulative: a later event replaces those that it names."""
@@ -196,10 +197,6 @@ class MessagesReply:
 
 def _is_toolyard_call(item: Item) -> bool:
     return isinstance(item, Call) and not item.ran_at
-
-
-def _count_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
 
 
 def _find_explanation(details: object) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, ReasoningAppended, TextAppended, TurnEnded
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Clock
+from toolyard.core.utf8 import utf8_size
 from toolyard.models.arguments import Arguments
 from toolyard.models.http.problems import (
     REFUSAL_TEXT,
@@ -110,7 +111,7 @@ class ResponsesReply:
         if text:
             events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text))
             self._texts.setdefault(event.output_index, []).append(text)
-            self._text_bytes += len(text) if text.isascii() else len(text.encode())
+            self._text_bytes += utf8_size(text)
 
     def add_refusal(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
         self._refused = True
@@ -121,7 +122,7 @@ class ResponsesReply:
         if text:
             events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=text))
             self._thoughts.setdefault(event.output_index, []).append(text)
-            self._reasoning_bytes += len(text) if text.isascii() else len(text.encode())
+            self._reasoning_bytes += utf8_size(text)
 
     def start_reasoning_part(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
         """Begin the next part of a summary as a new paragraph."""
@@ -143,7 +144,7 @@ class ResponsesReply:
                 )
             )
             call.fragments.append(text)
-            call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
+            call.arguments_bytes += utf8_size(text)
 
     def finish_arguments(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:
         """Replace the streamed arguments by the complete ones, which are authoritative."""

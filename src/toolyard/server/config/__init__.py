@@ -23,7 +23,7 @@ from toolyard.core.prices import Price
 from toolyard.core.providers import Provider
 from toolyard.core.setting_types import (
     Count,
-    CountOrNone,
+    CountOrZero,
     FilePath,
     Language,
     Name,
@@ -87,7 +87,7 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     timeout_s: Seconds | None = None
     approval_s: Seconds | None = None
     client_s: Seconds | None = None
-    retries: CountOrNone | None = None
+    retries: CountOrZero | None = None
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.options import Options
-from toolyard.core.setting_types import CountOrNone, Name
+from toolyard.core.setting_types import CountOrZero, Name
 from toolyard.core.tools import ProviderOptions, SearchOptions
 from toolyard.core.web_search import SearchPlace, SearchRules
 
@@ -40,5 +40,5 @@ class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
 class ModelOptions(Options, frozen=True, kw_only=True):
     """The options of one model, and its context window."""
 
-    window: CountOrNone = 0
+    window: CountOrZero = 0
     """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
