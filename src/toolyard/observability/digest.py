@@ -11,8 +11,9 @@ from msgspec import Struct
 from toolyard.core.events import Ending, Entry
 from toolyard.core.items import Outcome, Usage
 from toolyard.core.results import is_unknown_tool
+from toolyard.core.run_view import RunStatus
 from toolyard.core.store import ConversationCard
-from toolyard.observability.trace import Status, Trace, build_trace
+from toolyard.observability.trace import Trace, build_trace
 
 MAX_CACHED = 2000
 MAX_ERROR_CHARS = 300
@@ -45,7 +46,7 @@ class RunDigest(Struct, frozen=True, kw_only=True):
     title: str
     correlation_id: str
     user: str
-    status: Status
+    status: RunStatus
     model: str
     queued_at: float
     took_ms: float

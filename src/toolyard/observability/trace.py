@@ -1,7 +1,7 @@
 """The trace of a run: its turns, calls and waits with their times, folded from the log. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, assert_never
+from typing import assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,8 +38,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.items import Call, Item, Outcome, Problem, Result, Usage
-
-Status = Literal["queued", "running", "waiting", "ended"]
+from toolyard.core.run_view import RunStatus
 
 
 class TurnSpan(Struct, frozen=True, kw_only=True):
@@ -121,7 +120,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     conversation: str
     correlation_id: str
     user: str
-    status: Status
+    status: RunStatus
     queued_at: float
     last_at: float
     """The time of the last entry, up to which open spans are drawn."""

@@ -15,12 +15,12 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Ending
 from toolyard.core.items import Outcome
 from toolyard.core.run_state import Phase
+from toolyard.core.run_view import RunStatus
 from toolyard.core.state import State
 from toolyard.core.store import ConversationCard, ListPosition
 from toolyard.engine.service import Service
 from toolyard.observability.digest import Digests, RunDigest
 from toolyard.observability.overview import Overview, build_overview
-from toolyard.observability.trace import Status
 from toolyard.surfaces.list_position import encode_position, parse_position
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -89,7 +89,7 @@ class OpenRun(Struct, kw_only=True):
     user: str
     run_id: str
     correlation_id: str
-    status: Status
+    status: RunStatus
     model: str
     started_at: float
     queued: int
