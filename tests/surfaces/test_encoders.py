@@ -18,7 +18,7 @@ from toolyard.engine.open_runs import load_open_runs
 from toolyard.surfaces.app_chat.answer import AnswerBuilder
 from toolyard.surfaces.app_chat.stream import AppEncoder
 from toolyard.surfaces.conversations.tool_events import CallEventEncoder
-from toolyard.surfaces.sse import EntryEncoder, ObjectEncoder, StreamEncoder
+from toolyard.surfaces.sse import EntryEncoder, ObjectEncoder, RunEncoder, StreamEncoder
 
 BuildEncoder = Callable[[OpenRuns, str, Cursor], StreamEncoder]
 
@@ -29,7 +29,7 @@ def encode_app(runs: OpenRuns, run_id: str, at: Cursor) -> StreamEncoder:
 
 ENCODERS: dict[str, BuildEncoder] = {
     "objects of a conversation": lambda runs, _, __: ObjectEncoder(runs),
-    "objects of a run": lambda runs, run_id, _: ObjectEncoder(runs.find(run_id) or RunView(run_id=run_id)),
+    "objects of a run": lambda runs, run_id, _: RunEncoder(runs.find(run_id) or RunView(run_id=run_id)),
     "entries": lambda _, __, ___: EntryEncoder(),
     "calls": lambda _, __, ___: CallEventEncoder("k", 0.0),
     "app": encode_app,

@@ -1,5 +1,6 @@
 """A request and its events, for a caller that iterates over them or waits for the result."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
@@ -9,6 +10,7 @@ from toolyard.core.errors import RunFailed
 from toolyard.core.events import Entry, Event, Published
 from toolyard.core.run_view import RunView
 from toolyard.engine.readers import Reader
+from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.run_result import RunResult, build_run_result
 from toolyard.engine.service import Service
 
@@ -26,11 +28,12 @@ class Run:
         self._service = service
         self._start = start
         self._from: Cursor | None = None
-        self._begun = False
+        """The place right before the run, once it was started."""
+        self._starting = asyncio.Lock()
         self.repeated = False
         """Whether an earlier request with the same key has started the run: then nothing was started."""
-        self._view = RunView(run_id=self.id)
-        """The view of the last iteration."""
+        self._ended: RunView | None = None
+        """The view of the run, once it was read to its end."""
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Yield every event of this run, durable and fleeting, through all its waits to its end."""
@@ -40,16 +43,17 @@ class Run:
 
     async def stream(self) -> AsyncGenerator[Published, None]:
         """Yield the same events, the durable ones as log entries."""
-        begins = self._from is None and not self._begun
-        reader = await (self._begin() if begins else self._service.follow(self.conversation, self._from))
+        reader = await self._open_reader()
+        view = RunView(run_id=self.id)
         try:
-            view = self._view = RunView(run_id=self.id)
             while view.end is None:
                 for item, _ in await reader.read_batch():
                     if not isinstance(item, Entry):
                         if view.is_active:  # the result needs no deltas: they are not folded
                             yield item
                     elif view.apply(item):
+                        if view.end is not None:
+                            self._ended = view
                         yield item
                         if view.end is not None:
                             return
@@ -65,30 +69,32 @@ class Run:
 
     async def wait_for_rest(self) -> RunView:
         """Return the view of the run once it has ended or waits for somebody."""
-        if self._view.end is not None:
-            return self._view
-        async with aclosing(self.stream()) as published:
-            async for _ in published:
-                view = self._view
-                if view.end is not None or (view.status == "waiting" and await self._waits()):
+        if self._ended is not None:
+            return self._ended
+        reader = await self._open_reader()
+        # A view of its own: others may iterate over the run at the same time.
+        view, log_end = RunView(run_id=self.id), reader.end
+        try:
+            async for item in reader:
+                if not isinstance(item, Entry):
+                    continue
+                view.apply(item)
+                if is_at_rest(view, item.seq, log_end):
+                    self._ended = view if view.end is not None else None
                     return view
+        finally:
+            reader.detach()
         raise RunFailed("the run was left before its end")
 
-    async def _waits(self) -> bool:
-        """Return whether the run waits now. The log may be read again from its start, with waits that are over."""
-        run = (await self._service.view(self.conversation)).run
-        return run is not None and run.id == self.id and run.suspended_at is not None
-
-    async def _begin(self) -> Reader:
-        self._begun = True
-        try:
-            started = await self._service.start_run(self.conversation, self._start)
-        except BaseException:
-            self._begun = False  # the command was refused: the next iteration submits it again
-            raise
-        self.conversation, self.id, self.repeated = started.conversation, started.run_id, started.repeated
-        self._from = started.reader.cursor
-        return started.reader
+    async def _open_reader(self) -> Reader:
+        """Start the run, or follow it from its start if it was started before. The caller detaches the reader."""
+        async with self._starting:  # a second iteration waits until the run has its place in the log
+            if self._from is None:
+                started = await self._service.start_run(self.conversation, self._start)
+                self.conversation, self.id, self.repeated = started.conversation, started.run_id, started.repeated
+                self._from = started.reader.cursor
+                return started.reader
+        return await self._service.follow(self.conversation, self._from)
 
     async def stop(self, call_id: str = "") -> None:
         """Stop the whole run, or one call of it."""

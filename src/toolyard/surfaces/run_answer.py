@@ -12,6 +12,7 @@ from toolyard.core.items import Item, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.run_view import Awaited, CallView, RunView
 from toolyard.core.state import State
+from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.chat_messages import ChatMessage, to_message, to_messages
 from toolyard.surfaces.errors import ModelFailed
@@ -79,28 +80,25 @@ async def wait_for_answer(service: Service, started: StartedRun, limits: Limits)
 async def _wait_until_rest(service: Service, started: StartedRun, view: RunView) -> None:
     if _is_behind_waiting_run(await service.view(started.conversation), view.run_id):
         return
+    log_end = started.reader.end
     async for item in started.reader:
-        if view.apply(item):
-            # A repeated request reads its run from the start: a wait that it comes by may be over.
-            if view.at_rest and (view.end or await _is_waiting(service, started)):
-                return
-        elif (
-            isinstance(item, Entry)
+        is_own = view.apply(item) is not None
+        if not isinstance(item, Entry):
+            continue
+        if is_at_rest(view, item.seq, log_end):
+            return
+        if (
+            not is_own
             and isinstance(item.event, RunSuspended)
             and _is_behind_waiting_run(await service.view(started.conversation), view.run_id)
         ):
             return
 
 
-async def _is_waiting(service: Service, started: StartedRun) -> bool:
-    run = (await service.view(started.conversation)).run
-    return run is not None and run.id == started.run_id and run.suspended_at is not None
-
-
 def _is_behind_waiting_run(state: State, run_id: str) -> bool:
     """Return whether the run is queued behind one that waits for somebody, which can take days."""
     front = state.run
-    return front is not None and front.id != run_id and front.suspended_at is not None
+    return front is not None and front.suspended_at is not None and any(run.id == run_id for run in state.queue)
 
 
 def build_chat_answer(view: RunView, state: State) -> ChatAnswer:
@@ -118,7 +116,7 @@ def build_chat_answer(view: RunView, state: State) -> ChatAnswer:
         waiting=[build_waiting_call(view.calls[call_id]) for call_id in view.waiting_for],
         token_count=view.usage.total,
         tokens_sent=view.usage.input_tokens,
-        messages_in_context=count_messages_before(state.history, last_items),
+        messages_in_context=_count_messages_before(last_items, state),
     )
 
 
@@ -148,19 +146,33 @@ def _find_question(view: RunView, state: State) -> ChatMessage:
     request = view.request or next((run.request for run in state.queue if run.id == view.run_id), None)
     if request is not None and request.input:
         return to_messages(request.input)[-1]
-    first = next((item.id for item in view.list_items()), "")
-    paths = (state.full_history, *(branch.history for branch in state.branches))
-    history = next((path.first(at) for path in paths if (at := path.find(first)) is not None), state.full_history)
-    return to_message([next(item for item in reversed(history) if isinstance(item, UserMessage))])
+    path, position = _find_item(state.full_history, state, next((item.id for item in view.list_items()), ""))
+    before = path.first(position)
+    question = next((item for item in reversed(before) if isinstance(item, UserMessage)), None)
+    if question is not None:
+        return to_message([question])
+    # The run answers a call that was made by hand, or the user's message was deleted since.
+    messages = to_messages(before)
+    return messages[-1] if messages else ChatMessage(role="user", content="")
 
 
-def count_messages_before(history: History, turn: Sequence[Item]) -> int:
+def _find_item(current: History, state: State, item_id: str) -> tuple[History, int]:
+    """Return the history that holds an item, the current one or that of a branch, and the item's position in it.
+
+    If there is none, return the current history and its length.
+    """
+    for path in (current, *(branch.history for branch in state.branches)):
+        if item_id and (position := path.find(item_id)) is not None:
+            return path, position
+    return current, len(current)
+
+
+def _count_messages_before(turn: Sequence[Item], state: State) -> int:
     """Return how many messages the history has before the items of a turn.
 
     The turn is searched from the end, where it usually is; the history keeps running sums, so the count is not a scan.
     """
     if not turn:
         return 0
-    positions = range(len(history) - 1, -1, -1)
-    first = next((at for at in positions if history[at].id == turn[0].id), len(history))
-    return history.sum_first(first)[1]
+    path, position = _find_item(state.history, state, turn[0].id)
+    return path.sum_first(position)[1]

@@ -16,14 +16,15 @@ from toolyard.codec import encode
 from toolyard.core.commands import Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import Entry, Published, TextAppended
+from toolyard.core.events import Entry, Published, RunSuspended, TextAppended
 from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.readers import Reader
+from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import build_error_response
 from toolyard.surfaces.event_stream import EventStream
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.stream_objects import build_objects
+from toolyard.surfaces.stream_objects import build_done, build_objects
 
 HEARTBEAT_S = 15.0
 NO_HEADERS: Mapping[str, str] = {}
@@ -83,21 +84,42 @@ class ObjectFraming:
 
 
 class ObjectEncoder(ObjectFraming):
-    """Encodes runs as objects: one run until it ends or waits, or all runs of a conversation, without end."""
+    """Encodes all runs of a conversation as objects, without end."""
 
-    def __init__(self, views: RunView | OpenRuns) -> None:
-        self._views = views
-        self.over = isinstance(views, RunView) and views.at_rest
+    over = False
+
+    def __init__(self, runs: OpenRuns) -> None:
+        self._runs = runs
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
-        view = self._views.apply(published)
+        view = self._runs.apply(published)
         if view is None:
-            # Events of the conversation itself are for streams of the whole conversation.
-            is_shown = isinstance(self._views, OpenRuns) and isinstance(published, Entry) and not published.run
+            is_shown = isinstance(published, Entry) and not published.run  # an event of the conversation itself
             return encode_objects(published, cursor, RunView(run_id="")) if is_shown else b""
-        if view is self._views and isinstance(published, Entry):
-            self.over = view.at_rest
         return encode_objects(published, cursor, view)
+
+
+class RunEncoder(ObjectFraming):
+    """Encodes one run as objects, until it ends or waits."""
+
+    def __init__(self, view: RunView, log_end: int = 0) -> None:
+        """Start from the view. The log had `log_end` entries when it was opened: waits before that may be over."""
+        self._view = view
+        self._log_end = log_end
+        self.over = view.at_rest
+
+    def item(self, published: Published, cursor: Cursor) -> bytes:
+        view = self._view.apply(published)
+        if not isinstance(published, Entry):
+            return encode_objects(published, cursor, view) if view is not None else b""
+        self.over = is_at_rest(self._view, published.seq, self._log_end)
+        if view is not None and (self.over or not isinstance(published.event, RunSuspended)):
+            return encode_objects(published, cursor, view)
+        if self.over:
+            # Other runs were queued since this one was suspended: only now it is certain that it still waits.
+            done = {**build_done(self._view), "correlation_id": published.correlation_id}
+            return b"id: %b\n%b" % (str(cursor).encode(), encode_event(done))
+        return b""
 
 
 class EntryEncoder(ObjectFraming):
@@ -155,7 +177,7 @@ async def start_and_stream(service: Service, conversation: str, start: Start, he
     An error of the start is raised here, before the response has begun.
     """
     started = await service.start_run(conversation, start, include_argument_deltas=False)
-    encoder = ObjectEncoder(RunView(run_id=started.run_id))
+    encoder = RunEncoder(RunView(run_id=started.run_id), started.reader.end)
     if started.repeated:
         headers = {**headers, **REPLAYED_HEADERS}
     return build_stream_response(stream_events(started.reader, encoder, start.correlation_id), headers)
