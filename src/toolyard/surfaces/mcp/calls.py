@@ -80,6 +80,8 @@ def parse_request_state(text: object) -> RequestState:
 class UndecidedCalls:
     """Calls whose client cannot be asked, by the hash of caller and call: the same call, sent again, resumes one.
 
+    A call with an Idempotency-Key is not among them: it is found again by its key.
+
     This is bounded and lost with the process; the repeated call then starts a new run, which asks again.
     """
 
@@ -115,6 +117,8 @@ class ToolCallHandler:
         self._last_progress = -1.0
         self._cancelled = False
         self._rounds = 0
+        self.replayed = False
+        """Whether an earlier request with the same Idempotency-Key has made the call."""
 
     async def cancel(self) -> None:
         """Stop the run of the call: the client has cancelled it or has disconnected."""
@@ -129,8 +133,7 @@ class ToolCallHandler:
         if start is not None and (refusal := await self._check_rate_limit(start)):
             yield build_result(self._request.id, refusal)
             return
-        if self._peer.client_state is not None:
-            self._peer.client_state.open_calls.add(self._call.id)
+        self._add_open_call()
         try:
             reader = await self._follow(start, after)
             try:
@@ -168,13 +171,23 @@ class ToolCallHandler:
         after = started.reader.cursor.seq
         (entry,) = await self._service.read_entries(started.conversation, after=after, until=after + 1)
         assert isinstance(entry.event, RunQueued) and isinstance(entry.event.input[0], Call)
-        self._conversation, self._call = started.conversation, entry.event.input[0]
+        self._discard_open_call()
+        self._conversation, self._call, self.replayed = started.conversation, entry.event.input[0], True
+        self._add_open_call()
+
+    def _add_open_call(self) -> None:
+        if self._peer.client_state is not None:
+            self._peer.client_state.open_calls.add(self._call.id)
+
+    def _discard_open_call(self) -> None:
+        if self._peer.client_state is not None:
+            self._peer.client_state.open_calls.discard(self._call.id)
 
     def _release(self) -> None:
-        if (client_state := self._peer.client_state) is not None:
-            client_state.open_calls.discard(self._call.id)
+        self._discard_open_call()
+        if self._peer.client_state is not None:
             for id in self._open_questions:
-                client_state.questions.drop(id)
+                self._peer.client_state.questions.drop(id)
 
     def _build_start(self) -> Start:
         service, clock = self._service, self._service.clock
@@ -214,6 +227,8 @@ class ToolCallHandler:
             if wait is None:
                 raise RpcError(INVALID_PARAMS, "this requestState is of another call", {"field": "requestState"})
             return await self._submit_replies(wait, request_state)
+        if self._peer.request_key is not None:
+            return None  # the key alone decides which call this is
         request_state = self._undecided.take(self._hash_call())
         if request_state is None or await self._find_wait(request_state) is None:
             return None
@@ -327,7 +342,8 @@ class ToolCallHandler:
             await self.cancel()
             message = f"{self._name} asks a question, and this client has not declared that it can be asked"
             raise RpcError(MISSING_CAPABILITY, message, {"requiredCapabilities": lacking})
-        self._undecided.keep(self._hash_call(), request_state)
+        if self._peer.request_key is None:
+            self._undecided.keep(self._hash_call(), request_state)
         problem = build_undecided_problem(wait, self._call, self._conversation)
         return build_result(self._request.id, self._add_metadata(render.encode_failure(problem)))
 

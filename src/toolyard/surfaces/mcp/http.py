@@ -20,7 +20,7 @@ from toolyard.core.errors import Invalid
 from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
 from toolyard.engine.service import Service
-from toolyard.surfaces.idempotency import KEY_HEADER, build_request_key
+from toolyard.surfaces.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.headers import check_headers
 from toolyard.surfaces.mcp.jsonrpc import (
@@ -48,6 +48,7 @@ from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS, Notification
 from toolyard.surfaces.mcp.sessions import LegacySession, LegacySessions
 from toolyard.surfaces.request_body import MAX_BODY_BYTES
 from toolyard.surfaces.request_context import RequestContext, get_request_context
+from toolyard.surfaces.sse import NO_HEADERS, STREAM_HEADERS
 from toolyard.surfaces.surface import Surface
 
 JSON_TYPE, EVENT_STREAM_TYPE = b"application/json", b"text/event-stream"
@@ -100,15 +101,20 @@ class McpHttpRequest:
             if not message["more_body"]:
                 return b"".join(pieces)
 
-    async def respond(self, status: int, message: Json | None = None, **headers: str) -> None:
+    async def respond(self, status: int, message: Json | None = None, headers: Mapping[str, str] = NO_HEADERS) -> None:
         body = b"" if message is None else encode_message(message)
         self._responded = True
         await self._send_head(status, JSON_TYPE, {"content-length": str(len(body)), **headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def send_stream(self, messages: AsyncGenerator[Json | None, None], first: Json | None) -> None:
+    async def send_stream(
+        self,
+        messages: AsyncGenerator[Json | None, None],
+        first: Json | None,
+        headers: Mapping[str, str] = NO_HEADERS,
+    ) -> None:
         """Send the messages as server-sent events, `first` before the others; None is sent as a heartbeat."""
-        await self._send_head(200, EVENT_STREAM_TYPE, {"cache-control": "no-store", "x-accel-buffering": "no"})
+        await self._send_head(200, EVENT_STREAM_TYPE, {**STREAM_HEADERS, **headers})
         await self._send_event(first)
         async for message in messages:
             await self._send_event(message)
@@ -120,7 +126,7 @@ class McpHttpRequest:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _send_head(self, status: int, kind: bytes, headers: dict[str, str]) -> None:
-        encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         await self._send(
             {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *encoded]}
         )
@@ -150,7 +156,7 @@ class McpEndpoint:
                     self._sessions.close(self._find_session(http_request))
                     await http_request.respond(200)
                 case _:
-                    await http_request.respond(405, allow="POST, GET, DELETE")
+                    await http_request.respond(405, headers={"allow": "POST, GET, DELETE"})
         except RpcError as failure:
             await http_request.respond(400, build_error(None, failure))
         except _SessionError as error:
@@ -250,7 +256,7 @@ class McpEndpoint:
             session.build_peer(http_request.context.caller, http_request.context.correlation_id),
         )
         async with aclosing(active_request.stream_messages()) as messages:
-            await http_request.respond(200, await anext(messages), mcp_session_id=session.id)
+            await http_request.respond(200, await anext(messages), {"mcp-session-id": session.id})
 
     def _find_session(self, http_request: McpHttpRequest) -> LegacySession:
         id = http_request.headers.get("mcp-session-id", "")
@@ -319,14 +325,14 @@ async def _send_messages(http_request: McpHttpRequest, active_request: ActiveReq
         first = await anext(messages)
         while not http_request.accepts_stream and (first is None or not is_response(first)):
             first = await anext(messages)
+        headers = REPLAYED_HEADERS if active_request.replayed else NO_HEADERS
         if first is None or not is_response(first):
-            await http_request.send_stream(messages, first)
+            await http_request.send_stream(messages, first, headers)
             return
         failure = first.get("error")
         code = failure.get("code") if isinstance(failure, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        await http_request.respond(
-            _STATUS_BY_CODE.get(code, 200) if peer.modern and isinstance(code, int) else 200, first
-        )
+        status = _STATUS_BY_CODE.get(code, 200) if peer.modern and isinstance(code, int) else 200
+        await http_request.respond(status, first, headers)
 
 
 async def _run_until_disconnect(

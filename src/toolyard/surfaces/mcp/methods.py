@@ -152,6 +152,11 @@ class ActiveRequest:
         self.cancelled = False
         """Whether the client has cancelled the request and expects no response."""
 
+    @property
+    def replayed(self) -> bool:
+        """Whether an earlier request with the same Idempotency-Key made the call; known with the first message."""
+        return isinstance(self._stream_handler, ToolCallHandler) and self._stream_handler.replayed
+
     async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
         """Yield messages, the response last; None for a heartbeat where nothing happens. Errors become responses."""
         try:
