@@ -35,10 +35,10 @@ class AppClient:
 
     def __init__(self, talk: ApiClient, tools: Sequence[Mapping[str, object]] = TOOLS) -> None:
         self._talk = talk
-        self._tools = tools
+        self.tools = tools
 
     def with_key(self, key: str) -> "AppClient":
-        return AppClient(self._talk.with_key(key), self._tools)
+        return AppClient(self._talk.with_key(key), self.tools)
 
     async def post(self, body: Mapping[str, object], expect: int = 200, **headers: str) -> Json:
         status, answer, _ = await self._talk.send_request("POST", PATH, body, **headers)
@@ -50,7 +50,7 @@ class AppClient:
         return status
 
     async def ask(self, text: str, expect: int = 200, **more: object) -> Json:
-        return await self.post({"messages": [user_message(text)], "tools": self._tools, **more}, expect)
+        return await self.post({"messages": [user_message(text)], "tools": self.tools, **more}, expect)
 
     def stream(self, body: Mapping[str, object], **headers: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._talk.stream_post(PATH, body, **headers)

@@ -191,6 +191,15 @@ async def test_a_repeated_request_does_not_count_against_the_rate_limit() -> Non
         assert status == 429
 
 
+async def test_repetitions_at_the_same_time_do_not_count_against_the_rate_limit() -> None:
+    async with open_api_client([say("one")], tools=TOOLS, requests_per_minute=2) as http:
+        path = await http.create_conversation()
+        for suffix, body in (("chat", {"content": "go"}), ("calls", {"tool": "charge", "arguments": {"amount": 1}})):
+            sending = (http.send_request("POST", f"{path}/{suffix}", body, idempotency_key="k") for _ in range(5))
+            assert all(status < 300 for status, _, _ in await asyncio.gather(*sending))
+        assert effects == ["charged 1"]
+
+
 APP_TOOL: Json = {"name": "tap", "description": "Tap.", "parameters": {"type": "object", "properties": {}}}
 
 

@@ -3,9 +3,11 @@
 A repetition gets the answer of the first request, or joins its stream, for 24 hours.
 """
 
+import asyncio
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -31,8 +33,35 @@ async def read_request_key(request: HttpRequest) -> RequestKey | None:
     return build_request_key(key, caller, request.method, request.url.path, await request.body())
 
 
+class KeyLocks:
+    """Lets one request with a key at a time be admitted and stored, on the paths that share the locks.
+
+    Requests with the same key that arrive at the same time are thus one request and its repetitions.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def hold(self, key: RequestKey | None) -> AsyncGenerator[None]:
+        """Wait for earlier requests with the key, and keep later ones waiting meanwhile."""
+        if key is None:
+            yield
+            return
+        while held := self._held.get(key.key):
+            await held.wait()
+        self._held[key.key] = released = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._held[key.key]
+            released.set()
+
+
 async def admit_once(service: Service, caller: Caller, key: RequestKey | None) -> dict[str, str]:
     """Count a request that starts a run, unless it took effect before, and return the rate-limit headers.
+
+    The caller holds the key until the request is stored, so that repetitions at the same time do not count.
 
     Raise RateLimited if there are too many, or Invalid if the key was sent with another body.
     """

@@ -47,7 +47,7 @@ from toolyard.surfaces.app_chat.parse import (
 from toolyard.surfaces.app_chat.stream import AppResponse
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import read_history
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
@@ -88,6 +88,8 @@ class ConversationBody(WebSearchFields, Struct, kw_only=True, rename="camel"):
 
 
 def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
+    locks = KeyLocks()
+
     @post(
         PATH,
         status_code=200,
@@ -108,8 +110,9 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
             context = replace(context, caller=access.authenticate_in_division(request.headers, division))
         after = request.headers.get("last-event-id", "")
         cursor = parse_cursor(after) if after else None
-        handler = RequestHandler(service, context, cursor, await read_request_key(request))
-        response = await handler.handle(data)
+        key = await read_request_key(request)
+        async with locks.hold(key):
+            response = await RequestHandler(service, context, cursor, key).handle(data)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return build_stream_response(response.stream(context.correlation_id), response.headers)
         return Response(await response.wait_for_answer(), headers=dict(response.headers))
@@ -177,9 +180,11 @@ class RequestHandler:
             await self._update_settings(conversation_id, data)
         conversation = conversation_id or service.clock.new_id("conversation")
         started = await service.start_run(conversation, start, include_argument_deltas=False)
-        response = await self._build_response(
-            started.conversation, started.reader, started.run_id, kept=not settings.ephemeral
-        )
+        reader = started.reader
+        if started.repeated and self._cursor is not None:
+            reader.detach()
+            reader = await self._follow_again(started.conversation, reader.cursor.seq + 1)
+        response = await self._build_response(started.conversation, reader, started.run_id, kept=not settings.ephemeral)
         response.builder.overridden = overridden
         response.headers = {**headers, **REPLAYED_HEADERS} if started.repeated else headers
         return response
@@ -217,13 +222,36 @@ class RequestHandler:
             closed = {call_id for call_id in answers if call_id in calls and calls[call_id].phase == "closed"}
             # If nothing is new, deliver all of them, so that the application is told by Refused.
             answers = {call_id: answers[call_id] for call_id in answers if call_id not in closed} or answers
-        await response.perform(service.deliver(conversation, answers, caller, request=self._key))
+        record = await self._deliver_once(response, conversation, answers)
+        if record is not None:
+            response.close()
+            return await self._join_delivery(record)
         response.builder.expect_results(answers)
         return response
 
+    async def _deliver_once(
+        self, response: AppResponse, conversation: str, answers: CallResults
+    ) -> RequestRecord | None:
+        """Deliver results, or return the record of a request with the same key that has delivered them."""
+        service = self._service
+        try:
+            return await response.perform(service.deliver(conversation, answers, self._caller, request=self._key))
+        except Refused:
+            # No call waits any more: the same request, sent to another process, may have delivered just before.
+            if record := await service.find_request(self._key):
+                return record
+            raise
+
+    async def _follow_again(self, conversation: str, seq: int) -> Reader:
+        """Follow what an earlier request with the same key did from entry `seq` on, without the part that was seen."""
+        after = Cursor(seq - 1)
+        if self._cursor is not None and self._cursor.seq > after.seq:
+            after = self._cursor
+        return await self._service.follow(conversation, after, include_argument_deltas=False)
+
     async def _join_delivery(self, record: RequestRecord) -> AppResponse:
         """Return the response to results that an earlier request with the same key has delivered."""
-        reader = await self._service.follow(record.conversation, Cursor(record.seq - 1), include_argument_deltas=False)
+        reader = await self._follow_again(record.conversation, record.seq)
         response = await self._build_response(record.conversation, reader, record.run)
         response.headers = REPLAYED_HEADERS
         return response

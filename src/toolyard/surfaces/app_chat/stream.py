@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
+from typing import TypeVar
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.events import Entry, Published, RunEnded, RunSuspended
@@ -9,6 +10,8 @@ from toolyard.engine.readers import Reader
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.sse import NO_HEADERS, ObjectFraming, encode_event, encode_objects, stream_events
 from toolyard.surfaces.stream_objects import build_done
+
+T = TypeVar("T")
 
 
 class AppEncoder(ObjectFraming):
@@ -62,13 +65,17 @@ class AppResponse:
         self._start = reader.cursor
         self._timeout_s = timeout_s
 
-    async def perform(self, action: Awaitable[object]) -> None:
-        """Await the request's action; if it fails, detach the reader, since no response will."""
+    async def perform(self, action: Awaitable[T]) -> T:
+        """Return the result of the request's action; if it fails, detach the reader, since no response will."""
         try:
-            await action
+            return await action
         except BaseException:
             self._reader.detach()
             raise
+
+    def close(self) -> None:
+        """Detach the reader of a response that is not sent."""
+        self._reader.detach()
 
     async def wait_for_answer(self) -> AppAnswer:
         """Return the answer once there is one, at the latest after the time that a run may take."""

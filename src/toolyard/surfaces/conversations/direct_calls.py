@@ -13,7 +13,7 @@ from toolyard.core.items import Call
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
@@ -33,6 +33,8 @@ class DirectCallAnswer(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
+    locks = KeyLocks()
+
     @post("/conversations/{conversation_id:str}/calls", status_code=202, responses=ERRORS, tags=["calls"])
     async def call(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]
@@ -41,13 +43,14 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         context, clock = get_request_context(request.scope), service.clock
         await service.require_conversation(conversation_id, context.caller)
         key = await read_request_key(request)
-        headers = await admit_once(service, context.caller, key)
-        await load_state(service, conversation_id, context.caller)
         new_call = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
         start = service.build_start(
             context.caller, [new_call], correlation_id=context.correlation_id, request=key, may_open=False
         )
-        record = await service.submit_once(conversation_id, start)
+        async with locks.hold(key):
+            headers = await admit_once(service, context.caller, key)
+            await load_state(service, conversation_id, context.caller)
+            record = await service.submit_once(conversation_id, start)
         call_id, run_id = (await find_direct_call(service, record)) if record else (new_call.id, start.run_id)
         answer = DirectCallAnswer(call_id=call_id, run_id=run_id, message=f"{data.tool} was called")
         return Response(answer, status_code=202, headers=REPLAYED_HEADERS if record else headers)

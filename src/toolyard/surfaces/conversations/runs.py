@@ -21,7 +21,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.chat_messages import MessageId
 from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ChatAnswer, wait_for_answer
@@ -80,6 +80,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
+    locks = KeyLocks()
+
     @post(
         f"{CONVERSATION_PATH}/chat",
         status_code=200,
@@ -99,15 +101,16 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
         # the conversation may have been deleted during it.
         await service.require_conversation(conversation_id, context.caller)
         key = await read_request_key(request)
-        headers = await admit_once(service, context.caller, key)
-        state = await load_state(service, conversation_id, context.caller)
-        limits = resolve_limits(state.settings, service.limits_for(context.caller))
-        if not data.content and not has_question(state.history) and await service.find_request(key) is None:
-            raise invalid_field("content", "must not be empty, unless the last message is a user's")
-        start = replace(parse_chat(data, context, limits, service), request=key)
-        if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-            return await start_and_stream(service, conversation_id, start, headers)
-        started = await service.start_run(conversation_id, start, include_argument_deltas=False)
+        async with locks.hold(key):
+            headers = await admit_once(service, context.caller, key)
+            state = await load_state(service, conversation_id, context.caller)
+            limits = resolve_limits(state.settings, service.limits_for(context.caller))
+            if not data.content and not has_question(state.history) and await service.find_request(key) is None:
+                raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
+            start = replace(parse_chat(data, context, limits, service), request=key)
+            if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
+                return await start_and_stream(service, conversation_id, start, headers)
+            started = await service.start_run(conversation_id, start, include_argument_deltas=False)
         answer = await wait_for_answer(service, started, limits)
         return Response(
             answer,

@@ -24,6 +24,7 @@ from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.readers import Reader
 from toolyard.engine.service import Service, StartedRun
+from toolyard.surfaces.idempotency import KeyLocks, admit_once
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.client import Peer
 from toolyard.surfaces.mcp.elicitation import (
@@ -100,9 +101,12 @@ class UndecidedCalls:
 class ToolCallHandler:
     """Handles one `tools/call` request: starts or resumes a run, and renders its events as messages."""
 
-    def __init__(self, service: Service, undecided: UndecidedCalls, request: RpcRequest, peer: Peer) -> None:
+    def __init__(
+        self, service: Service, undecided: UndecidedCalls, locks: KeyLocks, request: RpcRequest, peer: Peer
+    ) -> None:
         self._service = service
         self._undecided = undecided
+        self._locks = locks
         self._request = request
         self._peer = peer
         self._name = require_text(request.params, "name")
@@ -130,12 +134,16 @@ class ToolCallHandler:
         """Yield the messages for the client, the response last; None for a heartbeat where nothing happens."""
         after = await self._resume()
         start = self._build_start() if after is None else None
-        if start is not None and (refusal := await self._check_rate_limit(start)):
-            yield build_result(self._request.id, refusal)
-            return
         self._add_open_call()
         try:
-            reader = await self._follow(start, after)
+            try:
+                reader = await self._follow(start, after)
+            except RateLimited as error:
+                # A result and not an HTTP or JSON-RPC error, because only a result reaches the client's model, which
+                # can wait and call again.
+                problem = Problem(error=str(error), error_type="rate_limited")
+                yield build_result(self._request.id, self._add_metadata(render.encode_failure(problem)))
+                return
             try:
                 async for message in self._stream_run(reader):
                     yield message
@@ -145,10 +153,12 @@ class ToolCallHandler:
             self._release()
 
     async def _follow(self, start: Start | None, after: Cursor | None) -> Reader:
-        """Start the run, or go on with one that was started before, and return a reader of it."""
+        """Start the run, or go on with one that was started before, and return a reader of it. Raise RateLimited."""
         if start is None:
             return await self._service.follow(self._conversation, after)
-        started = await self._service.start_run(self._conversation, start)
+        async with self._locks.hold(start.request):
+            await admit_once(self._service, self._peer.caller, start.request)
+            started = await self._service.start_run(self._conversation, start)
         if started.repeated:
             await self._join(started)
         return started.reader
@@ -201,20 +211,6 @@ class ToolCallHandler:
             mcp_client=self._peer.client,
             request=self._peer.request_key,
         )
-
-    async def _check_rate_limit(self, start: Start) -> Json | None:
-        """Count a new request. Return a failed tool result if the caller is over its rate limit, else None.
-
-        It is a result and not an HTTP or JSON-RPC error, because only a result reaches the client's model, which can
-        wait and call again.
-        """
-        if await self._service.find_request(start.request) is not None:
-            return None  # it counted when it was sent first
-        try:
-            await self._service.admit(self._peer.caller)
-        except RateLimited as error:
-            return self._add_metadata(render.encode_failure(Problem(error=str(error), error_type="rate_limited")))
-        return None
 
     async def _resume(self) -> Cursor | None:
         """Return the cursor to continue from if the call was started earlier, else None.

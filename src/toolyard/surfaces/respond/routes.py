@@ -17,7 +17,7 @@ from toolyard.core.ports import Servers
 from toolyard.engine.service import Service
 from toolyard.surfaces.chat_messages import ChatMessage, MessageId
 from toolyard.surfaces.history import add_message, read_history
-from toolyard.surfaces.idempotency import admit_once, read_request_key
+from toolyard.surfaces.idempotency import KeyLocks, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.respond.titles import build_title
@@ -82,6 +82,8 @@ class ToolsHealth(Struct, kw_only=True):
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    locks = KeyLocks()
+
     @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
     async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
         """Start a run for a prompt and stream its events."""
@@ -109,10 +111,10 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             may_open=not data.conversation_id,
             request=await read_request_key(request),
         )
-        headers = await admit_once(service, context.caller, start.request)
-        return await start_and_stream(
-            service, data.conversation_id or service.clock.new_id("conversation"), start, headers
-        )
+        conversation = data.conversation_id or service.clock.new_id("conversation")
+        async with locks.hold(start.request):
+            headers = await admit_once(service, context.caller, start.request)
+            return await start_and_stream(service, conversation, start, headers)
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: HttpRequest) -> ToolsHealth:
