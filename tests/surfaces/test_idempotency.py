@@ -200,6 +200,20 @@ async def test_repetitions_at_the_same_time_do_not_count_against_the_rate_limit(
         assert effects == ["charged 1"]
 
 
+async def test_what_a_request_has_created_is_found_again_after_a_rewind_and_after_its_source_is_deleted() -> None:
+    async with open_api_client([]) as http:
+        path = await http.create_conversation()
+        body = {"role": "user", "content": "a note"}
+        _, added, _ = await http.send_request("POST", f"{path}/messages", body, idempotency_key="k")
+        _, forked, _ = await http.send_request("POST", f"{path}/fork", {}, idempotency_key="k")
+        await http.post(f"{path}/rewind", {"to": ""})
+        status, again, _ = await http.send_request("POST", f"{path}/messages", body, idempotency_key="k")
+        assert (status, again) == (201, added)
+        await http.delete(path)
+        status, again, _ = await http.send_request("POST", f"{path}/fork", {}, idempotency_key="k")
+        assert (status, again["conversation"]["id"]) == (201, forked["conversation"]["id"])
+
+
 APP_TOOL: Json = {"name": "tap", "description": "Tap.", "parameters": {"type": "object", "properties": {}}}
 
 

@@ -30,8 +30,8 @@ async def load_state(
     return state
 
 
-def resolve_max_turns(settings: Settings, yard: Limits) -> int:
-    return settings.limits.turns_per_request if settings.limits else min(MAX_TURNS, yard.turns_per_request)
+def resolve_max_turns(settings: Settings, server_limits: Limits) -> int:
+    return settings.limits.turns_per_request if settings.limits else min(MAX_TURNS, server_limits.turns_per_request)
 
 
 async def admit_request(service: Service, caller: Caller) -> dict[str, str]:

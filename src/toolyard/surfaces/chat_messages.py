@@ -18,8 +18,9 @@ from toolyard.core.items import (
     UserMessage,
 )
 
-MessageId = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_.:~-]*$")]
-"""The id of a message that its client chose; empty for one of ours."""
+MESSAGE_ID_PATTERN = r"^(?!\.{1,2}\Z)[A-Za-z0-9_.:~-]{0,64}\Z"
+MessageId = Annotated[str, Meta(max_length=64, pattern=MESSAGE_ID_PATTERN)]
+"""The id of a message that its client chose; empty for one of ours. It is part of paths, where `.` and `..` are not."""
 
 
 class ChatFunctionCall(Struct, gc=False, kw_only=True):

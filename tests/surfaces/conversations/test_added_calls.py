@@ -200,3 +200,14 @@ async def test_they_are_there_after_a_restart(tmp_path: object) -> None:
     ) as http:
         await add_messages(http, paths[0], build_result_message("a"))
         await http.post(f"{paths[0]}/chat", {"content": "go on"})
+
+
+async def test_the_id_of_a_call_on_another_branch_is_not_used_again() -> None:
+    async with open_api_client([], tools=[list_directory]) as http:
+        path = await http.create_conversation()
+        pair = (build_calls_message("call_1"), build_result_message("call_1"))
+        first = await add_messages(http, path, *pair)
+        await http.post(f"{path}/rewind", {"to": ""})
+        second = await add_messages(http, path, *pair)
+        assert first[0]["tool_calls"][0]["id"] == "call_1" != second[0]["tool_calls"][0]["id"]
+        assert second[1]["tool_call_id"] == second[0]["tool_calls"][0]["id"]

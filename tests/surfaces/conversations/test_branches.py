@@ -1,15 +1,22 @@
 """Edit and resend, answer again, return to a branch, and fork: nothing that was said is lost."""
 
+import sys
+from collections import Counter
+from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 
 from support import open_yard
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard import RunWaiting, tool
+from toolyard.core.branches import Branch
 from toolyard.core.commands import Delete
 from toolyard.core.events import Entry, RunEnded
-from toolyard.core.items import Result
+from toolyard.core.history import History
+from toolyard.core.items import ModelText, Result, TextPart, UserMessage
+from toolyard.surfaces.conversations.branch_summaries import build_branch_summaries
 from toolyard.testing import call, say
 from toolyard.yard import LOCAL_CALLER
 
@@ -144,3 +151,33 @@ async def test_readers_are_told_of_a_rewind() -> None:
                 if event["type"] == "history.rewound":
                     assert event["to"] == ""
                     break
+
+
+def count_function_calls(work: Callable[[], object]) -> int:
+    counts = Counter[str]()
+    sys.setprofile(lambda _, event, __: counts.update([event]))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counts["call"]
+
+
+def test_the_list_of_branches_costs_nothing_for_the_messages_that_they_share() -> None:
+    def build_history(messages: int) -> History:
+        return History(
+            UserMessage(id=f"item_{number}", at=0.0, parts=(TextPart(text="hello"),)) for number in range(messages)
+        )
+
+    costs: list[int] = []
+    for messages in (128, 4096):
+        history = build_history(messages)
+        branches = [
+            Branch(history=history.plus([ModelText(id=f"own_{number}", at=0.0, text="hi")]), left_at=0.0)
+            for number in range(2)
+        ]
+        (first, second) = build_branch_summaries(history, branches)
+        assert (first.parent, first.first, first.messages) == (f"item_{messages - 1}", "own_0", 1)
+        assert (second.parent, second.first, second.messages) == (f"item_{messages - 1}", "own_1", 1)
+        costs.append(count_function_calls(partial(build_branch_summaries, history, branches)))
+    assert costs[1] < 2 * costs[0], costs

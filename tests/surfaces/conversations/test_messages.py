@@ -26,7 +26,8 @@ async def test_a_client_may_give_its_messages_ids_of_its_own_once() -> None:
         path = await http.create_conversation()
         answer = await http.post(f"{path}/chat", {"content": "hello", "message_id": "msg-1"})
         assert answer["user_message"]["id"] == "msg-1"
-        added = await http.post(f"{path}/messages", {"role": "assistant", "content": "hi", "id": "msg-2"}, expect=201)
+        body = {"role": "assistant", "content": "hi", "message_id": "msg-2"}
+        added = await http.post(f"{path}/messages", body, expect=201)
         assert added["message"]["id"] == "msg-2"
         body = {"prompt": "more", "conversation_id": path.rpartition("/")[2], "message_id": "msg-3"}
         assert [event async for _, event in http.stream_post("/ai/respond", body)][-1]["ending"] == "done"
@@ -34,7 +35,7 @@ async def test_a_client_may_give_its_messages_ids_of_its_own_once() -> None:
         assert (ids[0], ids[2], ids[3]) == ("msg-1", "msg-2", "msg-3")
         refused = await http.post(f"{path}/chat", {"content": "hello", "message_id": "msg-1"}, expect=409)
         assert "msg-1 is in this conversation already" in refused["error"]
-        for wrong in ("x" * 65, "a b", "ä"):
+        for wrong in ("x" * 65, "a b", "ä", "msg-4\n", ".", ".."):
             await http.post(f"{path}/chat", {"content": "hello", "message_id": wrong}, expect=422)
 
 

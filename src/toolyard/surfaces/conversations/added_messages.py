@@ -37,7 +37,7 @@ class NewMessage(LenientBody, Struct, kw_only=True):
     tool_calls: Annotated[list[ChatToolCall], Meta(max_length=MAX_CALLS)] = []
     tool_call_id: Annotated[str, Meta(max_length=1000)] = ""
     """The `id` of the call, as it was sent or as the conversation lists it."""
-    id: MessageId = ""
+    message_id: MessageId = ""
     """The id of the message's text. One that is in the conversation already is refused with 409."""
 
 
@@ -49,7 +49,7 @@ def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[
         return (_parse_result(message, state.history, clock),)
     if not message.content and not message.tool_calls:
         raise invalid_field("content", "must not be empty" + " without tool_calls" * (message.role == "assistant"))
-    at, text, item_id = clock.now(), message.content, message.id or clock.new_id("item")
+    at, text, item_id = clock.now(), message.content, message.message_id or clock.new_id("item")
     match message.role:
         case "user":
             return (UserMessage(id=item_id, at=at, parts=(TextPart(text=text),)),)
@@ -74,7 +74,7 @@ def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> l
             raise _invalid_call(index, "function.arguments", "must be a JSON object, written as a text") from None
         # A client's own id is kept if it is free, so that the client can refer to the call by it. The id of the call's
         # result is derived from it and must fit as well.
-        is_taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
+        is_taken = bool(state.find_used_ids({call.id}))
         is_long = len(result_id(call.id)) > MAX_ID_CHARS
         parsed.append(
             Call(

@@ -18,8 +18,8 @@ from toolyard.core.store import ConversationCard
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
-from toolyard.surfaces.branch_views import BranchSummary, build_branch_summaries
 from toolyard.surfaces.chat_messages import ChatMessage, to_iso_time, to_messages
+from toolyard.surfaces.conversations.branch_summaries import BranchSummary, build_branch_summaries
 from toolyard.surfaces.conversations.notes import NoteBody, to_note_body
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
@@ -213,8 +213,8 @@ async def load_answer(service: Service, request: HttpRequest, conversation_id: s
     return ConversationAnswer(conversation=conversation, message=message)
 
 
-def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Settings:
-    max_turns = check_max_turns(data.max_turns or resolve_max_turns(default, yard), yard)
+def parse_new(data: NewConversation, default: Settings, server_limits: Limits) -> Settings:
+    max_turns = check_max_turns(data.max_turns or resolve_max_turns(default, server_limits), server_limits)
     return replace(
         default,
         title=data.title,
@@ -225,11 +225,11 @@ def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Setting
         max_messages=data.max_messages or default.max_messages,
         web_search=data.search_mode or default.web_search,
         language=data.language,
-        limits=replace(default.limits or yard, turns_per_request=max_turns),
+        limits=replace(default.limits or server_limits, turns_per_request=max_turns),
     )
 
 
-def parse_change(data: ConversationChange, yard: Limits) -> SettingsChange:
+def parse_change(data: ConversationChange, server_limits: Limits) -> SettingsChange:
     return SettingsChange(
         title=UNSET if data.title is None else data.title,
         description=UNSET if data.description is None else data.description,
@@ -239,24 +239,26 @@ def parse_change(data: ConversationChange, yard: Limits) -> SettingsChange:
         max_messages=UNSET if data.max_messages is None else data.max_messages,
         web_search=data.search_mode or UNSET,
         language=UNSET if data.language is None else data.language,
-        max_turns=check_max_turns(data.max_turns or 0, yard),
-        default_limits=yard,
+        max_turns=check_max_turns(data.max_turns or 0, server_limits),
+        default_limits=server_limits,
     )
 
 
-def check_max_turns(max_turns: int, yard: Limits) -> int:
+def check_max_turns(max_turns: int, server_limits: Limits) -> int:
     """Return the number of turns. Raise Invalid if the server allows fewer."""
-    if max_turns > yard.turns_per_request:
-        raise invalid_field("max_turns", f"this server allows at most {yard.turns_per_request}")
+    if max_turns > server_limits.turns_per_request:
+        raise invalid_field("max_turns", f"this server allows at most {server_limits.turns_per_request}")
     return max_turns
 
 
-def build_conversation(card: ConversationCard, state: State, yard: Limits, tools: AllowedTools) -> Conversation:
+def build_conversation(
+    card: ConversationCard, state: State, server_limits: Limits, tools: AllowedTools
+) -> Conversation:
     settings, run, full_history, origin = state.settings, state.run, state.full_history, state.origin
     return Conversation(
         **msgspec.structs.asdict(build_summary(card)),
         system_prompt=settings.system_prompt,
-        max_turns=resolve_max_turns(settings, yard),
+        max_turns=resolve_max_turns(settings, server_limits),
         max_tokens=settings.max_tokens or None,
         max_messages=settings.max_messages or None,
         model=settings.model,

@@ -50,10 +50,6 @@ class MessageDeleted(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    return _message_routes(service)
-
-
-def _message_routes(service: Service) -> list[HTTPRouteHandler]:
     @get(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
     async def list_messages(
         request: HttpRequest,
@@ -112,9 +108,13 @@ async def load_added_message(service: Service, record: RequestRecord) -> Message
     """Return the message that an earlier request with the same key has added. Raise NotFound if it was deleted."""
     (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
     added = entry.event.item.id if entry and isinstance(entry.event, MessageAdded) else ""
-    for group in group_items((await service.view(record.conversation)).full_history):
-        if any(item.id == added for item in group):
-            return MessageAnswer(message=to_message(group), result_message="Message added")
+    state = await service.view(record.conversation)
+    # A rewind may have left the message on a branch.
+    for path in (state.full_history, *(branch.history for branch in state.branches)):
+        if path.contains_id(added):
+            for group in group_items(path):
+                if any(item.id == added for item in group):
+                    return MessageAnswer(message=to_message(group), result_message="Message added")
     raise NotFound("the message that was added with this Idempotency-Key was deleted")
 
 

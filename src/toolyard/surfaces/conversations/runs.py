@@ -162,9 +162,9 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
     return [events, cancel]
 
 
-def resolve_limits(settings: Settings, yard: Limits) -> Limits:
+def resolve_limits(settings: Settings, server_limits: Limits) -> Limits:
     """Return the conversation's own limits, or the server's with the default number of turns for a chat."""
-    return settings.limits or replace(yard, turns_per_request=resolve_max_turns(settings, yard))
+    return settings.limits or replace(server_limits, turns_per_request=resolve_max_turns(settings, server_limits))
 
 
 def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:

@@ -8,6 +8,7 @@ from litestar.response import Stream
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.events import CallEnded, Entry, Published, RunQueued, TurnEnded
+from toolyard.core.history import find_open_calls
 from toolyard.core.items import Call, Item, ModelText, Result
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
@@ -59,8 +60,7 @@ def encode_calls(entry: Entry) -> bytes:
     match entry.event:
         case RunQueued(input=items):
             # The input may hold a history whose calls have their results already: only open calls are new.
-            answered = {item.call_id for item in items if isinstance(item, Result)}
-            events = _iter_call_events([item for item in items if isinstance(item, Call) and item.id not in answered])
+            events = _iter_call_events(find_open_calls(items))
         case TurnEnded(items=items):
             events = _iter_call_events(items)
         case CallEnded(result=result):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.branches import Branch
 from toolyard.core.history import History
-from toolyard.core.items import Item
+from toolyard.core.items import Call, Item, Reasoning
 from toolyard.surfaces.chat_messages import to_iso_time, to_messages
 
 
@@ -32,14 +32,23 @@ def build_branch_summaries(history: History, branches: Sequence[Branch]) -> list
 
 def _build_summary(history: History, branch: Branch) -> BranchSummary:
     shared = _count_shared(history, branch.history)
-    before, messages = to_messages(branch.history[:shared]), to_messages(branch.history[shared:])
+    path = branch.history
+    own = (path[at].id for at in range(shared, len(path)) if not isinstance(path[at], Reasoning))
     return BranchSummary(
         head=branch.head,
-        parent=before[-1].id if before else None,
-        first=messages[0].id if messages else "",
-        messages=len(messages),
+        parent=_find_last_message(path.first(shared)),
+        first=next(own, ""),
+        messages=path.messages - path.sum_first(shared)[1],
         left_at=to_iso_time(branch.left_at),
     )
+
+
+def _find_last_message(history: History) -> str | None:
+    """Return the id of the last message. Only the items from the last one that begins a message on are read."""
+    positions = range(len(history) - 1, -1, -1)
+    start = next((at for at in positions if not isinstance(history[at], Call | Reasoning)), 0)
+    messages = to_messages(history.items_from(start))
+    return messages[-1].id if messages else None
 
 
 def _count_shared(first: Sequence[Item], second: Sequence[Item]) -> int:
