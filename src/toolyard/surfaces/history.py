@@ -1,7 +1,8 @@
 """Convert a history that comes with a request into items, in batches, so that a long one does not block the loop."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -9,13 +10,15 @@ import msgspec
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
 from toolyard.core.ports import Clock
-from toolyard.surfaces.chat_messages import ChatMessage
+from toolyard.engine.service import Service
+from toolyard.surfaces.chat_messages import MESSAGE_ID_PATTERN, ChatMessage
 
 MAX_BATCH_MESSAGES = 250
 """How many messages are converted before other tasks may run: well under a millisecond of work."""
 M = TypeVar("M")
 RequestedCall = tuple[str, str, str | dict[str, object]]
 """The caller's id of a call, its tool, and its arguments: as JSON text or already decoded."""
+_MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN)
 _arguments_decoder = msgspec.json.Decoder(dict[str, object])
 
 
@@ -25,17 +28,26 @@ class ItemBuilder:
     Item ids are one random prefix with a number: a random id for each item would be the largest part of the work.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, used_ids: Collection[str] = ()) -> None:
+        """Build items whose ids are not among `used_ids`."""
         self.items: list[Item] = []
         self._at = clock.now()
         self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
         self._open_calls: dict[str, Call] = {}
+        self._used_ids = set(used_ids)
 
     def add(
-        self, index: int, role: str, text: str, calls: Iterable[RequestedCall] = (), answered_call_id: str = ""
+        self,
+        index: int,
+        role: str,
+        text: str,
+        calls: Iterable[RequestedCall] = (),
+        answered_call_id: str = "",
+        message_id: object = None,
     ) -> None:
         """Add a text message: an assistant's with its calls, a tool's as the result of `answered_call_id`.
 
+        A user's or an assistant's text has the id `message_id` if that is a valid id which is not used yet.
         Raise Invalid, with the message's index, for a message that does not fit.
         """
         if role == "tool":
@@ -44,10 +56,12 @@ class ItemBuilder:
         if self._open_calls:
             raise _invalid_message(index, f"the calls {', '.join(self._open_calls)} before it have no result")
         if role == "user":
-            self.items.append(UserMessage(id=f"{self._item_id}_{index}", at=self._at, parts=(TextPart(text=text),)))
+            item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
+            self.items.append(UserMessage(id=item_id, at=self._at, parts=(TextPart(text=text),)))
         elif role == "assistant":
             if text:
-                self.items.append(ModelText(id=f"{self._item_id}_{index}", at=self._at, text=text))
+                item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
+                self.items.append(ModelText(id=item_id, at=self._at, text=text))
             for number, call in enumerate(calls):
                 self.items.append(self._build_call(index, number, call))
         elif role in ("system", "developer"):
@@ -55,9 +69,18 @@ class ItemBuilder:
         else:
             raise _invalid_message(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
 
-    def add_parts(self, index: int, parts: tuple[Part, ...]) -> None:
+    def _choose_id(self, index: int, message_id: object) -> str:
+        """Return the client's id if it can be used, else one of ours: the clients of these endpoints send any id."""
+        if not isinstance(message_id, str) or not _MESSAGE_ID.match(message_id) or message_id in self._used_ids:
+            return f"{self._item_id}_{index}"
+        self._used_ids.add(message_id)
+        return message_id
+
+    def add_parts(self, index: int, parts: tuple[Part, ...], message_id: object = None) -> None:
         """Add a user's message that has images besides its text."""
-        self.add(index, "user", "")  # with its checks; the item is then replaced by one with the parts
+        self.add(
+            index, "user", "", message_id=message_id
+        )  # with its checks; the item is then replaced by one with the parts
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts)
 
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
@@ -89,23 +112,34 @@ class ItemBuilder:
 def add_message(builder: ItemBuilder, index: int, message: ChatMessage) -> None:
     calls = message.tool_calls
     requested = [(call.id, call.function.name, call.function.arguments) for call in calls] if calls else ()
-    builder.add(index, message.role, message.content or "", requested, message.tool_call_id or "")
+    builder.add(index, message.role, message.content or "", requested, message.tool_call_id or "", message.id)
 
 
 async def read_history(
-    messages: Sequence[M], clock: Clock, add: Callable[[ItemBuilder, int, M], None], first_index: int = 0
+    messages: Sequence[M],
+    clock: Clock,
+    add: Callable[[ItemBuilder, int, M], None],
+    first_index: int = 0,
+    used_ids: Collection[str] = (),
 ) -> list[Item]:
     """Return the messages as items. Raise Invalid, with its index, for a message that does not fit.
 
-    `first_index` is the index of the first message in the caller's own list, for errors.
+    `first_index` is the index of the first message in the caller's own list, for errors. A message whose id is among
+    `used_ids` gets another one.
     """
-    builder = ItemBuilder(clock)
+    builder = ItemBuilder(clock, used_ids)
     for start in range(0, len(messages), MAX_BATCH_MESSAGES):
         if start:
             await asyncio.sleep(0)
         for index, message in enumerate(messages[start : start + MAX_BATCH_MESSAGES], first_index + start):
             add(builder, index, message)
     return builder.finish(first_index + len(messages) - 1)
+
+
+async def find_used_ids(service: Service, conversation: str, ids: Iterable[object]) -> set[str]:
+    """Return those of a client's ids that a stored conversation has already; an empty `conversation` is a new one."""
+    texts = {message_id for message_id in ids if message_id and isinstance(message_id, str)}
+    return (await service.view(conversation)).find_used_ids(texts) if conversation and texts else set()
 
 
 def _parse_arguments(index: int, text: str) -> dict[str, object]:

@@ -74,6 +74,8 @@ class AppMessage(Struct, gc=False, kw_only=True):
     role: str
     content: object = None
     """A text or text parts; a user's message may have images as well, and a tool's message any JSON."""
+    id: object = None
+    """The application's id of a user's or an assistant's text. One that is not valid, or used before, is ignored."""
     camel_calls: list[AppCall] | None = field(default=None, name="toolCalls")
     snake_calls: list[AppCall] | None = field(default=None, name="tool_calls")
     camel_call_id: str | None = field(default=None, name="toolCallId")
@@ -132,12 +134,13 @@ def add_app_message(builder: ItemBuilder, index: int, message: AppMessage) -> No
     elif type(content) is not str:
         parts = parse_parts(message, index)
         if role == "user" and not all(isinstance(part, AppTextPart) for part in parts):
-            builder.add_parts(index, tuple(to_part(part, index) for part in parts))
+            builder.add_parts(index, tuple(to_part(part, index) for part in parts), message.id)
             return
         content = "".join(part.text for part in parts if isinstance(part, AppTextPart))
     calls = message.camel_calls or message.snake_calls
     requested = [to_requested_call(call) for call in calls] if calls else ()
-    builder.add(index, role, content, requested, message.camel_call_id or message.snake_call_id or "")
+    call_id = message.camel_call_id or message.snake_call_id or ""
+    builder.add(index, role, content, requested, call_id, message.id)
 
 
 def to_requested_call(call: AppCall) -> RequestedCall:

@@ -46,7 +46,7 @@ from toolyard.surfaces.app_chat.parse import (
 )
 from toolyard.surfaces.app_chat.stream import AppResponse
 from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.history import read_history
+from toolyard.surfaces.history import find_used_ids, read_history
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
@@ -154,7 +154,9 @@ class RequestHandler:
         if conversation_id:
             await service.require_conversation(conversation_id, caller)
         first = find_first_new(data)
-        input = await read_history(data.messages[first:], service.clock, add_app_message, first)
+        new = data.messages[first:]
+        used_ids = await find_used_ids(service, conversation_id, (message.id for message in new))
+        input = await read_history(new, service.clock, add_app_message, first, used_ids)
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]
         overridden = service.list_taken_names((tool.name for tool in tools), caller)
         settings = replace(

@@ -16,7 +16,7 @@ from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
 from toolyard.engine.service import Service
 from toolyard.surfaces.chat_messages import ChatMessage, MessageId
-from toolyard.surfaces.history import add_message, read_history
+from toolyard.surfaces.history import add_message, find_used_ids, read_history
 from toolyard.surfaces.idempotency import KeyLocks, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -131,7 +131,9 @@ async def read_input(data: RespondBody, service: Service) -> list[Item]:
     prompt = UserMessage(
         id=data.message_id or clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.prompt),)
     )
-    return [*await read_history([*data.history, *data.conversation_history], clock, add_message), prompt]
+    messages = [*data.history, *data.conversation_history]
+    used_ids = await find_used_ids(service, data.conversation_id, (message.id for message in messages))
+    return [*await read_history(messages, clock, add_message, used_ids={*used_ids, prompt.id}), prompt]
 
 
 def build_health(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
