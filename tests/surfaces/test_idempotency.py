@@ -151,6 +151,10 @@ async def test_what_a_request_creates_is_created_once() -> None:
         assert called == again
         await http.read_until_done(path)
         assert effects == ["charged 2"]
+        note = {"descriptive_name": "shop", "content": "open"}
+        await http.post(f"{path}/context", note, expect=201)
+        first, again = await post_twice(http, f"{path}/context", note, expect=201)
+        assert first == again and (await http.get(f"{path}/context"))["count"] == 2
         forked, again = await post_twice(http, f"{path}/fork", {}, expect=201)
         assert forked["conversation"]["id"] == again["conversation"]["id"]
         await post_twice(http, f"{path}/rewind", {"to": added["message"]["id"]})

@@ -1,6 +1,6 @@
 """`/conversations/{id}/context`: named texts that the model receives besides the prompt."""
 
-from litestar import delete, get, post, put
+from litestar import Response, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
@@ -8,10 +8,13 @@ from msgspec import Struct
 from toolyard.core.commands import Change
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
+from toolyard.core.events import ConversationChanged
 from toolyard.core.notes import Note
+from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_edit, to_note_body
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 
@@ -57,12 +60,23 @@ def _read_routes(service: Service) -> list[HTTPRouteHandler]:
 
 def _write_routes(service: Service) -> list[HTTPRouteHandler]:
     @post(CONTEXT_PATH, responses=ERRORS, tags=["context"])
-    async def add_context(request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]) -> ContextAnswer:
+    async def add_context(
+        request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]
+    ) -> Response[ContextAnswer]:
         """Add a named text, which the model receives from the next turn on."""
         context, context_id = get_request_context(request.scope), service.clock.new_id("context")
         await load_state(service, conversation_id, context.caller)
-        await submit_change(service, context, conversation_id, SettingsChange(notes={context_id: parse_note(data)}))
-        return ContextAnswer(context_id=context_id, context=data, message="Context added")
+        command = Change(
+            by=context.caller,
+            correlation_id=context.correlation_id,
+            request=await read_request_key(request),
+            change=SettingsChange(notes={context_id: parse_note(data)}),
+        )
+        record = await service.submit_once(conversation_id, command)
+        if record is not None:
+            context_id = await find_added_note(service, record)
+        answer = ContextAnswer(context_id=context_id, context=data, message="Context added")
+        return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
 
     @put(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
     async def change_context(
@@ -86,6 +100,14 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
 
     return [add_context, change_context, delete_context]
+
+
+async def find_added_note(service: Service, record: RequestRecord) -> str:
+    """Return the id of the text that an earlier request with the same key has added: the last one at that time."""
+    (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
+    if entry is None or not isinstance(entry.event, ConversationChanged):
+        raise NotFound("the context that was added with this Idempotency-Key was deleted")
+    return list(entry.event.settings.context)[-1]
 
 
 def find_note(settings: Settings, context_id: str) -> Note:
