@@ -48,13 +48,13 @@ class KeyLocks:
         if key is None:
             yield
             return
-        while held := self._held.get(key.key):
+        while held := self._held.get(key.key_hash):
             await held.wait()
-        self._held[key.key] = released = asyncio.Event()
+        self._held[key.key_hash] = released = asyncio.Event()
         try:
             yield
         finally:
-            del self._held[key.key]
+            del self._held[key.key_hash]
             released.set()
 
 

@@ -33,11 +33,11 @@ def build_branch_summaries(history: History, branches: Sequence[Branch]) -> list
 def _build_summary(history: History, branch: Branch) -> BranchSummary:
     shared = _count_shared(history, branch.history)
     path = branch.history
-    own = (path[at].id for at in range(shared, len(path)) if not isinstance(path[at], Reasoning))
+    own_ids = (path[at].id for at in range(shared, len(path)) if not isinstance(path[at], Reasoning))
     return BranchSummary(
         head=branch.head,
         parent=_find_last_message(path.first(shared)),
-        first=next(own, ""),
+        first=next(own_ids, ""),
         messages=path.messages - path.sum_first(shared)[1],
         left_at=to_iso_time(branch.left_at),
     )
