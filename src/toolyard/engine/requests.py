@@ -1,12 +1,44 @@
 """Requests that a client may send again with the same Idempotency-Key: each takes effect once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 from toolyard.core.errors import Invalid, RequestRepeated
 from toolyard.core.events import REQUEST_KEY_S, RequestKey
 from toolyard.core.ports import Clock
 from toolyard.core.store import Catalog, RequestRecord
+
+
+class KeyLocks:
+    """Lets one request with a key at a time through; the others with the same key wait for it."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, asyncio.Event] = {}
+
+    async def acquire(self, request: RequestKey | None) -> Callable[[], None]:
+        """Wait for earlier requests with the key, and return a function that lets the next one through."""
+        if request is None:
+            return _release_nothing
+        key = request.key_hash
+        while held := self._held.get(key):
+            await held.wait()
+        self._held[key] = released = asyncio.Event()
+
+        def release() -> None:
+            del self._held[key]
+            released.set()
+
+        return release
+
+    @asynccontextmanager
+    async def hold(self, request: RequestKey | None) -> AsyncGenerator[None]:
+        """Keep later requests with the key waiting until the block ends."""
+        release = await self.acquire(request)
+        try:
+            yield
+        finally:
+            release()
 
 
 class Requests:
@@ -15,7 +47,7 @@ class Requests:
     def __init__(self, catalog: Catalog, clock: Clock) -> None:
         self._catalog = catalog
         self._clock = clock
-        self._held: dict[str, asyncio.Event] = {}
+        self._locks = KeyLocks()
 
     async def find(self, request: RequestKey | None) -> RequestRecord | None:
         """Return the record of a request that took effect in the last 24 hours. Raises Invalid for another body."""
@@ -35,17 +67,7 @@ class Requests:
         Raises RequestRepeated if one took effect before. The store refuses a second one as well, but that would break
         the journal and all that runs in it.
         """
-        if request is None:
-            return _release_nothing
-        key = request.key_hash
-        while held := self._held.get(key):
-            await held.wait()
-        self._held[key] = released = asyncio.Event()
-
-        def release() -> None:
-            del self._held[key]
-            released.set()
-
+        release = await self._locks.acquire(request)
         try:
             record = await self.find(request)
         except BaseException:

@@ -3,11 +3,9 @@
 A repetition gets the answer of the first request, or joins its stream, for 24 hours.
 """
 
-import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 import msgspec
 
@@ -31,31 +29,6 @@ async def read_request_key(request: HttpRequest) -> RequestKey | None:
         return None
     caller = get_request_context(request.scope).caller
     return build_request_key(key, caller, request.method, request.url.path, await request.body())
-
-
-class KeyLocks:
-    """Lets one request with a key at a time be admitted and stored, on the paths that share the locks.
-
-    Requests with the same key that arrive at the same time are thus one request and its repetitions.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[str, asyncio.Event] = {}
-
-    @asynccontextmanager
-    async def hold(self, key: RequestKey | None) -> AsyncGenerator[None]:
-        """Wait for earlier requests with the key, and keep later ones waiting meanwhile."""
-        if key is None:
-            yield
-            return
-        while held := self._held.get(key.key_hash):
-            await held.wait()
-        self._held[key.key_hash] = released = asyncio.Event()
-        try:
-            yield
-        finally:
-            del self._held[key.key_hash]
-            released.set()
 
 
 async def admit_once(service: Service, caller: Caller, key: RequestKey | None) -> dict[str, str]:

@@ -29,6 +29,7 @@ from toolyard.core.web_search import SearchMode
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.readers import Reader
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.app_chat.call_ids import parse_call_id
@@ -47,7 +48,7 @@ from toolyard.surfaces.app_chat.parse import (
 from toolyard.surfaces.app_chat.stream import AppResponse
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import find_used_ids, read_history
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S

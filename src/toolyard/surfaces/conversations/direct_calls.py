@@ -11,9 +11,10 @@ from toolyard.core.errors import NotFound
 from toolyard.core.events import RunQueued
 from toolyard.core.items import Call
 from toolyard.core.store import RequestRecord
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 

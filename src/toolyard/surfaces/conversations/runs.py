@@ -17,11 +17,12 @@ from toolyard.core.decide import has_question
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.chat_messages import MessageId
 from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, KeyLocks, admit_once, read_request_key
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ChatAnswer, wait_for_answer

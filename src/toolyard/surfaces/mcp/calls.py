@@ -23,8 +23,9 @@ from toolyard.core.json_types import Json
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.readers import Reader
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.idempotency import KeyLocks, admit_once
+from toolyard.surfaces.idempotency import admit_once
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.client import Peer
 from toolyard.surfaces.mcp.elicitation import (

@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.json_types import Json
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
-from toolyard.surfaces.idempotency import KeyLocks
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, LOG_LEVELS, MODERN_VERSIONS, Peer, negotiate_version

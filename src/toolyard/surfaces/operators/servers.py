@@ -20,6 +20,7 @@ from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerTool
 from toolyard.core.ports import Servers
 from toolyard.core.run_view import RunView
 from toolyard.core.setting_check import list_problems
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field
@@ -202,6 +203,8 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
 
 
 def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    locks = KeyLocks()
+
     @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
     async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
         """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
@@ -217,9 +220,10 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
             request=await read_request_key(request),
         )
-        headers = await admit_once(service, context.caller, start.request)
         run = Run(service, clock.new_id("conversation"), start)
-        answer = _build_answer(await run.wait_for_rest(), card, tool)
+        async with locks.hold(start.request):
+            headers = await admit_once(service, context.caller, start.request)
+            answer = _build_answer(await run.wait_for_rest(), card, tool)
         if run.repeated:
             headers = {**headers, **REPLAYED_HEADERS}
         return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)

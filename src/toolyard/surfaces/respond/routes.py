@@ -14,10 +14,11 @@ from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.mcp_servers import ServerCard, ServerStatus
 from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
+from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.chat_messages import ChatMessage, MessageId
 from toolyard.surfaces.history import add_message, find_used_ids, read_history
-from toolyard.surfaces.idempotency import KeyLocks, admit_once, read_request_key
+from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.respond.titles import build_title
