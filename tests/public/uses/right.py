@@ -75,7 +75,7 @@ def plain(text: str) -> str:
     return text
 
 
-class CreateIntent(Executor):
+class CreateOrder(Executor):
     name = "create_intent"
     parameters = {"type": "object", "properties": {"title": {"type": "string"}}}
     roles = ("admin",)
@@ -104,7 +104,7 @@ class OwnExecutor:
         return call.tool
 
 
-TOOLS: Sequence[ToolLike] = [double, find, plain, CreateIntent, CreateIntent(), OwnExecutor, OwnExecutor()]
+TOOLS: Sequence[ToolLike] = [double, find, plain, CreateOrder, CreateOrder(), OwnExecutor, OwnExecutor()]
 
 
 def guests_do_not_delete(request: PolicyRequest) -> Verdict | None:
