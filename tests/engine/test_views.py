@@ -259,6 +259,26 @@ async def test_a_request_whose_client_left_keeps_its_key_until_it_is_stored() ->
         assert sum(isinstance(entry.event, RunQueued) for entry in await store.read("c")) == 1
 
 
+async def test_a_fork_whose_client_left_is_made_and_found_by_its_key() -> None:
+    store = GatedStore()
+    wiring = Wiring(model=Scripted([say("one")]), opened_store=store)
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard:
+        await yard.ask("go", conversation="c")
+        key = RequestKey(key_hash="k", body_hash="b")
+        store.gate.clear()
+        store.asked.clear()
+        first = asyncio.create_task(yard.service.fork("c", "fork", OWNER, request=key))
+        await store.asked.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        store.gate.set()
+        record = await yard.service.fork("c", "another", OWNER, request=key)
+        assert record is not None and record.conversation == "fork"
+        assert len(await yard.history("fork")) == 2
+        assert (await yard.service.view("another")).owner is None
+
+
 class GatedStore(MemoryStore):
     """A store that holds every append back while its gate is closed."""
 

@@ -19,6 +19,7 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
 from toolyard.core.errors import (
     Forbidden,
+    Invalid,
     NotFound,
     RateLimited,
     Refused,
@@ -187,13 +188,20 @@ class Service:
         command = Fork(
             by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings
         )
-        record: RequestRecord | None = None
         try:
             record = await self.submit_once(target, command)
-        finally:
-            if await self._store.card(target) is None:
-                await self._store.forget(target)  # only the blobs are there: the fork was refused or made before
+        except (Refused, Invalid):
+            await self._drop_copies(target)
+            raise
+        # No other failure drops them: the fork may be on its way to the store.
+        if record is not None:
+            await self._drop_copies(target)
         return record
+
+    async def _drop_copies(self, target: str) -> None:
+        """Delete the blobs of a fork that was not made."""
+        if await self._store.card(target) is None:
+            await self._store.forget(target)
 
     async def _copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
         """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
