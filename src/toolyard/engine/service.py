@@ -450,6 +450,11 @@ class Service:
         """Return the stored entries after number `after` and up to `until`, or up to the last."""
         return await self._store.read(conversation, after, max(0, until - after))
 
+    async def read_entry(self, conversation: str, seq: int) -> Entry | None:
+        """Return the stored entry of that number, or None if there is none."""
+        entries = await self.read_entries(conversation, after=seq - 1, until=seq)
+        return entries[0] if entries else None
+
     async def read_blob(self, conversation: str, handle: str) -> bytes | None:
         """Return a whole result, or its form in the venue's own format, by a handle of its Result."""
         return await self._store.get(conversation, handle)

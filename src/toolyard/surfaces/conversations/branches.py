@@ -58,16 +58,13 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         Settings and whole results are copied too; approvals that were given for the whole conversation are not.
         """
         context, target = get_request_context(request.scope), service.clock.new_id("conversation")
-        key = await read_request_key(request)
-        if await service.find_request(key) is None:  # the source of an earlier request may be deleted by now
-            await service.require_conversation(conversation_id, context.caller)
         record = await service.fork(
             conversation_id,
             target,
             context.caller,
             after=(data or ForkBody()).after,
             correlation_id=context.correlation_id,
-            request=key,
+            request=await read_request_key(request),
         )
         created = record.conversation if record else target
         answer = await load_answer(service, request, created, f"Conversation forked from {conversation_id!r}")

@@ -104,7 +104,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def find_added_note(service: Service, record: RequestRecord) -> str:
     """Return the id of the text that an earlier request with the same key has added: the last one at that time."""
-    (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
+    entry = await service.read_entry(record.conversation, record.seq)
     if entry is None or not isinstance(entry.event, ConversationChanged):
         raise NotFound("the context that was added with this Idempotency-Key was deleted")
     return list(entry.event.settings.context)[-1]

@@ -61,7 +61,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def find_direct_call(service: Service, record: RequestRecord) -> tuple[str, str]:
     """Return the ids of the call and the run that an earlier request with the same key has started."""
-    (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
+    entry = await service.read_entry(record.conversation, record.seq)
     if entry is None or not isinstance(entry.event, RunQueued):
         raise NotFound("the call that was made with this Idempotency-Key was deleted")
     return entry.event.input[0].id, entry.run

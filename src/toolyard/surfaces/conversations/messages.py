@@ -106,7 +106,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def load_added_message(service: Service, record: RequestRecord) -> MessageAnswer:
     """Return the message that an earlier request with the same key has added. Raise NotFound if it was deleted."""
-    (entry,) = await service.read_entries(record.conversation, after=record.seq - 1, until=record.seq) or (None,)
+    entry = await service.read_entry(record.conversation, record.seq)
     added = entry.event.item.id if entry and isinstance(entry.event, MessageAdded) else ""
     state = await service.view(record.conversation)
     # A rewind may have left the message on a branch.

@@ -179,9 +179,8 @@ class ToolCallHandler:
 
     async def _join(self, started: StartedRun) -> None:
         """Go on with the call of an earlier request that had the same Idempotency-Key."""
-        after = started.reader.cursor.seq
-        (entry,) = await self._service.read_entries(started.conversation, after=after, until=after + 1)
-        assert isinstance(entry.event, RunQueued) and isinstance(entry.event.input[0], Call)
+        entry = await self._service.read_entry(started.conversation, started.reader.cursor.seq + 1)
+        assert entry is not None and isinstance(entry.event, RunQueued) and isinstance(entry.event.input[0], Call)
         self._discard_open_call()
         self._conversation, self._call, self.replayed = started.conversation, entry.event.input[0], True
         self._add_open_call()
@@ -242,10 +241,8 @@ class ToolCallHandler:
         except NotFound:
             return None
         call = _find_call(await self._service.view(request_state.conversation), request_state.call_id)
-        entries = await self._service.read_entries(
-            request_state.conversation, after=request_state.seq - 1, until=request_state.seq
-        )
-        wait = entries[0].event if entries else None
+        entry = await self._service.read_entry(request_state.conversation, request_state.seq)
+        wait = entry.event if entry else None
         if call is None or (call.tool, call.arguments) != (self._name, self._arguments):
             return None
         if not isinstance(wait, CallJudged | CallParked) or wait.call_id != call.id:
