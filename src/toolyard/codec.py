@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.command_outcome import CommandOutcome
 from toolyard.core.commands import Command
 from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, Event
@@ -15,6 +16,7 @@ from toolyard.core.items import Item
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
+_outcomes = msgspec.json.Decoder(CommandOutcome)
 _items = msgspec.json.Decoder(tuple[Item, ...])
 
 
@@ -32,6 +34,14 @@ def encode_command(command: Command) -> bytes:
 
 def decode_command(body: bytes) -> Command:
     return _commands.decode(body)
+
+
+def encode_outcome(outcome: CommandOutcome) -> bytes:
+    return _encoder.encode(outcome)
+
+
+def decode_outcome(body: bytes) -> CommandOutcome:
+    return _outcomes.decode(body)
 
 
 def decode_entry(body: bytes) -> Entry:

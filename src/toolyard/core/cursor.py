@@ -10,11 +10,12 @@ class Cursor(Struct, frozen=True, gc=False):
 
     seq: int = 0
     turn: int = 0
+    """0 if the reader has not read the number: its first cursor was that of an entry inside the turn."""
     seen: int = 0
     """UTF-8 bytes of the turn's text that the reader got."""
 
     def __str__(self) -> str:
-        return f"{self.seq}.{self.turn}.{self.seen}" if self.turn else str(self.seq)
+        return f"{self.seq}.{self.turn}.{self.seen}" if self.turn or self.seen else str(self.seq)
 
 
 START = Cursor()

@@ -186,6 +186,8 @@ class CallParked(_Event, frozen=True, kw_only=True, tag="call.parked"):
     expires_at: float
     question: dict[str, object] = {}
     resume_token: str = ""
+    bound: bool = False
+    """Whether only the process that parked the call can go on with it: its connection waits for the answer."""
 
 
 class CallAnswered(_Event, frozen=True, kw_only=True, tag="call.answered"):

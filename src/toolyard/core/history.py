@@ -11,16 +11,29 @@ from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
 from toolyard.core.token_estimate import estimate_tokens
 
 
+class HistoryRoot:
+    """The identity of a list of items, with the tokens and messages before each item, computed on demand.
+
+    It does not hold the items: others may refer to a root, also weakly, without keeping the items in memory.
+    """
+
+    __slots__ = ("__weakref__", "messages", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens = [0]
+        self.messages = [0]
+
+
 class History(Sequence[Item]):
     """An immutable view of the first items of a list that only grows, with their token and message counts."""
 
-    __slots__ = ("_ids", "_items", "_length", "_sums")
+    __slots__ = ("_ids", "_items", "_length", "_root")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._items = list(items)
         self._ids = {item.id for item in self._items}
         self._length = len(self._items)
-        self._sums = [0], [0]  # tokens and messages before each item, computed on demand
+        self._root = HistoryRoot()
 
     def plus(self, items: Sequence[Item]) -> "History":
         """Return this history extended by the items."""
@@ -33,14 +46,14 @@ class History(Sequence[Item]):
         longer._ids.update([item.id for item in items])
         view = History.__new__(History)
         view._items, view._ids, view._length = longer._items, longer._ids, len(longer._items)
-        view._sums = longer._sums
+        view._root = longer._root
         return view
 
     def first(self, length: int) -> "History":
         """Return the history of the first `length` items, without copying them."""
         view = History.__new__(History)
         view._items, view._ids, view._length = self._items, self._ids, min(length, self._length)
-        view._sums = self._sums
+        view._root = self._root
         return view
 
     def find(self, item_id: str) -> int | None:
@@ -58,7 +71,7 @@ class History(Sequence[Item]):
 
     def sum_first(self, length: int) -> tuple[int, int]:
         """Return the tokens and messages of the first `length` items. Each item is counted once, on first use."""
-        sums, counts, items = *self._sums, self._items
+        sums, counts, items = self._root.tokens, self._root.messages, self._items
         start = len(sums) - 1
         if start < length:
             tokens, messages = sums[start], counts[start]
@@ -91,11 +104,11 @@ class History(Sequence[Item]):
         return self._items[start : self._length]
 
     @property
-    def root(self) -> object:
+    def root(self) -> HistoryRoot:
         """Return the identity of the list. Histories with one root agree on all items that both have, so that the
         encoded form of one can be used for the other.
         """
-        return self._items
+        return self._root
 
     def __len__(self) -> int:
         return self._length

@@ -8,7 +8,7 @@ _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 """Up to the last @ of the authority, as a password may contain one."""
 _PARAMETER = re.compile(r"(?<=[?&#])(?P<name>[^=&#?]{1,100})=[^&#]+")
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|credential|signature|\bsig\b|\bcode\b", re.IGNORECASE)
-_WEB_SCHEMES = frozenset({"http", "https", "ws", "wss"})
+_SCHEMES_WITH_PARAMETERS = frozenset({"http", "https", "ws", "wss", "postgresql", "postgres"})
 
 
 def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
@@ -22,7 +22,7 @@ def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
 
 def _mask_address(address: re.Match[str], every_parameter: bool) -> str:
     masked = _USERINFO.sub(f"{MASK}@", address.group())
-    if address["scheme"].lower() not in _WEB_SCHEMES:
+    if address["scheme"].lower() not in _SCHEMES_WITH_PARAMETERS:
         return masked
 
     def mask_value(parameter: re.Match[str]) -> str:

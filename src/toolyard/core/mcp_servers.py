@@ -89,6 +89,9 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`2025-11-25` uses that version without asking the server for a newer one."""
     sampling: bool = False
     """Whether the server may ask for sampling and roots. Such requests go to the MCP client that made the call."""
+    replicas: Literal["one", "each"] = "one"
+    """For a command in a store that several replicas share. `each`: every replica starts a process of its own, and
+    copies of the process, each with its own state, are fine. With `one` it is not started there."""
     tenants: tuple[Name, ...] = ()
     """Only callers of these tenants see the server and its tools; empty means all callers."""
     connect_s: Seconds = 30.0
@@ -106,6 +109,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if bool(self.command) == bool(self.url):
             yield "command", "and url: give one of them" if self.command else "or url must be given"
         elif self.url:
+            if self.replicas == "each":
+                yield "replicas", "is for a server with a command, and this one has a url"
             for name in ("args", "env", "cwd"):
                 if getattr(self, name):
                     yield name, "is for a server with a command, and this one has a url"

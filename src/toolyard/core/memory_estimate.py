@@ -38,9 +38,20 @@ class StateSize(Struct, frozen=True, eq=False):
         is_longer = history.root is self.root and len(history) >= self.length
         length, size = (self.length, self.history_bytes) if is_longer else (0, 0)
         size += estimate_bytes(history.items_from(length))
-        is_same = past is self.past and branches is self.branches
-        hidden = self.hidden_bytes if is_same else _estimate_hidden(history, past, branches)
+        hidden = self._update_hidden(state)
         return StateSize(size, hidden, history.root, len(history), past, branches)
+
+    def _update_hidden(self, state: State) -> int:
+        past, branches, before = state.window.past, state.branches, self.past
+        if past is before and branches is self.branches:
+            return self.hidden_bytes
+        if before is None or branches is not self.branches or past.root is not before.root or len(past) < len(before):
+            return _estimate_hidden(state.history, past, branches)
+        # Another compaction: only the head of the history can still show items that it took out.
+        shown = {id(item) for item in state.history[: state.window.head]}
+        return self.hidden_bytes + estimate_bytes(
+            item for item in past.items_from(len(before)) if id(item) not in shown
+        )
 
 
 def estimate_bytes(items: Iterable[Item]) -> int:

@@ -136,6 +136,8 @@ class Pending(Struct, frozen=True, kw_only=True):
     kind: ParkedKind
     question: dict[str, object] = {}
     resume_token: str = ""
+    bound: bool = False
+    """Whether only this process can go on with the call."""
 
 
 AuthorizeHook = Callable[[Caller], "Verdict | None"]

@@ -117,6 +117,14 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         return self.settings.ephemeral and self.is_idle and not self.last_request_at
 
     @property
+    def may_rest_without_owner(self) -> bool:
+        """Return whether nothing is to be done until something outside happens, which any process can take up."""
+        if self.run is None:
+            return not self.queue and not self.is_disposable
+        parked = (call.parked for call in self.calls.values() if call.phase == "parked")
+        return self.run.suspended_at is not None and not any(event is not None and event.bound for event in parked)
+
+    @property
     def wake_at(self) -> float | None:
         """Return when an owner must drive the conversation again: 0 means at once, None never."""
         if self.run is None:

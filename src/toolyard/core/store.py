@@ -1,7 +1,8 @@
 """The ports of a store: small protocols, and `Store`, which combines them."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -16,20 +17,46 @@ class FutureLike(Protocol):
 
     def exception(self) -> BaseException | None: ...
 
+    def result(self) -> bool: ...
+
     def add_done_callback(self, callback: Callable[["FutureLike"], object], /) -> None: ...
+
+
+class LetterAnswer(Struct, frozen=True, kw_only=True):
+    """The outcome of a letter: an encoded `CommandOutcome`."""
+
+    number: int
+    outcome: bytes
+
+
+class Append(Struct, frozen=True, kw_only=True, eq=False):
+    """Entries of one conversation, and what is committed with them."""
+
+    conversation: str
+    epoch: int
+    entries: Sequence[Entry] = ()
+    """Numbered on from the last stored entry; without any only the other fields take effect."""
+    wake_at: float | None = None
+    """When the conversation must be driven again: 0 means now, None never."""
+    answers: Sequence[LetterAnswer] = ()
+    """The outcomes of letters that the entries come from."""
+    release_at: int | None = None
+    """Give up the ownership with this commit, unless a letter after this number was posted. None keeps it."""
 
 
 class Log(Protocol):
     """The append-only logs of conversations."""
 
-    def begin_append(
-        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> FutureLike | None:
-        """Start an append and return its future, or None without starting it if the store has no room."""
+    def begin_append(self, append: Append) -> FutureLike | None:
+        """Start an append and return its future, or None without starting it if the store has no room.
+
+        The result of the future is whether the ownership was given up. A store that one process uses keeps it: there is
+        nobody to give it up for.
+        """
         ...
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        """Commit the entries and the next wake-up time in one transaction, if `epoch` is current.
+    async def append(self, append: Append) -> bool:
+        """Commit in one transaction, if the epoch is current. Return whether the ownership was given up.
 
         Raises Fenced if another owner has claimed the conversation, StoreDown, or RequestRepeated for an entry whose
         request was stored with another entry in the last 24 hours.
@@ -38,24 +65,169 @@ class Log(Protocol):
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]: ...
 
-    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` after entries were committed, by whatever owner, or the conversation was deleted.
 
-        Return a function that unsubscribes it.
+class Claim(Struct, frozen=True, kw_only=True):
+    """The ownership of a conversation."""
+
+    conversation: str
+    epoch: int
+    last_seq: int = 0
+    """The number of the last stored entry."""
+    mail: int = 0
+    """The number of the last letter that was posted."""
+    has_mail: bool = False
+    """Whether there are letters without an outcome."""
+    deaths: int = 0
+    """How many owners died with the run that is open now."""
+    followers: tuple[str, ...] = ()
+    """The other replicas whose readers follow the conversation."""
+
+
+class Owned(Struct, frozen=True):
+    """The answer to a claim while another replica owns the conversation and its lease holds."""
+
+    replica: str
+
+
+class LogHead(Struct, frozen=True, kw_only=True):
+    """The end of a log, and the replica that owns the conversation; empty if none does."""
+
+    last_seq: int
+    epoch: int
+    """Negative if the conversation was deleted."""
+    replica: str = ""
+
+
+class Claims(Protocol):
+    """The ownership of conversations, and the lease of this replica.
+
+    Safety comes from the epoch alone: a new claim rejects the appends of every earlier owner. The lease decides when
+    others may claim what this replica owns.
+    """
+
+    @property
+    def replica(self) -> str:
+        """Return the id of this process among those that share the store: a new one after its lease was lost."""
+        ...
+
+    @property
+    def clock_offset(self) -> float:
+        """Return the seconds to add to this machine's clock for the clock that all replicas share."""
+        ...
+
+    def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+        """Call `handler` with the conversations, and their epochs, that others took over after the lease had ended."""
+        ...
+
+    def list_owned(self) -> Sequence[str]:
+        """Return the conversations that this replica owns; none for a store that one process uses."""
+        ...
+
+    async def ensure_lease(self) -> None:
+        """Return once the lease holds for long enough to start an effect. Raises StoreDown after a time limit."""
+        ...
+
+    async def claim(self, conversation: str) -> Claim | Owned:
+        """Become the owner under a new epoch, unless another replica owns the conversation and its lease holds.
+
+        Raises StoreDown, or Unavailable for a conversation that several owners died with and that has to wait.
+        """
+        ...
+
+    async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
+        """Claim those of the conversations that nobody owns, in one commit. Others are left out."""
+        ...
+
+    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+        """Give up the ownership, unless a letter after the number `mail` was posted. Return whether nobody owns it now.
+
+        `wake_at` is when a replica must drive it again, as in `Append`.
+        """
+        ...
+
+    async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
+        """Return up to `limit` conversations that must be driven now, and when the next one is due.
+
+        They are those without an owner whose time has come, those of replicas that died and, in a store that one
+        process uses, all whose time has come.
         """
         ...
 
 
-class Claims(Protocol):
-    """The ownership of conversations."""
+class Letter(Struct, frozen=True, kw_only=True):
+    """A command for the owner of a conversation, posted by another replica."""
 
-    async def claim(self, conversation: str) -> int:
-        """Become the owner and return the new epoch. Appends of every earlier owner are rejected from now on."""
+    number: int
+    """Letters of a conversation are numbered in the order in which they were posted."""
+    key: str
+    sender: str
+    """The replica that posted it."""
+    body: bytes
+
+
+class Mail(Protocol):
+    """Commands on their way to the owners of conversations, and their outcomes."""
+
+    async def post(self, conversation: str, key: str, body: bytes) -> str:
+        """Post a letter and let the conversation be driven at once. Return its owner, or an empty string.
+
+        `key` is new for each letter. Raises NotFound, or Unavailable if too many letters wait.
+        """
         ...
 
-    async def due(self, now: float) -> tuple[Sequence[str], float | None]:
-        """Return the conversations that must be driven now, and when the next one is due."""
+    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+        """Return the number of the last letter that was posted, and the letters without an outcome, in order.
+
+        From now on they cannot be withdrawn: this owner, or the next one, will answer them. Raises Fenced if the epoch
+        is not current.
+        """
         ...
+
+    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+        """Store an outcome that comes without entries, if the epoch is current. Raises Fenced."""
+        ...
+
+    async def read_outcome(self, conversation: str, key: str) -> bytes | None: ...
+
+    async def withdraw(self, conversation: str, key: str) -> bytes | None:
+        """Delete a letter that no owner has read and return None: it certainly had no effect.
+
+        Return the outcome if it has one by now. Raises Unavailable if an owner has read it and not answered it yet.
+        """
+        ...
+
+    async def find_mail(self) -> Sequence[str]:
+        """Return conversations that this replica owns and that have letters without an outcome."""
+        ...
+
+
+class Bus(Protocol):
+    """Messages between replicas. They are hints: one may be lost or come twice."""
+
+    def tell(self, replica: str, body: bytes) -> None:
+        """Send a message of at most MAX_MESSAGE_BYTES to a replica, soon. A message to an unknown one is dropped."""
+        ...
+
+    def listen(self, handler: Callable[[bytes], None]) -> None:
+        """Call `handler` with each message to this replica, and with an empty one when some may have been missed."""
+        ...
+
+    async def follow(self, conversation: str) -> LogHead | None:
+        """Record that readers of this replica follow a conversation; later claims return it.
+
+        Return None for a conversation that nobody has claimed yet.
+        """
+        ...
+
+    async def unfollow(self, conversation: str) -> None: ...
+
+    async def read_heads(self, conversations: Sequence[str]) -> Mapping[str, LogHead]:
+        """Return where the logs end now. An unknown conversation is left out."""
+        ...
+
+
+MAX_MESSAGE_BYTES = 7_900
+"""PostgreSQL limits a notification to 8,000 bytes."""
 
 
 class Blobs(Protocol):
@@ -64,6 +236,65 @@ class Blobs(Protocol):
     async def put(self, conversation: str, handle: str, body: bytes) -> None: ...
 
     async def get(self, conversation: str, handle: str) -> bytes | None: ...
+
+
+class SnapshotHead(Struct, frozen=True, kw_only=True):
+    """The stored snapshot of a conversation's state, without the pieces that hold its items."""
+
+    token: str
+    """Names this snapshot: it is new for each one that is saved."""
+    seq: int
+    """The number of the last entry that the snapshot includes."""
+    body: bytes
+
+
+class SnapshotUpdate(Struct, frozen=True, kw_only=True):
+    """A snapshot to save: it goes on from `previous`, or replaces whatever is stored if that is empty."""
+
+    head: SnapshotHead
+    previous: str = ""
+    """The token of the snapshot whose pieces stay."""
+    pieces: Sequence[tuple[str, bytes]] = ()
+    """New pieces by name. A name is used once, so that pieces of two snapshots are never mixed."""
+    dropped: Sequence[str] = ()
+    """The names of pieces that the snapshot no longer uses."""
+
+
+class Snapshots(Protocol):
+    """A cache of folded states. Losing a snapshot costs time only; it is deleted with its conversation."""
+
+    async def save_snapshot(self, conversation: str, update: SnapshotUpdate) -> bool:
+        """Save a snapshot. Return False, and save nothing, if `previous` is not stored or the log ends before it."""
+        ...
+
+    async def read_snapshot(self, conversation: str) -> SnapshotHead | None: ...
+
+    async def read_snapshot_pieces(self, conversation: str, names: Sequence[str]) -> Sequence[bytes]:
+        """Return the pieces in this order. One that is not stored any more is left out."""
+        ...
+
+
+class FigureRow(Struct, frozen=True, kw_only=True):
+    """Figures of one step of time, to be added to those that are stored: a JSON object of `core.figures`."""
+
+    tenant: str
+    user: str
+    """Empty for all users of the tenant together."""
+    step_s: float
+    at: float
+    body: bytes
+
+
+class Figures(Protocol):
+    """Statistics by tenant, user and step of time."""
+
+    async def add_figures(self, rows: Sequence[FigureRow]) -> None: ...
+
+    async def read_figures(self, tenant: str, user: str, step_s: float, since: float) -> Sequence[tuple[float, bytes]]:
+        """Return the start and the figures of each step from that time on. A step may come several times."""
+        ...
+
+    async def drop_figures(self, step_s: float, before: float) -> None: ...
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
@@ -112,6 +343,13 @@ class CatalogQuery(Struct, frozen=True, kw_only=True):
     """Whether to include unlisted conversations."""
 
 
+class OpenCounts(Struct, frozen=True, kw_only=True):
+    """How many conversations have a run that is driven, and how many one that waits for people or applications."""
+
+    running: int
+    waiting: int
+
+
 class Catalog(Protocol):
     """Projections of the logs, written in the same transaction as the entries."""
 
@@ -135,8 +373,19 @@ class Catalog(Protocol):
         """Forget the requests of a conversation that took effect before that time."""
         ...
 
-    async def forget(self, conversation: str) -> None:
-        """Delete a conversation with everything that belongs to it, and fence its owner."""
+    async def list_open(self, tenant: str, user: str, limit: int) -> Sequence[ConversationCard]:
+        """Return conversations with an open run, of all users if `user` is empty, the last changed first."""
+        ...
+
+    async def count_open(self, now: float) -> OpenCounts:
+        """Return how many conversations have an open run, in all replicas."""
+        ...
+
+    async def forget(self, conversation: str) -> Sequence[str]:
+        """Delete a conversation with everything that belongs to it, and fence its owner.
+
+        Return the other replicas that own or follow it.
+        """
         ...
 
 
@@ -187,6 +436,13 @@ class Limiter(Protocol):
 class KeyValue(Protocol):
     """Small records by kind and name, such as servers, pins and tokens. Their content is opaque to the store."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes may use the store at the same time."""
+        ...
+
+    async def read_record(self, kind: str, name: str) -> bytes | None: ...
+
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         """Return all records of a kind, in the order in which they were first set."""
         ...
@@ -195,8 +451,40 @@ class KeyValue(Protocol):
 
     async def delete(self, kind: str, name: str) -> None: ...
 
+    async def read_versions(self) -> Mapping[str, int]:
+        """Return a number for each kind of record that grows with each change; keys are of the kind `key`.
 
-class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, KeyValue, Protocol):
+        A store that one process uses returns none: nobody else changes its records.
+        """
+        ...
+
+    def lock(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        """Keep the other tasks and replicas that lock the same name waiting until the block ends."""
+        ...
+
+
+class Store(Log, Claims, Mail, Bus, Blobs, Snapshots, Figures, Catalog, Keys, Limiter, KeyValue, Protocol):
     """All ports of a store."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Export(Protocol):
+    """Lists of what a store holds besides its catalog, so that all of it can be copied to another store."""
+
+    async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
+        """Return conversations with an id after `after`, in order, each with when it must be driven again."""
+        ...
+
+    async def list_blob_handles(self, conversation: str) -> Sequence[str]: ...
+
+    async def list_record_kinds(self) -> Sequence[str]: ...
+
+    async def list_figures(self, offset: int, limit: int) -> Sequence[FigureRow]:
+        """Return rows after the first `offset` ones, in an order of their own. A step may come several times."""
+        ...
+
+
+class CopyableStore(Store, Export, Protocol):
+    """A store that can be copied, or copied to."""
