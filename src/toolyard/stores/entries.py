@@ -31,12 +31,32 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Item, ModelText, TextPart, UserMessage
 
-_CATALOG_EVENTS = frozenset({ConversationOpened, ConversationChanged, RunQueued})
+_CATALOG_EVENTS = frozenset(
+    {
+        ConversationOpened,
+        ConversationChanged,
+        MessageAdded,
+        MessageRemoved,
+        HistoryRewound,
+        RunQueued,
+        RunEnded,
+    }
+)
 
 
 def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries that the catalog is projected from."""
+    """Return the entries that the catalog is projected from. Each moves its conversation to the front of lists."""
     return [entry for entry in entries if type(entry.event) in _CATALOG_EVENTS or entry.request is not None]
+
+
+def has_texts(entries: Sequence[Entry]) -> bool:
+    """Return whether one of the entries has a text of a user or a model."""
+    return any(True for entry in entries for _ in list_texts(entry.event))
+
+
+def ends_run(entries: Sequence[Entry]) -> bool:
+    """Return whether the current run ends with one of the entries."""
+    return any(type(entry.event) is RunEnded and not entry.event.run_id for entry in entries)
 
 
 def build_repeated_error() -> RequestRepeated:
@@ -55,14 +75,14 @@ def fold_case(text: str) -> str:
 
 def is_mentioned(needle: str, entries: Iterable[Entry], removals: Callable[[], Iterable[Entry]]) -> bool:
     """Return whether a message that was not removed contains the folded text. `removals` is called only if needed."""
-    matching = (item for entry in entries for item, text in _list_texts(entry.event) if needle in fold_case(text))
+    matching = (item for entry in entries for item, text in list_texts(entry.event) if needle in fold_case(text))
     for first in matching:
         removed = {item for entry in removals() for item in _list_removed_ids(entry.event)}
         return first not in removed or any(item not in removed for item in matching)
     return False
 
 
-def _list_texts(event: Durable) -> Iterator[tuple[str, str]]:
+def list_texts(event: Durable) -> Iterator[tuple[str, str]]:
     """Yield each text of a user or a model, with the id of its item."""
     for item in _list_items(event):
         match item:

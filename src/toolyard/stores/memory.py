@@ -1,189 +1,467 @@
 """Keeps conversations as objects in the memory of this process, until it exits."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
 
 from msgspec.structs import replace
 
-from toolyard.core.errors import Fenced, StoreDown
+from toolyard.core.errors import Fenced, NotFound, StoreDown, Unavailable
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, RequestRecord
-from toolyard.stores.entries import build_repeated_error, fold_case, is_mentioned, select_catalog_entries
+from toolyard.core.figures import merge_steps
+from toolyard.core.store import (
+    Allowance,
+    Append,
+    CatalogQuery,
+    Claim,
+    ConversationCard,
+    FigureRow,
+    Key,
+    Letter,
+    LetterAnswer,
+    LogHead,
+    OpenCounts,
+    Owned,
+    RequestRecord,
+    SnapshotHead,
+    SnapshotUpdate,
+)
+from toolyard.stores.entries import (
+    build_repeated_error,
+    ends_run,
+    fold_case,
+    is_mentioned,
+    select_catalog_entries,
+)
+from toolyard.stores.memory_snapshots import MemorySnapshot
 from toolyard.stores.rate_limit import GcraLimiter
-from toolyard.stores.subscribers import Subscribers
+from toolyard.stores.single_process import NamedLocks
+
+MAX_LETTERS = 256
+"""Letters of a conversation that wait for an outcome."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    epoch: int = 0
+    """Negative for a deleted conversation: it equals no owner's epoch, and the next claim counts on from it."""
+    replica: str = ""
+    entries: list[Entry] = field(default_factory=list[Entry])
+    """Entry n is at index n - 1, since `append` allows no gaps."""
+    wake_at: float | None = None
+    deaths: int = 0
+    mail: int = 0
+    """The number of the last letter."""
+    letters: dict[str, tuple[Letter, bytes | None]] = field(default_factory=dict[str, tuple[Letter, bytes | None]])
+    """The letters by their keys, each with its outcome."""
+    letters_read: int = 0
+    """The number of the last letter that an owner has read."""
+    followers: set[str] = field(default_factory=set[str])
+
+    @property
+    def unanswered(self) -> list[Letter]:
+        return [letter for letter, outcome in self.letters.values() if outcome is None]
+
+
+class MemoryDatabase:
+    """What the replicas of a memory store share."""
+
+    def __init__(self) -> None:
+        self.conversations: defaultdict[str, _Conversation] = defaultdict(_Conversation)
+        self.stores: dict[str, MemoryStore] = {}
+        """The replicas whose lease holds, by id."""
+        self.replica_numbers = count(1)
+        self.blobs: dict[tuple[str, str], bytes] = {}
+        self.figures: dict[tuple[str, str, float, float], bytes] = {}
+        self.snapshots: defaultdict[str, MemorySnapshot] = defaultdict(MemorySnapshot)
+        self.cards: dict[str, ConversationCard] = {}
+        self.traces: dict[tuple[str, str], tuple[str, float]] = {}
+        """The correlation id of each conversation and run, and when the run was queued."""
+        self.requests: dict[str, RequestRecord] = {}
+        self.keys: dict[str, Key] = {}
+        self.records: dict[tuple[str, str], bytes] = {}
+        self.versions: defaultdict[str, int] = defaultdict(int)
+        self.limits = GcraLimiter()
+        self.locks = NamedLocks()
 
 
 class MemoryStore:
-    """A store for tests, demos and programs that need nothing to outlive the process."""
+    """A store for tests, demos and programs that need nothing to outlive the process.
 
-    def __init__(self) -> None:
-        self._epochs: dict[str, int] = {}
-        """Negative for a deleted conversation: it equals no owner's epoch, and the next claim counts on from it."""
-        self._entries: dict[str, list[Entry]] = {}
-        """The entries of each claimed conversation; entry n is at index n - 1, since `append` allows no gaps."""
-        self._wake_at: dict[str, float] = {}
-        self._blobs: dict[tuple[str, str], bytes] = {}
-        self._cards: dict[str, ConversationCard] = {}
-        """The cards as of the last change of title or description; `card` adds `updated_at`."""
-        self._traces: dict[tuple[str, str], tuple[str, float]] = {}
-        """The correlation id of each conversation and run, and when the run was queued."""
-        self._requests: dict[str, RequestRecord] = {}
-        self._subscribers = Subscribers()
-        self._keys: dict[str, Key] = {}
-        self._records: dict[tuple[str, str], bytes] = {}
-        self._limits = GcraLimiter()
+    Several stores of one MemoryDatabase are replicas of each other.
+    """
+
+    def __init__(self, database: MemoryDatabase | None = None) -> None:
+        self.is_shared = database is not None
+        self.clock_offset = 0.0
+        self._data = data = database or MemoryDatabase()
+        self.replica = f"memory-{next(data.replica_numbers)}"
+        data.stores[self.replica] = self
+        self.lock = data.locks.lock
+        self._on_message: Callable[[bytes], None] = lambda _: None
         self._closed = False
 
-    def begin_append(
-        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> asyncio.Future[int]:
+    def begin_append(self, append: Append) -> asyncio.Future[bool]:
         self._require_open()
-        # The fence: an owner that lost its claim has an older epoch, and must not append after the new owner has read.
-        current = self._epochs.get(conversation)
-        if epoch != current or epoch < 0:
-            raise Fenced(f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}")
-        log = self._entries[conversation]
-        for seq, entry in enumerate(entries, len(log) + 1):
+        row = self._require_epoch(append.conversation, append.epoch)
+        for seq, entry in enumerate(append.entries, len(row.entries) + 1):
             if entry.seq != seq:
-                raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
-        catalog_entries = select_catalog_entries(entries)
-        self._record_requests(conversation, catalog_entries)
-        log.extend(entries)
+                raise Fenced(
+                    f"entry {entry.seq} of conversation {append.conversation!r} is out of order: {seq} comes next"
+                )
+        catalog_entries = select_catalog_entries(append.entries)
+        self._record_requests(append.conversation, catalog_entries)
+        row.entries.extend(append.entries)
         for entry in catalog_entries:
-            self._project(conversation, entry)
-        if wake_at is None:
-            self._wake_at.pop(conversation, None)
-        else:
-            self._wake_at[conversation] = wake_at
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(len(log))
-        self._subscribers.notify(conversation)
+            self._project(append.conversation, entry)
+        row.wake_at = append.wake_at
+        if ends_run(append.entries):
+            row.deaths = 0
+        for answer in append.answers:
+            self._store_outcome(row, answer)
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        done.set_result(self.is_shared and append.release_at is not None and self._release(row, append.release_at))
         return done
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        self.begin_append(conversation, epoch, entries, wake_at)
+    async def append(self, append: Append) -> bool:
+        return self.begin_append(append).result()
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         self._require_open()
-        entries = self._entries.get(conversation, [])
+        row = self._data.conversations.get(conversation)
+        entries = row.entries if row else []
         return entries[after : after + limit] if limit else entries[after:]
 
-    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
-        return self._subscribers.subscribe(conversation, wake)
+    def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+        pass
 
-    async def claim(self, conversation: str) -> int:
-        self._require_open()
-        self._entries.setdefault(conversation, [])
-        epoch = abs(self._epochs.get(conversation, 0)) + 1
-        self._epochs[conversation] = epoch
-        return epoch
+    def list_owned(self) -> Sequence[str]:
+        return [id for id, row in self._data.conversations.items() if row.replica == self.replica]
 
-    async def due(self, now: float) -> tuple[Sequence[str], float | None]:
+    async def ensure_lease(self) -> None:
         self._require_open()
-        wake_times = list(self._wake_at.items())
-        later = (wake_at for _, wake_at in wake_times if wake_at > now)
-        return [conversation for conversation, wake_at in wake_times if wake_at <= now], min(later, default=None)
+
+    def lose_lease(self) -> None:
+        """Let the other replicas take over what this one owns, as if it had died or hung."""
+        self._data.stores.pop(self.replica, None)
+
+    async def claim(self, conversation: str) -> Claim | Owned:
+        self._require_open()
+        row = self._data.conversations[conversation]
+        if row.replica not in ("", self.replica):
+            if row.replica in self._data.stores:
+                return Owned(row.replica)
+            row.deaths += 1
+        row.epoch = abs(row.epoch) + 1
+        row.replica = self.replica
+        return Claim(
+            conversation=conversation,
+            epoch=row.epoch,
+            last_seq=len(row.entries),
+            mail=row.mail,
+            has_mail=bool(row.unanswered),
+            deaths=row.deaths,
+            followers=tuple(sorted(row.followers - {self.replica})),
+        )
+
+    async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
+        claims = [await self.claim(conversation) for conversation in conversations]
+        return [claim for claim in claims if isinstance(claim, Claim)]
+
+    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+        self._require_open()
+        try:
+            row = self._require_epoch(conversation, epoch)
+        except Fenced:
+            return True
+        if not self._release(row, mail):
+            return False
+        row.wake_at = wake_at if row.entries else None
+        return True
+
+    async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
+        self._require_open()
+        owned = self._data.stores if self.is_shared else ()
+        open_ones = [
+            (conversation, row)
+            for conversation, row in self._data.conversations.items()
+            if row.wake_at is not None and row.replica not in owned
+        ]
+        due = [id for id, row in open_ones if (row.replica and self.is_shared) or (row.wake_at or 0.0) <= now]
+        later = (row.wake_at for _, row in open_ones if row.wake_at is not None and row.wake_at > now)
+        return due[:limit], min(later, default=None)
+
+    async def post(self, conversation: str, key: str, body: bytes) -> str:
+        self._require_open()
+        row = self._data.conversations.get(conversation)
+        if row is None or row.epoch <= 0:
+            raise NotFound(f"there is no conversation {conversation[:80]!r}")
+        if len(row.unanswered) >= MAX_LETTERS:
+            raise Unavailable("too many commands wait for this conversation's owner; come back in a moment")
+        row.mail += 1
+        row.wake_at = 0.0
+        row.letters[key] = Letter(number=row.mail, key=key, sender=self.replica, body=body), None
+        return row.replica if row.replica in self._data.stores else ""
+
+    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+        self._require_open()
+        row = self._require_epoch(conversation, epoch)
+        row.letters_read = row.mail
+        return row.mail, row.unanswered
+
+    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+        self._require_open()
+        self._store_outcome(self._require_epoch(conversation, epoch), answer)
+
+    async def read_outcome(self, conversation: str, key: str) -> bytes | None:
+        self._require_open()
+        _, outcome = self._data.conversations[conversation].letters.get(key, (None, None))
+        return outcome
+
+    async def withdraw(self, conversation: str, key: str) -> bytes | None:
+        self._require_open()
+        row = self._data.conversations[conversation]
+        letter, outcome = row.letters.get(key, (None, None))
+        if letter is not None and outcome is None:
+            if letter.number <= row.letters_read:
+                raise Unavailable("the owner of the conversation has read the command and has not answered yet")
+            del row.letters[key]
+        return outcome
+
+    async def find_mail(self) -> Sequence[str]:
+        self._require_open()
+        return [id for id, row in self._data.conversations.items() if row.replica == self.replica and row.unanswered]
+
+    def tell(self, replica: str, body: bytes) -> None:
+        if store := self._data.stores.get(replica):
+            asyncio.get_running_loop().call_soon(store.receive, body)
+
+    def receive(self, body: bytes) -> None:
+        """Handle a message of another replica."""
+        if not self._closed:
+            self._on_message(body)
+
+    def listen(self, handler: Callable[[bytes], None]) -> None:
+        self._on_message = handler
+
+    async def follow(self, conversation: str) -> LogHead | None:
+        self._require_open()
+        is_known = conversation in self._data.conversations
+        self._data.conversations[conversation].followers.add(self.replica)
+        return (await self.read_heads((conversation,)))[conversation] if is_known else None
+
+    async def unfollow(self, conversation: str) -> None:
+        if row := self._data.conversations.get(conversation):
+            row.followers.discard(self.replica)
+
+    async def read_heads(self, conversations: Sequence[str]) -> Mapping[str, LogHead]:
+        self._require_open()
+        rows = {id: self._data.conversations[id] for id in conversations if id in self._data.conversations}
+        return {
+            id: LogHead(
+                last_seq=len(row.entries),
+                epoch=row.epoch,
+                replica=row.replica if row.replica in self._data.stores else "",
+            )
+            for id, row in rows.items()
+        }
 
     async def put(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()
-        if self._epochs.get(conversation, 0) >= 0:
-            self._blobs[conversation, handle] = body
+        row = self._data.conversations.get(conversation)
+        if row is None or row.epoch >= 0:
+            self._data.blobs[conversation, handle] = body
 
     async def get(self, conversation: str, handle: str) -> bytes | None:
         self._require_open()
-        return self._blobs.get((conversation, handle))
+        return self._data.blobs.get((conversation, handle))
+
+    async def save_snapshot(self, conversation: str, update: SnapshotUpdate) -> bool:
+        self._require_open()
+        row = self._data.conversations.get(conversation)
+        if row is None or len(row.entries) < update.head.seq:
+            return False
+        return self._data.snapshots[conversation].save(update)
+
+    async def read_snapshot(self, conversation: str) -> SnapshotHead | None:
+        self._require_open()
+        snapshot = self._data.snapshots.get(conversation)
+        return snapshot.head if snapshot else None
+
+    async def read_snapshot_pieces(self, conversation: str, names: Sequence[str]) -> Sequence[bytes]:
+        self._require_open()
+        return self._data.snapshots[conversation].read_pieces(names)
+
+    async def add_figures(self, rows: Sequence[FigureRow]) -> None:
+        self._require_open()
+        for row in rows:
+            key = row.tenant, row.user, row.step_s, row.at
+            self._data.figures[key] = merge_steps(self._data.figures.get(key), row.body)
+
+    async def read_figures(self, tenant: str, user: str, step_s: float, since: float) -> Sequence[tuple[float, bytes]]:
+        self._require_open()
+        scope = tenant, user, step_s
+        return [(key[3], body) for key, body in self._data.figures.items() if key[:3] == scope and key[3] >= since]
+
+    async def drop_figures(self, step_s: float, before: float) -> None:
+        self._require_open()
+        figures = self._data.figures
+        self._data.figures = {key: body for key, body in figures.items() if key[2] != step_s or key[3] >= before}
 
     async def card(self, conversation: str) -> ConversationCard | None:
         self._require_open()
-        card = self._cards.get(conversation)
-        return replace(card, updated_at=self._entries[conversation][-1].at) if card else None
+        return self._data.cards.get(conversation)
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         self._require_open()
-        cards = [card for conversation in self._cards if (card := await self.card(conversation))]
-        cards.sort(key=lambda card: card.position, reverse=True)
+        cards = sorted(self._data.cards.values(), key=lambda card: card.position, reverse=True)
         return list(islice((card for card in cards if self._matches(card, query)), query.limit))
+
+    async def list_open(self, tenant: str, user: str, limit: int) -> Sequence[ConversationCard]:
+        self._require_open()
+        cards = sorted(self._data.cards.values(), key=lambda card: card.position, reverse=True)
+        return [
+            card
+            for card in cards
+            if card.tenant == tenant
+            and (not user or card.user == user)
+            and self._data.conversations[card.id].wake_at is not None
+        ][:limit]
+
+    async def count_open(self, now: float) -> OpenCounts:
+        self._require_open()
+        times = [row.wake_at for row in self._data.conversations.values() if row.wake_at is not None]
+        running = sum(wake_at <= now for wake_at in times)
+        return OpenCounts(running=running, waiting=len(times) - running)
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         self._require_open()
-        runs = [(at, run) for run, (id, at) in self._traces.items() if id == correlation_id]
+        runs = [(at, run) for run, (id, at) in self._data.traces.items() if id == correlation_id]
         return [run for _, run in sorted(runs)]
 
     async def find_request(self, key: str) -> RequestRecord | None:
         self._require_open()
-        return self._requests.get(key)
+        return self._data.requests.get(key)
 
     async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
         self._require_open()
-        expired = sorted((record.at, record.conversation) for record in self._requests.values() if record.at < before)
+        records = self._data.requests.values()
+        expired = sorted((record.at, record.conversation) for record in records if record.at < before)
         return [conversation for _, conversation in expired[:limit]]
 
     async def drop_request(self, conversation: str, before: float) -> None:
         self._require_open()
-        requests = self._requests.items()
-        self._requests = {
+        requests = self._data.requests.items()
+        self._data.requests = {
             key: record for key, record in requests if record.conversation != conversation or record.at >= before
         }
 
-    async def forget(self, conversation: str) -> None:
+    async def forget(self, conversation: str) -> Sequence[str]:
         self._require_open()
-        if conversation in self._epochs:
-            self._epochs[conversation] = -abs(self._epochs[conversation])
-        self._entries.pop(conversation, None)
-        self._wake_at.pop(conversation, None)
-        self._cards.pop(conversation, None)
-        self._blobs = {key: body for key, body in self._blobs.items() if key[0] != conversation}
-        self._traces = {key: trace for key, trace in self._traces.items() if key[0] != conversation}
-        self._subscribers.notify(conversation)
+        data = self._data
+        replicas = set[str]()
+        if row := data.conversations.get(conversation):
+            replicas = ({row.replica} | row.followers) - {"", self.replica}
+            data.conversations[conversation] = _Conversation(epoch=-abs(row.epoch), followers=row.followers)
+        data.cards.pop(conversation, None)
+        data.snapshots.pop(conversation, None)
+        data.blobs = {key: body for key, body in data.blobs.items() if key[0] != conversation}
+        data.traces = {key: trace for key, trace in data.traces.items() if key[0] != conversation}
+        return sorted(replicas)
 
     async def keys(self) -> Sequence[Key]:
         self._require_open()
-        return [self._keys[name] for name in sorted(self._keys)]
+        return [self._data.keys[name] for name in sorted(self._data.keys)]
 
     async def save_key(self, key: Key) -> None:
         self._require_open()
-        self._keys[key.name] = key
+        self._data.keys[key.name] = key
+        self._data.versions["key"] += 1
 
     async def revoke_key(self, name: str) -> bool:
         self._require_open()
-        return self._keys.pop(name, None) is not None
+        self._data.versions["key"] += 1
+        return self._data.keys.pop(name, None) is not None
 
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         self._require_open()
-        return [(name, body) for (record_kind, name), body in self._records.items() if record_kind == kind]
+        return [(name, body) for (record_kind, name), body in self._data.records.items() if record_kind == kind]
+
+    async def read_record(self, kind: str, name: str) -> bytes | None:
+        self._require_open()
+        return self._data.records.get((kind, name))
 
     async def set(self, kind: str, name: str, body: bytes) -> None:
         self._require_open()
-        self._records[kind, name] = body
+        self._data.records[kind, name] = body
+        self._data.versions[kind] += 1
 
     async def delete(self, kind: str, name: str) -> None:
         self._require_open()
-        self._records.pop((kind, name), None)
+        self._data.records.pop((kind, name), None)
+        self._data.versions[kind] += 1
+
+    async def read_versions(self) -> Mapping[str, int]:
+        self._require_open()
+        return dict(self._data.versions) if self.is_shared else {}
 
     async def take(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._limits.take(key, per_minute, now)
+        return self._data.limits.take(key, per_minute, now)
 
     async def close(self) -> None:
+        if not self._closed and self.is_shared:
+            for row in self._data.conversations.values():
+                if row.replica == self.replica:
+                    row.replica = ""
         self._closed = True
+        self.lose_lease()
+
+    def _require_epoch(self, conversation: str, epoch: int) -> _Conversation:
+        """Return the row of a conversation that this epoch owns. Raises Fenced.
+
+        An owner that lost its claim has an older epoch, and must not write after the new owner has read.
+        """
+        row = self._data.conversations.get(conversation)
+        current = row.epoch if row else None
+        if row is None or epoch != current or epoch < 0:
+            raise Fenced(f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}")
+        if row.replica != self.replica:
+            raise Fenced(f"this replica has released conversation {conversation!r}")
+        return row
+
+    def _release(self, row: _Conversation, mail: int) -> bool:
+        if row.mail != mail:
+            return False
+        row.replica = ""
+        if not row.entries:  # nothing was written to it: it counts as deleted
+            row.epoch = -abs(row.epoch)
+        return True
+
+    def _store_outcome(self, row: _Conversation, answer: LetterAnswer) -> None:
+        for key, (letter, _) in row.letters.items():
+            if letter.number == answer.number:
+                row.letters[key] = letter, answer.outcome
 
     def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
         """Record the requests of entries that are about to be stored. Raises RequestRepeated before it records any."""
         stamped = [(entry.request, entry) for entry in entries if entry.request is not None]
         for request, entry in stamped:
-            earlier = self._requests.get(request.key_hash)
+            earlier = self._data.requests.get(request.key_hash)
             if earlier is not None and earlier.at > entry.at - REQUEST_KEY_S:
                 raise build_repeated_error()
         for request, entry in stamped:
-            self._requests[request.key_hash] = RequestRecord(
+            self._data.requests[request.key_hash] = RequestRecord(
                 body_hash=request.body_hash, conversation=conversation, seq=entry.seq, run=entry.run, at=entry.at
             )
 
     def _project(self, conversation: str, entry: Entry) -> None:
+        cards = self._data.cards
         match entry.event:
             case ConversationOpened(owner=owner, settings=settings):
-                self._cards[conversation] = ConversationCard(
+                cards[conversation] = ConversationCard(
                     id=conversation,
                     user=owner.user,
                     tenant=owner.tenant,
@@ -193,13 +471,14 @@ class MemoryStore:
                     updated_at=entry.at,
                     unlisted=settings.unlisted,
                 )
-            case ConversationChanged(settings=settings) if card := self._cards.get(conversation):
-                changed = replace(card, title=settings.title, description=settings.description)
-                self._cards[conversation] = changed
+            case ConversationChanged(settings=settings) if card := cards.get(conversation):
+                cards[conversation] = replace(card, title=settings.title, description=settings.description)
             case RunQueued() if entry.correlation_id:
-                self._traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
+                self._data.traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
             case _:
                 pass
+        if card := cards.get(conversation):
+            cards[conversation] = replace(card, updated_at=entry.at)
 
     def _matches(self, card: ConversationCard, query: CatalogQuery) -> bool:
         if card.unlisted and not query.unlisted:
@@ -208,7 +487,7 @@ class MemoryStore:
             return False
         if query.after and card.position >= query.after:
             return False
-        needle, entries = fold_case(query.text), self._entries[card.id]
+        needle, entries = fold_case(query.text), self._data.conversations[card.id].entries
         return (
             needle in fold_case(card.title)
             or needle in fold_case(card.description)

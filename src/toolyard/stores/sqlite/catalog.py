@@ -1,20 +1,21 @@
 """The catalog of the SQLite store: writes it together with the entries, and queries it."""
 
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from unicodedata import category
 
-import msgspec
-
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import CatalogQuery, ConversationCard, RequestRecord
+from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
+from toolyard.stores.batches import decode_batch
 from toolyard.stores.entries import build_repeated_error, fold_case, is_mentioned
-from toolyard.stores.sqlite.schema import decode_batch
+from toolyard.stores.sqlite.snapshots import FORGET_SNAPSHOTS
 
 MAX_PATTERN = 40
 _OPEN = """INSERT OR REPLACE INTO cards
-(conversation, tenant, user, title, description, created_at, unlisted) VALUES (?,?,?,?,?,?,?)"""
+(conversation, tenant, user, title, description, created_at, unlisted, updated_at) VALUES (?,?,?,?,?,?,?,?)"""
+_TOUCH = "UPDATE cards SET updated_at = ?, unindexed = 1 WHERE conversation = ?"
+_MARK_UNINDEXED = "UPDATE cards SET unindexed = 1 WHERE conversation = ? AND NOT unindexed"
 _CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
 _FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
@@ -23,25 +24,31 @@ ON CONFLICT (key) DO UPDATE SET body = ?2, conversation = ?3, seq = ?4, run = ?5
 _LIST_EXPIRED_REQUESTS = "SELECT conversation FROM requests WHERE at < ? ORDER BY at LIMIT ?"
 _DROP_REQUEST = "DELETE FROM requests WHERE conversation = ? AND at < ?"
 _FIND_REQUEST = "SELECT body, conversation, seq, run, at FROM requests WHERE key = ?"
-_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, updated_at, unlisted"
-_CARD = f"SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation WHERE conversation = ?"
+CARD_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, cards.updated_at, unlisted"
+CardRow = tuple[str, str, str, str, str, float, float, int]
+_CARD = f"SELECT {CARD_COLUMNS} FROM cards WHERE conversation = ?"
+_SCAN = """SELECT conversation, updated_at FROM cards WHERE tenant = :tenant {user} AND unlisted = {unlisted} {after}
+ORDER BY updated_at DESC, conversation DESC LIMIT :limit"""
+_NEWEST_FIRST = "ORDER BY cards.updated_at DESC, cards.conversation DESC"
+_LIST_OPEN = f"""SELECT {CARD_COLUMNS} FROM conversations CROSS JOIN cards ON id = conversation
+WHERE wake_at IS NOT NULL AND tenant = :tenant AND (:user = '' OR user = :user)
+ORDER BY cards.updated_at DESC, id DESC LIMIT :limit"""
+_COUNT_OPEN = """SELECT count(*) FILTER (WHERE wake_at <= :now), count(*) FILTER (WHERE wake_at > :now)
+FROM conversations WHERE wake_at IS NOT NULL"""
 _SAYS = "CAST(entries AS TEXT) LIKE :pattern ESCAPE '\\'"
-_CANDIDATES = f"""SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation
-WHERE conversation IN (SELECT value FROM json_each(:ids))
-AND (title LIKE :pattern ESCAPE '\\' OR description LIKE :pattern ESCAPE '\\'
-OR instr(CAST(title || description AS BLOB), x'00')  -- at which LIKE would stop
-OR EXISTS (SELECT 1 FROM batches WHERE batches.conversation = cards.conversation AND {_SAYS}))"""
 _BATCHES = f"SELECT entries FROM batches WHERE conversation = :id AND {_SAYS}"
 _REMOVALS = """SELECT entries FROM batches
 WHERE conversation = :id AND instr(entries, CAST('"message.removed"' AS BLOB))"""
 _FORGET = (
     # The row stays, with a negative epoch: it fences the last owner, whose epoch no longer matches, and the next claim
     # counts on from it. With a new row epochs would begin at 1 again, and the last owner could match one.
-    "UPDATE conversations SET epoch = -abs(epoch), last_seq = 0, wake_at = NULL, updated_at = NULL WHERE id = ?",
+    "UPDATE conversations SET epoch = -abs(epoch), last_seq = 0, wake_at = NULL WHERE id = ?",
     "DELETE FROM batches WHERE conversation = ?",
     "DELETE FROM blobs WHERE conversation = ?",
     "DELETE FROM cards WHERE conversation = ?",
     "DELETE FROM traces WHERE conversation = ?",
+    "UPDATE search_texts SET conversation = '' WHERE conversation = ?",
+    *FORGET_SNAPSHOTS,
 )
 
 
@@ -53,7 +60,7 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
             raise build_repeated_error()
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
-            columns = (settings.title, settings.description, entry.at, settings.unlisted)
+            columns = (settings.title, settings.description, entry.at, settings.unlisted, entry.at)
             connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *columns))
         case ConversationChanged(settings=settings):
             connection.execute(_CHANGE, (settings.title, settings.description, conversation))
@@ -61,6 +68,14 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
             connection.execute(_QUEUE, (conversation, entry.run, entry.correlation_id, entry.at))
         case _:
             pass
+
+
+def touch_card(connection: sqlite3.Connection, conversation: str, updated_at: float | None) -> None:
+    """Mark the texts of a conversation as unindexed, and move it to the front of lists if it was updated."""
+    if updated_at is None:
+        connection.execute(_MARK_UNINDEXED, (conversation,))
+    else:
+        connection.execute(_TOUCH, (updated_at, conversation))
 
 
 def find_request(connection: sqlite3.Connection, key: str) -> RequestRecord | None:
@@ -87,37 +102,48 @@ def find_runs(connection: sqlite3.Connection, correlation_id: str) -> list[tuple
 
 
 def read_card(connection: sqlite3.Connection, conversation: str) -> ConversationCard | None:
-    cards = _read_cards(connection.execute(_CARD, (conversation,)))
+    cards = read_cards(connection.execute(_CARD, (conversation,)))
     return cards[0] if cards else None
+
+
+def list_open(connection: sqlite3.Connection, tenant: str, user: str, limit: int) -> list[ConversationCard]:
+    return read_cards(connection.execute(_LIST_OPEN, {"tenant": tenant, "user": user, "limit": limit}))
+
+
+def count_open(connection: sqlite3.Connection, now: float) -> OpenCounts:
+    running, waiting = connection.execute(_COUNT_OPEN, {"now": now}).fetchone()
+    return OpenCounts(running=running, waiting=waiting)
 
 
 def read_page(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[ConversationCard]:
     """Return a page of the cards that a query without text selects."""
-    order, values = _build_query(catalog_query, catalog_query.limit)
-    query = f"""SELECT {_COLUMNS} FROM ({order}) JOIN cards ON cards.conversation = id
-    ORDER BY updated_at DESC, id DESC"""
-    return _read_cards(connection.execute(query, values))
+    page, values = build_page_query(catalog_query)
+    query = f"SELECT {CARD_COLUMNS} FROM ({page}) AS page CROSS JOIN cards USING (conversation) {_NEWEST_FIRST}"
+    return read_cards(connection.execute(query, values))
 
 
-def list_ids(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[str]:
-    """Return the ids of all conversations that a query selects without its text, in order."""
-    order, values = _build_query(catalog_query, -1)
-    return [conversation for conversation, _ in connection.execute(order, values).fetchall()]
-
-
-def search(connection: sqlite3.Connection, among: Sequence[str], text: str) -> list[ConversationCard]:
-    """Return the cards of those conversations, in their order, that contain the text."""
-    needle = fold_case(text)
-    values = {"ids": msgspec.json.encode(among).decode(), "pattern": build_pattern(needle)}
-    candidates = {card.id: card for card in _read_cards(connection.execute(_CANDIDATES, values))}
-    ordered = (candidates[conversation] for conversation in among if conversation in candidates)
-    return [card for card in ordered if _matches(connection, card, needle)]
+def build_page_query(catalog_query: CatalogQuery) -> tuple[str, dict[str, str | float]]:
+    """Return a query for the ids and times of a page of cards, without its text, and the values for it."""
+    # One scan of an index for listed conversations and one for unlisted ones: each stops after a page.
+    user = "AND user = :user" if catalog_query.user else ""
+    after = "AND (updated_at, conversation) < (:updated_at, :last)" if catalog_query.after else ""
+    scans = [_SCAN.format(user=user, after=after, unlisted=value) for value in range(1 + catalog_query.unlisted)]
+    query = " UNION ALL ".join(f"SELECT * FROM ({scan})" for scan in scans)
+    updated_at, last = catalog_query.after or (0.0, "")
+    values: dict[str, str | float] = {
+        "tenant": catalog_query.tenant,
+        "user": catalog_query.user,
+        "updated_at": updated_at,
+        "last": last,
+        "limit": catalog_query.limit,
+    }
+    return f"{query} ORDER BY updated_at DESC, conversation DESC LIMIT :limit", values
 
 
 def build_pattern(needle: str) -> str:
     """Return a LIKE pattern that matches every batch whose messages may contain the folded text.
 
-    It may match more: LIKE only preselects batches, which `_matches` then decodes.
+    It may match more: LIKE only preselects batches, which `matches_log` then decodes.
     """
     return f"%{''.join(map(_escape_like, needle[:MAX_PATTERN]))}%"
 
@@ -130,24 +156,7 @@ def _escape_like(character: str) -> str:
     return character if character.isascii() or category(character) == "Lo" else "_"  # LIKE folds ASCII only
 
 
-def _build_query(catalog_query: CatalogQuery, limit: int) -> tuple[str, dict[str, str | float]]:
-    updated_at, last = catalog_query.after or (0.0, "")
-    query = f"""SELECT id, updated_at FROM cards CROSS JOIN conversations ON id = conversation
-    WHERE tenant = :tenant {"AND user = :user" if catalog_query.user else ""}
-    {"" if catalog_query.unlisted else "AND NOT unlisted"}
-    {"AND (updated_at, id) < (:updated_at, :last)" if catalog_query.after else ""}
-    ORDER BY updated_at DESC, id DESC LIMIT :most"""
-    values = {
-        "tenant": catalog_query.tenant,
-        "user": catalog_query.user,
-        "updated_at": updated_at,
-        "last": last,
-        "most": limit,
-    }
-    return query, values
-
-
-def _read_cards(rows: sqlite3.Cursor) -> list[ConversationCard]:
+def read_cards(rows: Iterable[CardRow]) -> list[ConversationCard]:
     return [
         ConversationCard(
             id=id,
@@ -159,11 +168,12 @@ def _read_cards(rows: sqlite3.Cursor) -> list[ConversationCard]:
             updated_at=updated,
             unlisted=bool(unlisted),
         )
-        for id, user, tenant, title, text, created, updated, unlisted in rows.fetchall()
+        for id, user, tenant, title, text, created, updated, unlisted in rows
     ]
 
 
-def _matches(connection: sqlite3.Connection, card: ConversationCard, needle: str) -> bool:
+def matches_log(connection: sqlite3.Connection, card: ConversationCard, needle: str) -> bool:
+    """Return whether the title, the description or a message in the log contains the folded text."""
     if needle in fold_case(card.title) or needle in fold_case(card.description):
         return True
     values = {"id": card.id, "pattern": build_pattern(needle)}

@@ -5,14 +5,12 @@ those of the current code.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from toolyard import codec
 from toolyard.core.errors import Misconfigured, StoreDown
-from toolyard.core.events import Entry
 
 APPLICATION_ID = 0x546F6F6C  # "Tool", in the file's header
 _FIRST = (
@@ -78,14 +76,49 @@ _FIFTH = (
     "CREATE INDEX requests_of ON requests (conversation)",
 )
 
-
-def encode_batch(entries: Sequence[Entry]) -> bytes:
-    """Return a batch as its row stores it: one line for each entry."""
-    return b"\n".join(codec.encode_entries(entries))
-
-
-def decode_batch(batch: bytes) -> Iterator[Entry]:
-    return map(codec.decode_entry, batch.split(b"\n"))
+_SIXTH = (
+    """CREATE TABLE snapshots (
+    conversation TEXT PRIMARY KEY,
+    token TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    body BLOB NOT NULL
+)""",
+    """CREATE TABLE snapshot_pieces (
+    conversation TEXT NOT NULL,
+    name TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (conversation, name)
+)""",
+    # A card changes when a run starts or ends, not with each append: its indexes cost little, and a page of a list is a
+    # scan of one of them.
+    "ALTER TABLE cards ADD COLUMN updated_at REAL NOT NULL DEFAULT 0",
+    """UPDATE cards SET updated_at =
+    coalesce((SELECT conversations.updated_at FROM conversations WHERE id = conversation), created_at)""",
+    "DROP INDEX cards_of",
+    "CREATE INDEX cards_of_tenant ON cards (tenant, unlisted, updated_at, conversation)",
+    "CREATE INDEX cards_of_user ON cards (tenant, user, unlisted, updated_at, conversation)",
+    "ALTER TABLE cards ADD COLUMN unindexed INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE cards ADD COLUMN indexed_seq INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX cards_unindexed ON cards (updated_at) WHERE unindexed",
+    """CREATE TABLE search_texts (
+    number INTEGER PRIMARY KEY,
+    conversation TEXT NOT NULL,  -- empty once the conversation is deleted, until the terms are
+    item TEXT NOT NULL,  -- empty for the title and the description
+    text TEXT NOT NULL
+)""",
+    "CREATE INDEX search_texts_of ON search_texts (conversation, item)",
+    """CREATE TABLE figures (
+    tenant TEXT NOT NULL,
+    user TEXT NOT NULL,  -- empty for all users of the tenant
+    step_s REAL NOT NULL,
+    at REAL NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (tenant, user, step_s, at)
+)""",
+    "CREATE INDEX figures_by_age ON figures (step_s, at)",
+    """CREATE VIRTUAL TABLE search_terms
+    USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii')""",
+)
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
@@ -191,11 +224,17 @@ def _add_requests(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _bound_costs(connection: sqlite3.Connection) -> None:
+    for statement in _SIXTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
     _add_shelf,
     _add_unlisted,
     _add_requests,
+    _bound_costs,
 )
 SCHEMA_VERSION = len(_STEPS)

@@ -14,35 +14,54 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from toolyard.core.errors import Fenced, Misconfigured, StoreDown
+from toolyard.core.errors import Fenced, Misconfigured, StoreDown, Unavailable
 from toolyard.core.events import Entry
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, RequestRecord
-from toolyard.stores.entries import select_catalog_entries
+from toolyard.core.store import (
+    Allowance,
+    Append,
+    CatalogQuery,
+    Claim,
+    ConversationCard,
+    FigureRow,
+    Key,
+    OpenCounts,
+    RequestRecord,
+    SnapshotHead,
+    SnapshotUpdate,
+)
+from toolyard.stores.batches import decode_batch, encode_batch
+from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.rate_limit import GcraLimiter
+from toolyard.stores.single_process import SingleProcessPorts
 from toolyard.stores.sqlite import catalog as _catalog
+from toolyard.stores.sqlite import export
+from toolyard.stores.sqlite import figures as _figures
+from toolyard.stores.sqlite import search as _search
+from toolyard.stores.sqlite import snapshots as _snapshots
 from toolyard.stores.sqlite.lock import exclusive_lock
-from toolyard.stores.sqlite.schema import decode_batch, encode_batch, migrate
+from toolyard.stores.sqlite.schema import migrate
 from toolyard.stores.sqlite.writer import SqliteWriter, Work, build_store_down
-from toolyard.stores.subscribers import Subscribers
 
 Synchronous = Literal["NORMAL", "FULL"]
 """NORMAL survives a crash of the process; FULL also survives a power cut, at the cost of a disk flush per commit."""
 
-SEARCH_BATCH_SIZE = 32
-"""How many conversations one job of the reader thread searches."""
+MAX_ROWS_PER_JOB = 32
+MAX_SEARCH_S = 2.0
+"""A search that takes longer answers with what it has found. It may happen while a large file is indexed."""
+SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
 _CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
-ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch"""
+ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch, last_seq"""
 CHECKPOINT_PAGES = 4000
 """16 MB of write-ahead log: a page that many appends change is copied into the file once for all of them."""
 # The fence: one statement compares the epoch and advances the sequence, in the transaction that inserts the batch. No
 # row matches if another owner has claimed the conversation, if it was deleted (a negative epoch) or if entries would
 # leave a gap. An append without entries only sets `wake_at`.
 _ADVANCE = """UPDATE conversations
-SET last_seq = last_seq + :count, wake_at = :wake_at, updated_at = coalesce(:at, updated_at)
+SET last_seq = last_seq + :count, wake_at = :wake_at
 WHERE id = :id AND epoch = :epoch AND epoch > 0 AND (:count = 0 OR last_seq + 1 = :first)"""
 _INSERT = "INSERT INTO batches (conversation, last_seq, entries) VALUES (?, ?, ?)"
 _READ = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
-_DUE = """SELECT id, wake_at FROM conversations WHERE wake_at <= :now
+_DUE = """SELECT * FROM (SELECT id, wake_at FROM conversations WHERE wake_at <= :now ORDER BY wake_at LIMIT :limit)
 UNION ALL SELECT NULL, min(wake_at) FROM conversations WHERE wake_at > :now"""
 _PUT = """INSERT OR REPLACE INTO blobs (conversation, handle, body) SELECT :id, :handle, :body
 WHERE NOT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND epoch < 0)"""
@@ -51,6 +70,7 @@ _KEYS = "SELECT key FROM keys ORDER BY name"
 _SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
 _REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
 _LIST_RECORDS = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
+_READ_RECORD = "SELECT body FROM shelf WHERE kind = ? AND name = ?"
 _SET_RECORD = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
 _DELETE_RECORD = "DELETE FROM shelf WHERE kind = ? AND name = ?"
 
@@ -58,14 +78,15 @@ _T = TypeVar("_T")
 _key_decoder = msgspec.json.Decoder(Key)
 
 
-class SqliteStore:
+class SqliteStore(SingleProcessPorts):
     """The embedded store: one writer thread with group commit, and one reader thread. Use `open` to create one."""
 
     def __init__(self, file: "_StoreFile") -> None:
+        super().__init__()
         self._file = file
         self._limits = GcraLimiter()
-        self._subscribers = Subscribers()
-        self._writer = SqliteWriter(file.writing, file.path, file.resources)
+        self._indexer = _search.SearchIndexer()
+        self._writer = SqliteWriter(file.writing, file.path, file.resources, self._indexer.step)
 
     @classmethod
     async def open(cls, path: str | Path, synchronous: Synchronous = "NORMAL") -> "SqliteStore":
@@ -77,18 +98,11 @@ class SqliteStore:
         """How many transactions were committed since the store was opened."""
         return self._writer.commits
 
-    def begin_append(
-        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> asyncio.Future[int] | None:
-        stored = self._writer.run_now(*_build_append(conversation, epoch, entries, wake_at))
-        if stored is not None:
-            # Whoever subscribes before the commit has to be woken by it, too: subscribers are looked up afterwards.
-            stored.add_done_callback(lambda _: self._subscribers.notify(conversation))
-        return stored
+    def begin_append(self, append: Append) -> asyncio.Future[bool] | None:
+        return self._writer.run_now(*_build_append(append))
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        await self._writer.run(*_build_append(conversation, epoch, entries, wake_at))
-        self._subscribers.notify(conversation)
+    async def append(self, append: Append) -> bool:
+        return await self._writer.run(*_build_append(append))
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         def query(connection: sqlite3.Connection) -> list[Entry]:
@@ -98,19 +112,23 @@ class SqliteStore:
 
         return await self._query(query)
 
-    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
-        return self._subscribers.subscribe(conversation, wake)
+    async def claim(self, conversation: str) -> Claim:
+        (claim,) = await self.claim_many((conversation,))
+        return claim
 
-    async def claim(self, conversation: str) -> int:
-        def work(connection: sqlite3.Connection) -> int:
-            (epoch,) = connection.execute(_CLAIM, (conversation,)).fetchone()
-            return epoch
+    async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
+        def work(connection: sqlite3.Connection) -> list[Claim]:
+            rows = [(id, *connection.execute(_CLAIM, (id,)).fetchone()) for id in conversations]
+            return [Claim(conversation=id, epoch=epoch, last_seq=last_seq) for id, epoch, last_seq in rows]
 
         return await self._writer.run(work)
 
-    async def due(self, now: float) -> tuple[Sequence[str], float | None]:
+    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+        return True  # nobody else claims: the next claim of this process raises the epoch
+
+    async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
         def query(connection: sqlite3.Connection) -> tuple[list[str], float | None]:
-            *due, (_, later) = connection.execute(_DUE, {"now": now}).fetchall()
+            *due, (_, later) = connection.execute(_DUE, {"now": now, "limit": limit}).fetchall()
             return [conversation for conversation, _ in due], later
 
         return await self._query(query)
@@ -130,20 +148,63 @@ class SqliteStore:
 
         return await self._query(query)
 
+    async def save_snapshot(self, conversation: str, update: SnapshotUpdate) -> bool:
+        size_bytes = len(update.head.body) + sum(len(body) for _, body in update.pieces)
+        return await self._writer.run(
+            lambda connection: _snapshots.save_snapshot(connection, conversation, update), size_bytes
+        )
+
+    async def read_snapshot(self, conversation: str) -> SnapshotHead | None:
+        return await self._query(lambda connection: _snapshots.read_snapshot(connection, conversation))
+
+    async def read_snapshot_pieces(self, conversation: str, names: Sequence[str]) -> Sequence[bytes]:
+        return await self._query(lambda connection: _snapshots.read_snapshot_pieces(connection, conversation, names))
+
+    async def add_figures(self, rows: Sequence[FigureRow]) -> None:
+        # A few rows in each job: a job holds up the appends that wait behind it.
+        for start in range(0, len(rows), MAX_ROWS_PER_JOB):
+            some = rows[start : start + MAX_ROWS_PER_JOB]
+            await self._writer.run(partial(_figures.add_figures, rows=some), sum(len(row.body) for row in some))
+
+    async def read_figures(self, tenant: str, user: str, step_s: float, since: float) -> Sequence[tuple[float, bytes]]:
+        return await self._query(lambda connection: _figures.read_figures(connection, tenant, user, step_s, since))
+
+    async def drop_figures(self, step_s: float, before: float) -> None:
+        await self._writer.run(lambda connection: _figures.drop_figures(connection, step_s, before))
+
     async def card(self, conversation: str) -> ConversationCard | None:
         return await self._query(lambda connection: _catalog.read_card(connection, conversation))
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         if not query.text:
             return await self._query(lambda connection: _catalog.read_page(connection, query))
-        ids = await self._query(lambda connection: _catalog.list_ids(connection, query))
+        return await self._search(query)
+
+    async def _search(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         matches: list[ConversationCard] = []
-        for start in range(0, len(ids), SEARCH_BATCH_SIZE):  # in batches, so that other reads run in between
-            among = ids[start : start + SEARCH_BATCH_SIZE]
-            matches += await self._query(partial(_catalog.search, among=among, text=query.text))
-            if len(matches) >= query.limit:
-                break
+        try:
+            async with asyncio.timeout(MAX_SEARCH_S):
+                steps = _search.search(self._file.reading, query)
+                # A job for each step, so that other reads run in between.
+                while (
+                    len(matches) < query.limit and (cards := await self._query(lambda _: next(steps, None))) is not None
+                ):
+                    matches += cards
+        except TimeoutError:
+            if not matches:
+                raise Unavailable(SEARCH_TOO_LONG) from None
         return matches[: query.limit]
+
+    async def index_texts(self) -> None:
+        """Complete the search index now. It is completed in the background anyway."""
+        while await self._writer.run(self._indexer.step):
+            pass
+
+    async def list_open(self, tenant: str, user: str, limit: int) -> Sequence[ConversationCard]:
+        return await self._query(lambda connection: _catalog.list_open(connection, tenant, user, limit))
+
+    async def count_open(self, now: float) -> OpenCounts:
+        return await self._query(lambda connection: _catalog.count_open(connection, now))
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         return await self._query(lambda connection: _catalog.find_runs(connection, correlation_id))
@@ -157,9 +218,9 @@ class SqliteStore:
     async def drop_request(self, conversation: str, before: float) -> None:
         await self._writer.run(lambda connection: _catalog.drop_request(connection, conversation, before))
 
-    async def forget(self, conversation: str) -> None:
+    async def forget(self, conversation: str) -> Sequence[str]:
         await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
-        self._subscribers.notify(conversation)
+        return ()
 
     async def keys(self) -> Sequence[Key]:
         def query(connection: sqlite3.Connection) -> list[Key]:
@@ -177,6 +238,10 @@ class SqliteStore:
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         return await self._query(lambda connection: connection.execute(_LIST_RECORDS, (kind,)).fetchall())
 
+    async def read_record(self, kind: str, name: str) -> bytes | None:
+        row = await self._query(lambda connection: connection.execute(_READ_RECORD, (kind, name)).fetchone())
+        return row[0] if row else None
+
     async def set(self, kind: str, name: str, body: bytes) -> None:
         row = (kind, name, body)
         await self._writer.run(lambda connection: connection.execute(_SET_RECORD, row).rowcount, len(body))
@@ -187,6 +252,18 @@ class SqliteStore:
     async def take(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
         return self._limits.take(key, per_minute, now)
+
+    async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
+        return await self._query(lambda connection: export.list_stored_conversations(connection, after, limit))
+
+    async def list_blob_handles(self, conversation: str) -> Sequence[str]:
+        return await self._query(lambda connection: export.list_blob_handles(connection, conversation))
+
+    async def list_record_kinds(self) -> Sequence[str]:
+        return await self._query(export.list_record_kinds)
+
+    async def list_figures(self, offset: int, limit: int) -> Sequence[FigureRow]:
+        return await self._query(lambda connection: export.list_figures(connection, offset, limit))
 
     async def close(self) -> None:
         await self._writer.close()
@@ -261,28 +338,38 @@ def _explain_fence(connection: sqlite3.Connection, conversation: str, epoch: int
     return f"entry {first} of conversation {conversation!r} is out of order: {last_seq + 1} comes next"
 
 
-def _build_append(conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> tuple[Work, int]:
-    """Return the job that appends a batch, and its size in bytes.
+def _build_append(append: Append) -> tuple[Work[bool], int]:
+    """Return the job that appends a batch, and its size in bytes. Its result is that the ownership is kept.
 
     Encoding happens here, in the caller's thread, so that the writer thread only runs statements.
     """
+    conversation, epoch, entries = append.conversation, append.epoch, append.entries
     first = entries[0].seq if entries else 0
     for seq, entry in enumerate(entries, first):
         if entry.seq != seq:
             raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
     lines = encode_batch(entries)
-    at = entries[-1].at if entries else None
-    row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
-    last = first + len(entries) - 1
     catalog_entries = select_catalog_entries(entries)
+    updated_at = catalog_entries[-1].at if catalog_entries else None
+    is_touched = updated_at is not None or has_texts(entries)
+    row = {
+        "id": conversation,
+        "epoch": epoch,
+        "first": first,
+        "count": len(entries),
+        "wake_at": append.wake_at,
+    }
+    last = first + len(entries) - 1
 
-    def work(connection: sqlite3.Connection) -> int:
+    def work(connection: sqlite3.Connection) -> bool:
         if not connection.execute(_ADVANCE, row).rowcount:
             raise Fenced(_explain_fence(connection, conversation, epoch, first))
         if lines:
             connection.execute(_INSERT, (conversation, last, lines))
         for entry in catalog_entries:
             _catalog.project(connection, conversation, entry)
-        return last
+        if is_touched:
+            _catalog.touch_card(connection, conversation, updated_at)
+        return False
 
     return work, len(lines)

@@ -6,6 +6,7 @@ function of the connection; `store` and `catalog` hold the statements.
 
 import asyncio
 import errno
+import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic
+from typing import TypeVar, cast
 
 from toolyard.core.errors import StoreDown
 
@@ -21,7 +24,14 @@ MAX_QUEUED_JOBS = 4096
 MAX_QUEUED_BYTES = 32 * 1024 * 1024
 """Beyond this, or `MAX_QUEUED_JOBS`, callers wait: a slow disk must not fill the memory."""
 
-Work = Callable[[sqlite3.Connection], int]
+_log = logging.getLogger("toolyard.sqlite")
+_T = TypeVar("_T")
+BACKGROUND_PAUSE_S = 0.1
+"""How long the writer is idle before it works in the background."""
+MAX_BACKGROUND_DELAY_S = 0.25
+"""A step of that work comes at least this often, however busy the writer is."""
+
+Work = Callable[[sqlite3.Connection], _T]
 """The statements of one job. An exception rolls back this job alone and is raised to its caller.
 
 A job may run twice (see `_commit`), so it must have no effects besides its statements.
@@ -59,17 +69,26 @@ def build_store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    work: Work
+    work: Work[object]
     size_bytes: int
-    done: asyncio.Future[int]
-    outcome: int | Exception = 0
+    done: asyncio.Future[object]
+    outcome: object = None
 
 
 class SqliteWriter:
     """The only writer of the file. It belongs to the event loop that created it."""
 
-    def __init__(self, connection: sqlite3.Connection, file: Path, resources: ExitStack) -> None:
-        """Take over the connection, and the resources to release in the writer's thread after its last commit."""
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        file: Path,
+        resources: ExitStack,
+        background: Callable[[sqlite3.Connection], bool] = lambda _: False,
+    ) -> None:
+        """Take over the connection, and the resources to release in the writer's thread after its last commit.
+
+        `background` does a step of work that can wait, in a transaction of its own, and returns whether more is left.
+        """
         self.commits = 0
         self._connection = connection
         self._file = file
@@ -82,16 +101,20 @@ class SqliteWriter:
         self._admission_lock = asyncio.Lock()
         self._has_room = asyncio.Event()
         self.closed = False
+        self._background = background
+        self._has_background = True
+        self._background_at = monotonic()
+        self._background_pause_s = BACKGROUND_PAUSE_S
         self._thread = Thread(target=self._serve, name="toolyard-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, work: Work, size_bytes: int = 0) -> int:
+    async def run(self, work: Work[_T], size_bytes: int = 0) -> _T:
         """Return the result of `work` once it is committed. It runs even if the caller is cancelled meanwhile."""
         if self._is_full or self._admission_lock.locked():
             await self._wait_for_room(work, size_bytes)
         return await self._submit(work, size_bytes)
 
-    def run_now(self, work: Work, size_bytes: int = 0) -> asyncio.Future[int] | None:
+    def run_now(self, work: Work[_T], size_bytes: int = 0) -> asyncio.Future[_T] | None:
         """Submit `work` and return its future; if the queue is full, return None and do not submit it."""
         # While others wait for room (they hold the lock), a job must not overtake them.
         return None if self._is_full or self._admission_lock.locked() else self._submit(work, size_bytes)
@@ -100,7 +123,7 @@ class SqliteWriter:
     def _is_full(self) -> bool:
         return self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES
 
-    async def _wait_for_room(self, work: Work, size_bytes: int) -> None:
+    async def _wait_for_room(self, work: Work[object], size_bytes: int) -> None:
         """Wait until the queue has room, in the order of arrival."""
         try:
             async with self._admission_lock:
@@ -122,14 +145,15 @@ class SqliteWriter:
         await asyncio.shield(self._stopped)  # a cancelled caller must not cancel the future that others wait for
         self._thread.join()
 
-    def _submit(self, work: Work, size_bytes: int) -> asyncio.Future[int]:
+    def _submit(self, work: Work[_T], size_bytes: int) -> asyncio.Future[_T]:
         if self.closed:
             raise StoreDown("the store is closed: open it again", place=str(self._file))
-        job = _Job(work, size_bytes, self._loop.create_future())
+        done: asyncio.Future[_T] = self._loop.create_future()
+        job = _Job(work, size_bytes, cast("asyncio.Future[object]", done))
         self.queued_jobs += 1
         self._queued_bytes += size_bytes
         self._queue.put(job)
-        return job.done
+        return done
 
     def _settle(self, group: list[_Job]) -> None:
         """Resolve the futures of a group. Runs in the event loop: futures and counters are not thread-safe."""
@@ -158,7 +182,7 @@ class SqliteWriter:
     def _next_group(self) -> list[_Job]:
         """Wait for a job and return it with all others in the queue; empty once the writer is closed and idle."""
         group: list[_Job] = []
-        job = self._queue.get()
+        job = self._next_job()
         while job is not None:
             group.append(job)
             if len(group) == MAX_GROUP_JOBS:
@@ -170,6 +194,30 @@ class SqliteWriter:
         if group:
             self._queue.put(None)  # the end was read behind these jobs: leave it for the next call
         return group
+
+    def _next_job(self) -> _Job | None:
+        """Wait for a job. Work in the background is done while there is none, and now and then between jobs."""
+        while self._has_background:
+            if monotonic() < self._background_at + MAX_BACKGROUND_DELAY_S:
+                try:
+                    return self._queue.get(timeout=self._background_pause_s)
+                except Empty:
+                    pass
+            self._run_background()
+        return self._queue.get()
+
+    def _run_background(self) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._has_background = self._background(self._connection)
+            self._connection.execute("COMMIT")
+        except Exception as error:
+            self._has_background = False  # until the next commit
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+            _log.warning("work in the background of %s failed: %s", self._file, error)
+        self._background_at = monotonic()
+        self._background_pause_s = 0.0
 
     def _commit(self, group: list[_Job]) -> None:
         """Commit a group in one transaction; if a job fails, run all again, each in a savepoint of its own.
@@ -183,7 +231,7 @@ class SqliteWriter:
             for job in group:
                 job.outcome = self._to_store_error(error)
 
-    def _transact(self, group: list[_Job], attempt: Callable[[Work], int | Exception]) -> Exception | None:
+    def _transact(self, group: list[_Job], attempt: Callable[[Work[object]], object]) -> Exception | None:
         """Run and commit the jobs; return the error if nothing was committed."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -191,13 +239,14 @@ class SqliteWriter:
                 job.outcome = attempt(job.work)
             self._connection.execute("COMMIT")
             self.commits += 1
+            self._has_background, self._background_pause_s = True, BACKGROUND_PAUSE_S
         except Exception as error:
             with suppress(sqlite3.Error):
                 self._connection.rollback()
             return error
         return None
 
-    def _attempt(self, work: Work) -> int | Exception:
+    def _attempt(self, work: Work[object]) -> object:
         execute = self._connection.execute
         execute("SAVEPOINT job")
         try:

@@ -1,0 +1,14 @@
+"""Encodes batches of entries as stores with rows keep them: one line for each entry."""
+
+from collections.abc import Iterator, Sequence
+
+from toolyard import codec
+from toolyard.core.events import Entry
+
+
+def encode_batch(entries: Sequence[Entry]) -> bytes:
+    return b"\n".join(codec.encode_entries(entries))
+
+
+def decode_batch(batch: bytes) -> Iterator[Entry]:
+    return map(codec.decode_entry, batch.split(b"\n"))

@@ -1,0 +1,94 @@
+"""Copy a store to another one, of whatever kind: logs, whole results, keys, records and figures, through their ports.
+
+Lists, traces and requests are not copied: the target projects them from the entries, as it does with new ones. What is
+only of the moment or can be made again is left: rate limits, snapshots, and the record of the readiness probe.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolyard.core.errors import Misconfigured, Unavailable
+from toolyard.core.store import Append, Claim, CopyableStore
+
+ENTRIES_PER_APPEND = 500
+CONVERSATIONS_PER_PAGE = 200
+FIGURES_PER_PAGE = 500
+AT_ONCE = 16
+"""Conversations that are copied at the same time: the target commits their appends together."""
+MOMENTARY_KINDS = frozenset({"readiness"})
+
+
+@dataclass(slots=True)
+class CopyCounts:
+    """How much was copied so far."""
+
+    conversations: int = 0
+    entries: int = 0
+    blobs: int = 0
+    keys: int = 0
+    records: int = 0
+    figures: int = 0
+
+
+async def copy_store(source: CopyableStore, target: CopyableStore, report: Callable[[CopyCounts], None]) -> CopyCounts:
+    """Copy everything, and call `report` now and then. Raises Misconfigured before anything is written."""
+    await _require_empty(target)
+    counts = CopyCounts()
+    for key in await source.keys():
+        await target.save_key(key)
+        counts.keys += 1
+    for kind in await _list_kinds(source):
+        for name, body in await source.list_records(kind):
+            await target.set(kind, name, body)
+            counts.records += 1
+    while figures := await source.list_figures(counts.figures, FIGURES_PER_PAGE):
+        await target.add_figures(figures)
+        counts.figures += len(figures)
+    last = ""
+    while page := await source.list_stored_conversations(last, CONVERSATIONS_PER_PAGE):
+        for start in range(0, len(page), AT_ONCE):
+            async with asyncio.TaskGroup() as copies:
+                for conversation, wake_at in page[start : start + AT_ONCE]:
+                    copies.create_task(_copy_conversation(source, target, conversation, wake_at, counts))
+        last = page[-1][0]
+        report(counts)
+    return counts
+
+
+async def _require_empty(target: CopyableStore) -> None:
+    if await target.list_stored_conversations("", 1) or await target.keys() or await _list_kinds(target):
+        raise Misconfigured("the target holds data already: give an empty one, as a copy never merges two stores")
+
+
+async def _list_kinds(store: CopyableStore) -> list[str]:
+    return [kind for kind in await store.list_record_kinds() if kind not in MOMENTARY_KINDS]
+
+
+async def _copy_conversation(
+    source: CopyableStore, target: CopyableStore, conversation: str, wake_at: float | None, counts: CopyCounts
+) -> None:
+    claim = await _claim(target, conversation)
+    for handle in await source.list_blob_handles(conversation):
+        if (body := await source.get(conversation, handle)) is not None:
+            await target.put(conversation, handle, body)
+            counts.blobs += 1
+    last_seq = last_epoch = 0
+    while entries := await source.read(conversation, last_seq, ENTRIES_PER_APPEND):
+        # Due only with the last append: until then it is not whole.
+        await target.append(Append(conversation=conversation, epoch=claim.epoch, entries=entries))
+        last_seq, last_epoch = entries[-1].seq, max(last_epoch, *(entry.epoch for entry in entries))
+        counts.entries += len(entries)
+    # An open call is lost if its epoch is not that of the owner. Epochs of the target begin anew, and must not repeat
+    # those in the log: the next owner would wait for a call of another life as if it were its own.
+    while claim.epoch < last_epoch:
+        claim = await _claim(target, conversation)
+    await target.append(Append(conversation=conversation, epoch=claim.epoch, wake_at=wake_at, release_at=claim.mail))
+    counts.conversations += 1
+
+
+async def _claim(target: CopyableStore, conversation: str) -> Claim:
+    claim = await target.claim(conversation)
+    if not isinstance(claim, Claim):
+        raise Unavailable(f"the target is in use by {claim.replica}: stop its servers first")
+    return claim

@@ -1,0 +1,306 @@
+"""Connections to the database: opens them, keeps those for reads in a pool, and explains errors.
+
+Only this package imports asyncpg.
+"""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal, TypeVar
+from urllib.parse import urlsplit
+
+import asyncpg
+from asyncpg import Connection, Record
+
+from toolyard.core.errors import Invalid, Misconfigured, StoreDown, ToolyardError
+from toolyard.stores.postgres_settings import PostgresSettings
+
+_T = TypeVar("_T")
+
+Role = Literal["writer", "heartbeat", "listener", "notifier", "reader", "locks", "setup"]
+LOCK_TIMEOUT_S = 1
+DATABASE_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What a connection or a statement may raise. TimeoutError is an OSError."""
+_log = logging.getLogger("toolyard.postgres")
+
+_REASONS = {
+    "28P01": "the database does not accept the password: set PGPASSWORD or password_file",
+    "28000": "the database does not accept this user: check its name and pg_hba.conf",
+    "3D000": "there is no such database: create it first",
+    "42501": "the user may not do this: grant it the rights on the schema and its tables",
+    "53100": "the disk of the database is full: free some space there; the store then goes on by itself",
+    "53300": "the database has too many connections: raise its max_connections or lower pool_size",
+    "25006": "the database is read-only: give the address of the primary server",
+    "57014": "a statement took longer than statement_timeout_s",
+    "55P03": "a row stayed locked by another connection",
+    "57P03": "the database is starting or stopping",
+}
+_OUTAGE_CLASSES = ("08", "53", "57P", "58")
+"""SQLSTATE classes: connection, resources, operator intervention such as a shutdown, and system errors."""
+READ_ONLY = "25006"
+_UNTRANSLATABLE = ("22021", "22P05")
+
+
+def get_sqlstate(error: BaseException) -> str:
+    return getattr(error, "sqlstate", None) or ""
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether the database cannot be used now, in contrast to an error of one statement."""
+    if not isinstance(error, asyncpg.PostgresError):
+        return True
+    state = get_sqlstate(error)
+    return state == READ_ONLY or state.startswith(_OUTAGE_CLASSES)
+
+
+def explain_error(error: BaseException) -> str:
+    """Return why the database cannot be used, without its address or a password."""
+    if isinstance(error, asyncpg.PostgresError):
+        return _REASONS.get(get_sqlstate(error)) or f"the database answers: {error}"
+    if isinstance(error, TimeoutError):
+        return "the database does not answer in time"
+    if isinstance(error, ssl.SSLError):
+        return "the certificate of the database or its TLS does not fit: check sslmode and sslrootcert"
+    if isinstance(error, ConnectionError) and "SSL" in str(error):
+        return "the database does not offer TLS, which sslmode asks for"
+    if isinstance(error, OSError):
+        return "the database cannot be reached"
+    return "the connection to the database is broken"
+
+
+class DatabaseHealth:
+    """Whether the database works, as the connections last experienced it. Each change is logged once."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._problems: dict[Role, str] = {}
+        self._down_at = 0.0
+
+    @property
+    def problem(self) -> str:
+        """Return why the store is down now, or an empty string."""
+        return next(iter(self._problems.values()), "")
+
+    def get_problem(self, role: Role) -> str:
+        return self._problems.get(role, "")
+
+    def fail(self, role: Role, error: BaseException) -> None:
+        if not self._problems:
+            self._down_at = time.monotonic()
+            _log.error("%s: %s; work goes on by itself afterwards", self.place, explain_error(error))
+        self._problems[role] = explain_error(error)
+
+    def recover(self, role: Role) -> None:
+        if self._problems.pop(role, None) and not self._problems:
+            _log.warning("%s: the database works again after %.1f s", self.place, time.monotonic() - self._down_at)
+
+
+class ConnectionPool:
+    """Up to `size` connections of one role, opened when they are needed."""
+
+    def __init__(
+        self, open_connection: Callable[[], "asyncio.Future[Connection]"], size: int, timeout_s: float
+    ) -> None:
+        self._open = open_connection
+        self._slots = asyncio.Semaphore(size)
+        self._timeout_s = timeout_s
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncGenerator[Connection]:
+        async with asyncio.timeout(self._timeout_s):
+            await self._slots.acquire()
+        try:
+            connection = self._take_idle() or await self._open()
+            try:
+                yield connection
+            except BaseException as error:
+                # Only after an answer of the server is the state of the connection known.
+                if not isinstance(error, asyncpg.PostgresError | ToolyardError) or connection.is_in_transaction():
+                    connection.terminate()
+                raise
+            finally:
+                if not connection.is_closed():
+                    self._put_back(connection)
+        finally:
+            self._slots.release()
+
+    def drop_idle(self) -> None:
+        for connection in self._idle:
+            connection.terminate()
+        self._idle.clear()
+
+    def close(self) -> None:
+        self._closed = True
+        self.drop_idle()
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return None
+
+    def _put_back(self, connection: Connection) -> None:
+        if self._closed:
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+
+
+class Database:
+    """One PostgreSQL database: opens connections to it and runs statements on those of the pool."""
+
+    def __init__(self, url: str, settings: PostgresSettings) -> None:
+        self.settings = settings
+        self._url = url
+        self._password = _read_password(settings.password_file)
+        self.place = _describe_place(url)
+        self.health = DatabaseHealth(self.place)
+        self.closed = False
+        timeout_s = settings.statement_timeout_s
+        self._readers = ConnectionPool(lambda: self._open("reader"), settings.pool_size, timeout_s)
+        self.locks = ConnectionPool(lambda: self._open("locks"), max(2, settings.pool_size // 2), timeout_s)
+        self.on_trouble: Callable[[], None] = lambda: None
+        """Called when a statement found its connection broken."""
+
+    async def connect(self, role: Role, timeout_s: float = 0.0) -> Connection:
+        """Open a connection; the time limit is for this and for each statement.
+
+        Raises one of DATABASE_ERRORS, or Misconfigured.
+        """
+        settings = self.settings
+        url = settings.listen_url if role == "listener" and settings.listen_url else self._url
+        pooled = settings.pgbouncer and url == self._url
+        try:
+            return await asyncpg.connect(
+                url,
+                password=self._password or None,
+                timeout=min(settings.connect_timeout_s, timeout_s or settings.connect_timeout_s),
+                command_timeout=timeout_s or settings.statement_timeout_s + LOCK_TIMEOUT_S,
+                statement_cache_size=0 if pooled else 100,
+                server_settings=_build_session_settings(role, settings, pooled),
+            )
+        except (ValueError, asyncpg.ClientConfigurationError) as error:
+            raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
+
+    def _open(self, role: Role) -> "asyncio.Future[Connection]":
+        return asyncio.ensure_future(self.connect(role))
+
+    async def fetch(self, query: str, *values: object) -> Sequence[Record]:
+        """Run one statement on a connection of the pool. Raises StoreDown, or Invalid for text that it cannot hold."""
+        for is_last in (False, True):
+            self.require_up()
+            try:
+                async with self._readers.acquire() as connection:
+                    return await self.run(connection, query, *values)
+            except UnicodeEncodeError as error:
+                raise Invalid("a text holds half a character (a lone surrogate)") from error
+            except DATABASE_ERRORS as error:
+                if is_last or not is_outage(error) or isinstance(error, TimeoutError):
+                    raise self.build_error(error) from error
+                # The connection may be a leftover from before a restart of the database: try once with a new one.
+                self._readers.drop_idle()
+                self.on_trouble()
+        raise AssertionError("unreachable")
+
+    async def run(self, connection: Connection, query: str, *values: object) -> Sequence[Record]:
+        """Run one statement on a connection. Raises one of DATABASE_ERRORS."""
+        if not self.settings.pgbouncer:
+            return await connection.fetch(query, *values)
+        # A pooler may give each transaction another session, and a statement is prepared and executed in two messages.
+        async with connection.transaction():
+            return await connection.fetch(query, *values)
+
+    async def fetch_row(self, query: str, *values: object) -> Record | None:
+        rows = await self.fetch(query, *values)
+        return rows[0] if rows else None
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        """Run several statements in one transaction. Raises StoreDown."""
+        self.require_up()
+        try:
+            async with self._readers.acquire() as connection, connection.transaction():
+                yield connection
+        except DATABASE_ERRORS as error:
+            raise self.build_error(error) from error
+
+    def require_up(self, *, to_write: bool = False) -> None:
+        """Raise StoreDown at once while the database is known to be down."""
+        if self.closed:
+            raise StoreDown("the store is closed: open it again", place=self.place)
+        if problem := self.health.problem if to_write else self.health.get_problem("heartbeat"):
+            raise StoreDown(problem, place=self.place)
+
+    def build_error(self, error: BaseException) -> ToolyardError:
+        if get_sqlstate(error) in _UNTRANSLATABLE:
+            return Invalid("an id or a name holds U+0000, which the store cannot hold")
+        if is_outage(error):
+            self.on_trouble()
+        return StoreDown(explain_error(error), place=self.place)
+
+    def close(self) -> None:
+        self.closed = True
+        self._readers.close()
+        self.locks.close()
+
+
+def _build_session_settings(role: Role, settings: PostgresSettings, pooled: bool) -> dict[str, str]:
+    name = f"toolyard {role}"
+    if pooled:  # a pooler refuses most settings at the start of a session
+        return {"application_name": name}
+    session = {
+        "application_name": name,
+        "lock_timeout": f"{LOCK_TIMEOUT_S}s",
+        "statement_timeout": f"{int(settings.statement_timeout_s * 1000)}ms",
+        "synchronous_commit": "off" if role == "notifier" else "on",
+        "default_transaction_isolation": "read committed",
+        "jit": "off",  # it costs more than it gains for statements of a millisecond
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+    }
+    if role == "setup":
+        session |= {"lock_timeout": "60s", "statement_timeout": "600s"}
+    if role == "writer":
+        # Its statements join a few rows with large tables, by their keys. A plan that was made while the tables were
+        # small must not scan them once they have grown.
+        session |= {"enable_seqscan": "off", "enable_mergejoin": "off"}
+    return session
+
+
+def _read_password(file: str) -> str:
+    if not file:
+        return ""
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"the password_file of the PostgreSQL store cannot be read: {error}") from error
+
+
+def _describe_place(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or "localhost"
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError as error:
+        raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
+    return f"postgresql://{host}{port}{parts.path}"
+
+
+def _hide(text: str, url: str) -> str:
+    """Return an error's text without the address, which may hold a password."""
+    return text.replace(url, "…") if "@" not in text else "see the form postgresql://user@host:5432/database"
+
+
+async def finish_anyway(work: Coroutine[None, None, _T]) -> _T:
+    """Return the result of the work, which goes on if the caller is cancelled."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled caller retrieves nothing
+    return await asyncio.shield(task)

@@ -1,0 +1,119 @@
+"""Keys, small records with version numbers, locks by name, and rate limits."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from hashlib import sha256
+from math import floor
+
+import msgspec
+
+from toolyard.core.store import Allowance, Key
+from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database
+from toolyard.stores.postgres.lease import Lease, LeasedPorts
+from toolyard.stores.single_process import NamedLocks
+
+MAX_LOCK_WAIT_S = 60
+_TICKS_PER_S = 1 << 20  # a power of two: converting between times and ticks does not round
+_MINUTE = 60 * _TICKS_PER_S
+# The number of a kind changes in the transaction that changes its records.
+_BUMP = """INSERT INTO versions (kind, number) VALUES ({kind}, 1)
+ON CONFLICT (kind) DO UPDATE SET number = versions.number + 1"""
+_KEYS = "SELECT body FROM keys ORDER BY name"
+_BUMP_KEYS = _BUMP.format(kind="'key'")
+_BUMP_RECORDS = _BUMP.format(kind="$1")
+_SAVE_KEY = f"""WITH bump AS ({_BUMP_KEYS})
+INSERT INTO keys (name, body) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
+_REVOKE_KEY = f"WITH bump AS ({_BUMP_KEYS}) DELETE FROM keys WHERE name = $1 RETURNING 1"
+_READ_RECORD = "SELECT body FROM records WHERE kind = $1 AND name = $2"
+_LIST_RECORDS = "SELECT name, body FROM records WHERE kind = $1 ORDER BY position"
+_SET_RECORD = f"""WITH bump AS ({_BUMP_RECORDS})
+INSERT INTO records (kind, name, body) VALUES ($1, $2, $3)
+ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body"""
+_DELETE_RECORD = f"WITH bump AS ({_BUMP_RECORDS}) DELETE FROM records WHERE kind = $1 AND name = $2"
+# GCRA: `free_at` is when the allowance is full again, in ticks times `per_minute`. In this unit a request costs a
+# minute of ticks, always an integer. `used` never exceeds the allowance, also after a clock was set back. The second
+# part answers a request that is refused, which changes nothing.
+_USED = "least(greatest(r.free_at - ($3::bigint)::numeric * $2, 0), ($2 * $4)::numeric)"
+_TAKE = f"""WITH taken AS (
+    INSERT INTO rates AS r (key, per_minute, free_at) VALUES ($1, $2::bigint, ($3::bigint)::numeric * $2 + $4::bigint)
+    ON CONFLICT (key, per_minute) DO UPDATE SET free_at = ($3::bigint)::numeric * $2 + {_USED} + $4
+    WHERE {_USED} + $4 <= ($2 * $4)::numeric
+    RETURNING r.free_at - ($3::bigint)::numeric * $2 AS used
+)
+SELECT true, used FROM taken
+UNION ALL
+SELECT false, {_USED} + $4 FROM rates r WHERE key = $1 AND per_minute = $2 AND NOT EXISTS (SELECT 1 FROM taken)"""
+_key_decoder = msgspec.json.Decoder(Key)
+
+
+class PostgresRecords(LeasedPorts):
+    def __init__(self, database: Database, lease: Lease) -> None:
+        super().__init__(database, lease)
+        self._named_locks = NamedLocks()
+
+    async def keys(self) -> Sequence[Key]:
+        return [_key_decoder.decode(body) for (body,) in await self._database.fetch(_KEYS)]
+
+    async def save_key(self, key: Key) -> None:
+        await self._database.fetch(_SAVE_KEY, key.name, msgspec.json.encode(key))
+
+    async def revoke_key(self, name: str) -> bool:
+        return bool(await self._database.fetch(_REVOKE_KEY, name))
+
+    async def read_record(self, kind: str, name: str) -> bytes | None:
+        row = await self._database.fetch_row(_READ_RECORD, kind, name)
+        return row[0] if row else None
+
+    async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        return [(name, body) for name, body in await self._database.fetch(_LIST_RECORDS, kind)]
+
+    async def set(self, kind: str, name: str, body: bytes) -> None:
+        await self._database.fetch(_SET_RECORD, kind, name, body)
+
+    async def delete(self, kind: str, name: str) -> None:
+        await self._database.fetch(_DELETE_RECORD, kind, name)
+
+    async def read_versions(self) -> Mapping[str, int]:
+        return {kind: number for kind, number in await self._database.fetch("SELECT kind, number FROM versions")}
+
+    @asynccontextmanager
+    async def lock(self, kind: str, name: str) -> AsyncGenerator[None]:
+        """Hold a lock of the database for as long as the block runs. Raises StoreDown if others hold it too long.
+
+        The tasks of this process wait for each other without a connection.
+        """
+        number = int.from_bytes(sha256(f"{kind}\0{name}".encode()).digest()[:8], signed=True)
+        async with self._named_locks.lock(kind, name):
+            held = AsyncExitStack()
+            try:
+                await self._acquire_lock(held, number)
+            except DATABASE_ERRORS as error:
+                raise self._database.build_error(error) from error
+            try:
+                yield
+            finally:
+                with suppress(*DATABASE_ERRORS):  # with its connection the lock is gone, too
+                    await held.aclose()
+
+    async def _acquire_lock(self, held: AsyncExitStack, number: int) -> None:
+        self._database.require_up()
+        async with AsyncExitStack() as stack:
+            connection = await stack.enter_async_context(self._database.locks.acquire())
+            # Of the transaction, not of the session: that also works behind a pooler.
+            await stack.enter_async_context(connection.transaction())
+            await connection.execute(f"SET LOCAL lock_timeout = '{MAX_LOCK_WAIT_S}s'")
+            await connection.execute(f"SET LOCAL statement_timeout = '{MAX_LOCK_WAIT_S + 1}s'")
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", number, timeout=MAX_LOCK_WAIT_S + 2)
+            held.push_async_exit(stack.pop_all())
+
+    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+        if per_minute < 1:
+            raise ValueError(f"per_minute must be at least 1, not {per_minute}")
+        row = await self._database.fetch_row(_TAKE, key.encode(), per_minute, floor(now * _TICKS_PER_S), _MINUTE)
+        if row is None:  # the first request of this key came from another replica at this very moment
+            return Allowance(granted=False, remaining=0, retry_after_s=60 / per_minute)
+        granted, used = row
+        excess = int(used) - per_minute * _MINUTE
+        if granted:
+            return Allowance(granted=True, remaining=-excess // _MINUTE, retry_after_s=0.0)
+        return Allowance(granted=False, remaining=0, retry_after_s=-(-excess // per_minute) / _TICKS_PER_S)

@@ -1,0 +1,248 @@
+"""The search index of the PostgreSQL store: a GIN index over terms of three characters. It needs no extension.
+
+An append only marks its conversation as unindexed. Every replica indexes marked conversations in the background, a few
+at a time. A search compares the texts of unindexed conversations itself, so that its answer never lags behind.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+from asyncpg import Connection, Record
+from msgspec.structs import replace
+
+from toolyard.core.errors import ToolyardError, Unavailable
+from toolyard.core.events import Entry, MessageRemoved
+from toolyard.core.store import CatalogQuery, ConversationCard
+from toolyard.stores.batches import decode_batch
+from toolyard.stores.entries import fold_case, is_mentioned, list_texts
+from toolyard.stores.postgres.cards import CARD_COLUMNS, build_page_query, read_card
+from toolyard.stores.postgres.connections import Database
+from toolyard.stores.postgres.lease import LeasedPorts
+from toolyard.stores.search_terms import (
+    MAX_NEEDLE_CHARS,
+    MAX_SCANNED,
+    TERM_CHARS,
+    build_needle_terms,
+    build_terms,
+    fills_page,
+    split_text,
+)
+
+SCAN_SIZE = 200
+MAX_RARE = 3_000
+"""Terms that more texts have are common."""
+COMPARE_SIZE = 32
+"""Unindexed conversations whose logs are read at once."""
+MAX_SEARCH_S = 2.0
+SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
+INDEX_PAUSE_S = 1.0
+QUIET_S = 2.0
+"""A conversation is indexed this long after its last change: its owner must not wait for the lock of its card."""
+STEP_SIZE = 20
+MAX_STEP_BATCHES = 400
+
+_NEXT_UNINDEXED = """SELECT conversation, title, description, indexed_seq FROM cards
+WHERE unindexed AND updated_at <= $1 ORDER BY updated_at DESC LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"""
+_BATCHES = """SELECT batches.conversation, entries FROM unnest($1::text[], $2::bigint[]) AS job (conversation, after)
+JOIN batches ON batches.conversation = job.conversation AND batches.last_seq > job.after
+ORDER BY batches.conversation, batches.last_seq LIMIT $3"""
+_LOGS = "SELECT conversation, entries FROM batches WHERE conversation = ANY($1) ORDER BY conversation, last_seq"
+_ADVANCE = """UPDATE cards SET indexed_seq = job.seq, unindexed = job.unindexed
+FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS job (id, seq, unindexed) WHERE conversation = job.id"""
+_DROP_TEXTS = """DELETE FROM search_texts USING unnest($1::text[], $2::bytea[]) AS job (id, item)
+WHERE search_texts.conversation = job.id AND search_texts.item = job.item"""
+_ADD_TEXTS = """INSERT INTO search_texts (conversation, item, text, terms)
+SELECT conversation, item, text, array_to_tsvector(string_to_array(terms, ' '))
+FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[]) AS job (conversation, item, text, terms)"""
+# The last row comes in any case: it says where the page ends.
+_SCAN = f"""WITH page AS MATERIALIZED ({{page}}), compared AS (
+    SELECT page.*, row_number() OVER (ORDER BY updated_at DESC, conversation DESC) AS number, count(*) OVER () AS total,
+        unindexed OR EXISTS (
+            SELECT 1 FROM search_texts t WHERE t.conversation = page.conversation AND position($6::bytea IN text) > 0
+        ) AS is_candidate
+    FROM page
+)
+SELECT {CARD_COLUMNS}, unindexed, is_candidate, total FROM compared WHERE is_candidate OR number = total
+ORDER BY number"""
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM search_texts WHERE terms @@ $1::tsquery LIMIT $2) AS texts"
+_FIND = f"""WITH found AS MATERIALIZED (
+    SELECT DISTINCT conversation FROM search_texts WHERE terms @@ $1::tsquery AND position($2::bytea IN text) > 0
+    UNION SELECT conversation FROM cards WHERE unindexed AND tenant = $3
+)
+SELECT {CARD_COLUMNS}, unindexed FROM found JOIN cards USING (conversation)
+WHERE tenant = $3 AND ($4 = ''::bytea OR owner = $4) AND ($5 OR NOT unlisted)
+AND (updated_at, conversation) < ($6::float8, $7::text) ORDER BY updated_at DESC, conversation DESC"""
+
+_log = logging.getLogger("toolyard.search")
+
+
+class PostgresSearch(LeasedPorts):
+    async def search(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        """Return a page of the cards that contain the query's text. Raises Unavailable after a time limit."""
+        matches: list[ConversationCard] = []
+        try:
+            async with asyncio.timeout(MAX_SEARCH_S):
+                async for cards in _search(self._database, query):
+                    matches += cards
+                    if len(matches) >= query.limit:
+                        break
+        except TimeoutError:
+            if not matches:
+                raise Unavailable(SEARCH_TOO_LONG) from None
+        return matches[: query.limit]
+
+    async def index_texts(self) -> None:
+        """Complete the search index now. It is completed in the background anyway."""
+        while await index_some(self._database, quiet_s=float("-inf")):
+            pass
+
+
+class PostgresIndexer(LeasedPorts):
+    async def run(self) -> None:
+        """Index what is unindexed, until cancelled."""
+        while True:
+            await asyncio.sleep(INDEX_PAUSE_S * random.uniform(0.8, 1.2))
+            with suppress(ToolyardError):
+                while await index_some(self._database, QUIET_S):
+                    pass
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What one step changes in the index."""
+
+    dropped: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
+    added: list[tuple[str, bytes, bytes, str]] = field(default_factory=list[tuple[str, bytes, bytes, str]])
+
+    def drop(self, conversation: str, item: str) -> None:
+        key = conversation, item.encode()
+        self.dropped.append(key)
+        self.added = [row for row in self.added if row[:2] != key]
+
+    def add(self, conversation: str, item: str, text: str) -> None:
+        for part in split_text(fold_case(text)) if text else ():
+            self.added.append((conversation, item.encode(), part.encode(), " ".join(build_terms(part))))
+
+    def add_entry(self, entry: Entry) -> None:
+        if isinstance(entry.event, MessageRemoved):
+            for item in entry.event.ids:
+                self.drop(entry.conversation, item)
+        for item, text in list_texts(entry.event):
+            self.add(entry.conversation, item, text)
+
+
+async def index_some(database: Database, quiet_s: float) -> bool:
+    """Index some conversations that did not change for a while. Return whether there may be more."""
+    async with database.transaction() as connection:
+        until = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8") - quiet_s
+        # The cards stay locked, so that an append to one of them marks it after this step. Those that are locked
+        # themselves are left out: nobody waits for two locks here.
+        cards = await connection.fetch(_NEXT_UNINDEXED, until, STEP_SIZE)
+        if not cards:
+            return False
+        await _index(connection, cards)
+    return True
+
+
+async def _index(connection: Connection, cards: Sequence[Record]) -> None:
+    seqs = {conversation: seq for conversation, _, _, seq in cards}
+    rows = await connection.fetch(_BATCHES, list(seqs), list(seqs.values()), MAX_STEP_BATCHES)
+    complete = set(seqs)
+    if len(rows) == MAX_STEP_BATCHES:  # the rest is for the next step
+        complete = {conversation for conversation in seqs if conversation < rows[-1][0]}
+    changes = _Changes()
+    for conversation, title, description, _ in cards:
+        changes.drop(conversation, "")
+        for text in (title, description):
+            changes.add(conversation, "", text.decode())
+    for conversation, lines in rows:
+        for entry in _decode_readable(lines):
+            if entry.seq > seqs[conversation]:
+                changes.add_entry(entry)
+                seqs[conversation] = entry.seq
+        await asyncio.sleep(0)
+    await connection.execute(_DROP_TEXTS, *_transpose(changes.dropped, 2))
+    await connection.execute(_ADD_TEXTS, *_transpose(changes.added, 4))
+    unindexed = [conversation not in complete for conversation in seqs]
+    await connection.execute(_ADVANCE, list(seqs), list(seqs.values()), unindexed)
+
+
+def _decode_readable(lines: bytes) -> list[Entry]:
+    try:
+        return list(decode_batch(lines))
+    except msgspec.DecodeError:
+        return []  # only a newer version can read it: its texts are not found here
+
+
+def _transpose(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    return [[row[column] for row in rows] for column in range(width)]
+
+
+async def _search(database: Database, query: CatalogQuery) -> AsyncGenerator[list[ConversationCard]]:
+    """Yield the cards that contain the query's text, in order, a part in each step.
+
+    A text that many conversations have is found by comparing the newest ones, any other one by the index.
+    """
+    needle, scanned, matched, is_common = fold_case(query.text), 0, 0, True
+    while is_common:
+        page, values = build_page_query(replace(query, limit=SCAN_SIZE))
+        rows = await database.fetch(_SCAN.format(page=page), *values, needle[:MAX_NEEDLE_CHARS].encode())
+        cards = await _select_matches(database, [row for row in rows if row["is_candidate"]], needle)
+        yield cards
+        if not rows or rows[-1]["total"] < SCAN_SIZE:
+            return
+        query = replace(query, after=read_card(rows[-1]).position)
+        scanned, matched = scanned + SCAN_SIZE, matched + len(cards)
+        is_common = scanned < MAX_SCANNED and (
+            fills_page(query.limit, scanned, matched) or await _has_common_terms(database, needle)
+        )
+    updated_at, last = query.after or (float("inf"), "")
+    names = query.tenant.encode(), query.user.encode()
+    text = needle[:MAX_NEEDLE_CHARS].encode()
+    rows = await database.fetch(_FIND, _build_match(needle), text, *names, query.unlisted, updated_at, last)
+    for start in range(0, len(rows), SCAN_SIZE):
+        yield await _select_matches(database, rows[start : start + SCAN_SIZE], needle)
+
+
+async def _has_common_terms(database: Database, needle: str) -> bool:
+    """Return whether the index has so many texts with these terms that comparing the newest ones is faster."""
+    if len(needle) < TERM_CHARS:  # counting them would take as long as finding them
+        return False
+    ((count,),) = await database.fetch(_COUNT, _build_match(needle), MAX_RARE)
+    return count >= MAX_RARE
+
+
+def _build_match(needle: str) -> str:
+    terms = " & ".join(f"'{term}'" for term in build_needle_terms(needle))
+    return f"{terms}:*" if len(needle) < TERM_CHARS else terms
+
+
+async def _select_matches(database: Database, rows: Sequence[Record], needle: str) -> list[ConversationCard]:
+    """Return the cards of candidates that contain the folded text: of indexed ones this is known already."""
+    is_exact = len(needle) <= MAX_NEEDLE_CHARS
+    cards = [read_card(row) for row in rows]
+    uncertain = [card for card, row in zip(cards, rows, strict=True) if row["unindexed"] or not is_exact]
+    rejected = {card.id for card in uncertain}
+    for start in range(0, len(uncertain), COMPARE_SIZE):
+        rejected -= await _compare_logs(database, uncertain[start : start + COMPARE_SIZE], needle)
+    return [card for card in cards if card.id not in rejected]
+
+
+async def _compare_logs(database: Database, cards: Sequence[ConversationCard], needle: str) -> set[str]:
+    logs: dict[str, list[Entry]] = {card.id: [] for card in cards}
+    for conversation, lines in await database.fetch(_LOGS, list(logs)):
+        logs[conversation] += decode_batch(lines)
+    return {card.id for card in cards if _matches(card, needle, logs[card.id])}
+
+
+def _matches(card: ConversationCard, needle: str, entries: Iterable[Entry]) -> bool:
+    return (
+        needle in fold_case(card.title)
+        or needle in fold_case(card.description)
+        or is_mentioned(needle, entries, lambda: entries)
+    )

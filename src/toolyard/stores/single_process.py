@@ -1,0 +1,88 @@
+"""The ports that concern other replicas, for a store that one process uses: there are none."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from toolyard.core.errors import NotFound
+from toolyard.core.store import Letter, LetterAnswer, LogHead
+
+
+class NamedLocks:
+    """Lets one task at a time of this process hold a name."""
+
+    def __init__(self) -> None:
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._users: defaultdict[tuple[str, str], int] = defaultdict(int)
+
+    @asynccontextmanager
+    async def lock(self, kind: str, name: str) -> AsyncGenerator[None]:
+        key = kind, name
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        self._users[key] += 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key], self._locks[key]
+
+
+class SingleProcessPorts:
+    """A replica without others: its lease always holds, and it posts no letters and gets none."""
+
+    is_shared = False
+    clock_offset = 0.0
+
+    def __init__(self) -> None:
+        self.replica = uuid4().hex
+        self._named_locks = NamedLocks()
+        self.lock = self._named_locks.lock
+
+    def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+        pass
+
+    def list_owned(self) -> Sequence[str]:
+        return ()
+
+    async def ensure_lease(self) -> None:
+        pass
+
+    async def post(self, conversation: str, key: str, body: bytes) -> str:
+        raise NotFound("this store has one process, which owns every conversation: there is nobody to post a letter to")
+
+    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+        return 0, ()
+
+    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+        pass
+
+    async def read_outcome(self, conversation: str, key: str) -> bytes | None:
+        return None
+
+    async def withdraw(self, conversation: str, key: str) -> bytes | None:
+        return None
+
+    async def find_mail(self) -> Sequence[str]:
+        return ()
+
+    def tell(self, replica: str, body: bytes) -> None:
+        pass
+
+    def listen(self, handler: Callable[[bytes], None]) -> None:
+        pass
+
+    async def follow(self, conversation: str) -> LogHead | None:
+        return None
+
+    async def unfollow(self, conversation: str) -> None:
+        pass
+
+    async def read_heads(self, conversations: Sequence[str]) -> Mapping[str, LogHead]:
+        return {}
+
+    async def read_versions(self) -> Mapping[str, int]:
+        return {}

@@ -1,0 +1,232 @@
+"""The search index of the SQLite store: FTS5 over terms of three characters.
+
+An append only marks its conversation as unindexed, which costs next to nothing. The writer thread indexes marked
+conversations while it is idle, in small steps. A search compares the texts of unindexed conversations itself, so that
+its answer never lags behind. Files of earlier versions are indexed in the same way.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from toolyard.core.events import Entry, MessageRemoved
+from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition
+from toolyard.stores.batches import decode_batch
+from toolyard.stores.entries import fold_case, list_texts
+from toolyard.stores.search_terms import (
+    MAX_NEEDLE_CHARS,
+    MAX_SCANNED,
+    TERM_CHARS,
+    build_needle_terms,
+    build_terms,
+    fills_page,
+    split_text,
+)
+from toolyard.stores.sqlite.catalog import CARD_COLUMNS, build_page_query, matches_log, read_cards
+
+SCAN_SIZE = 200
+MAX_RARE = 3_000
+"""Terms that more texts have are common."""
+MAX_STEP_CHARS = 8_000
+"""Characters that are indexed in one transaction: appends wait for it."""
+MAX_STEP_ENTRIES = 200
+PROGRESS_EVERY = 10_000
+"""Conversations between two log lines while a large file is indexed."""
+
+_NEXT_UNINDEXED = """SELECT conversation, title, description, indexed_seq FROM cards
+WHERE unindexed ORDER BY updated_at DESC LIMIT 1"""
+_ENTRIES = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
+_ADVANCE = "UPDATE cards SET indexed_seq = ?, unindexed = ? WHERE conversation = ?"
+_ADD_TEXT = "INSERT INTO search_texts (conversation, item, text) VALUES (?, ?, ?)"
+_ADD_TERMS = "INSERT INTO search_terms (rowid, terms) VALUES (?, ?)"
+_DROP_TEXT = "DELETE FROM search_texts WHERE number = ?"
+_DROP_TERMS = "INSERT INTO search_terms (search_terms, rowid, terms) VALUES ('delete', ?, ?)"
+_TEXTS_OF_ITEM = "SELECT number, text FROM search_texts WHERE conversation = ? AND item = ?"
+_ORPHANS = "SELECT number, text FROM search_texts WHERE conversation = '' LIMIT 20"
+_COUNT_UNINDEXED = "SELECT count(*) FROM cards WHERE unindexed"
+_COMPARE = f"""SELECT {CARD_COLUMNS}, unindexed FROM ({{page}}) AS page CROSS JOIN cards USING (conversation)
+WHERE unindexed OR EXISTS (
+SELECT 1 FROM search_texts WHERE search_texts.conversation = page.conversation AND instr(text, :needle))
+ORDER BY cards.updated_at DESC, cards.conversation DESC"""
+_PAGE_END = "SELECT count(*) OVER (), updated_at, conversation FROM ({page}) ORDER BY updated_at, conversation LIMIT 1"
+_COUNT = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
+# The CROSS JOINs fix the order: the index first, then the texts, then the cards.
+_FIND = f"""SELECT {CARD_COLUMNS}, unindexed FROM (
+SELECT DISTINCT texts.conversation AS found FROM search_terms CROSS JOIN search_texts AS texts
+ON texts.number = search_terms.rowid WHERE search_terms MATCH :terms AND instr(texts.text, :needle)
+UNION SELECT conversation FROM cards INDEXED BY cards_unindexed WHERE unindexed AND tenant = :tenant
+) CROSS JOIN cards ON cards.conversation = found
+WHERE tenant = :tenant AND (:user = '' OR user = :user) AND (:unlisted OR NOT unlisted)
+AND (updated_at, conversation) < (:updated_at, :last) ORDER BY updated_at DESC, conversation DESC"""
+
+CandidateRow = tuple[str, str, str, str, str, float, float, int, int]
+"""The columns of a card, and whether its conversation is unindexed."""
+
+_log = logging.getLogger("toolyard.search")
+
+
+class SearchIndexer:
+    """Indexes the texts of unindexed conversations, a step at a time, in the writer thread."""
+
+    def __init__(self) -> None:
+        self._left = -1
+        self._is_long = False
+
+    def step(self, connection: sqlite3.Connection) -> bool:
+        """Index some texts, or remove those of deleted conversations. Return whether there may be more to do."""
+        if orphans := connection.execute(_ORPHANS).fetchall():
+            _drop_texts(connection, orphans)
+            return True
+        chars = 0
+        while chars < MAX_STEP_CHARS:
+            row = connection.execute(_NEXT_UNINDEXED).fetchone()
+            if row is None:
+                self._report(0)
+                return False
+            chars += _index_conversation(connection, *row)
+            self._count(connection)
+        return True
+
+    def _count(self, connection: sqlite3.Connection) -> None:
+        if self._left < 0:
+            (self._left,) = connection.execute(_COUNT_UNINDEXED).fetchone()
+            self._is_long = self._left > PROGRESS_EVERY
+        self._left -= 1
+        if self._left % PROGRESS_EVERY == 0:
+            self._report(max(0, self._left))
+
+    def _report(self, left: int) -> None:
+        if self._left >= 0 and self._is_long:
+            _log.info("search index: %s", f"{left} conversations to go" if left else "complete")
+        self._left = left or -1
+
+
+def search(connection: sqlite3.Connection, query: CatalogQuery) -> Iterator[list[ConversationCard]]:
+    """Yield the cards that contain the query's text, in order, a part in each step.
+
+    A text that many conversations have is found by comparing the newest ones, any other one by the index.
+    """
+    needle, scanned, matched, is_common = fold_case(query.text), 0, 0, True
+    while is_common:
+        cards, end = _scan(connection, query, needle)
+        yield cards
+        if end is None:
+            return
+        query = msgspec.structs.replace(query, after=end)
+        scanned, matched = scanned + SCAN_SIZE, matched + len(cards)
+        is_common = scanned < MAX_SCANNED and (
+            fills_page(query.limit, scanned, matched) or _has_common_terms(connection, needle)
+        )
+    yield from _find(connection, query, needle)
+
+
+def _has_common_terms(connection: sqlite3.Connection, needle: str) -> bool:
+    """Return whether the index has so many texts with these terms that comparing the newest ones is faster."""
+    if len(needle) < TERM_CHARS:  # counting them would take as long as finding them
+        return False
+    (count,) = connection.execute(_COUNT, (_build_match(needle), MAX_RARE)).fetchone()
+    return count >= MAX_RARE
+
+
+def _scan(
+    connection: sqlite3.Connection, query: CatalogQuery, needle: str
+) -> tuple[list[ConversationCard], ListPosition | None]:
+    """Return which of the next conversations contain the folded text, and where they end; None at the end of all."""
+    page, values = build_page_query(msgspec.structs.replace(query, limit=SCAN_SIZE))
+    values["needle"] = needle[:MAX_NEEDLE_CHARS]
+    rows = connection.execute(_COMPARE.format(page=page), values).fetchall()
+    last = connection.execute(_PAGE_END.format(page=page), values).fetchone()
+    end = (last[1], last[2]) if last is not None and last[0] == SCAN_SIZE else None
+    return _select_matches(connection, rows, needle), end
+
+
+def _select_matches(
+    connection: sqlite3.Connection, rows: Sequence[CandidateRow], needle: str
+) -> list[ConversationCard]:
+    """Return the cards of candidates that contain the folded text: of indexed ones this is known already."""
+    is_exact = len(needle) <= MAX_NEEDLE_CHARS
+    cards = read_cards(row[:8] for row in rows)
+    return [
+        card
+        for card, row in zip(cards, rows, strict=True)
+        if (is_exact and not row[-1]) or matches_log(connection, card, needle)
+    ]
+
+
+def _find(connection: sqlite3.Connection, query: CatalogQuery, needle: str) -> Iterator[list[ConversationCard]]:
+    updated_at, last = query.after or (float("inf"), "")
+    values = {
+        "terms": _build_match(needle),
+        "needle": needle[:MAX_NEEDLE_CHARS],
+        "tenant": query.tenant,
+        "user": query.user,
+        "unlisted": query.unlisted,
+        "updated_at": updated_at,
+        "last": last,
+    }
+    rows = connection.execute(_FIND, values).fetchall()
+    for start in range(0, len(rows), SCAN_SIZE):
+        yield _select_matches(connection, rows[start : start + SCAN_SIZE], needle)
+
+
+def _build_match(needle: str) -> str:
+    terms = " ".join(f'"{term}"' for term in build_needle_terms(needle))
+    return f"{terms} *" if len(needle) < TERM_CHARS else terms
+
+
+def _index_conversation(
+    connection: sqlite3.Connection, conversation: str, title: str, description: str, indexed_seq: int
+) -> int:
+    """Index the next entries of a conversation. Return roughly how many characters that took."""
+    chars = _index_title(connection, conversation, (title, description))
+    batches = connection.execute(_ENTRIES, (conversation, indexed_seq))
+    count = 0
+    for (lines,) in batches:
+        for entry in _decode_readable(lines):
+            if entry.seq > indexed_seq:
+                chars += _index_entry(connection, conversation, entry) + 20
+                indexed_seq, count = entry.seq, count + 1
+        if count >= MAX_STEP_ENTRIES or chars >= MAX_STEP_CHARS:
+            break
+    is_unindexed = batches.fetchone() is not None
+    batches.close()
+    connection.execute(_ADVANCE, (indexed_seq, is_unindexed, conversation))
+    return chars + 20
+
+
+def _decode_readable(lines: bytes) -> list[Entry]:
+    try:
+        return list(decode_batch(lines))
+    except msgspec.DecodeError:
+        return []  # only a newer version can read it: its texts are not found here
+
+
+def _index_title(connection: sqlite3.Connection, conversation: str, texts: tuple[str, str]) -> int:
+    stored = connection.execute(_TEXTS_OF_ITEM, (conversation, "")).fetchall()
+    parts = [part for text in texts if text for part in split_text(fold_case(text))]
+    if [text for _, text in stored] == parts:
+        return 0
+    _drop_texts(connection, stored)
+    return sum(_add_text(connection, conversation, "", part) for part in parts)
+
+
+def _index_entry(connection: sqlite3.Connection, conversation: str, entry: Entry) -> int:
+    if isinstance(entry.event, MessageRemoved):
+        for item in entry.event.ids:
+            _drop_texts(connection, connection.execute(_TEXTS_OF_ITEM, (conversation, item)).fetchall())
+    parts = ((item, part) for item, text in list_texts(entry.event) if text for part in split_text(fold_case(text)))
+    return sum(_add_text(connection, conversation, item, part) for item, part in parts)
+
+
+def _add_text(connection: sqlite3.Connection, conversation: str, item: str, text: str) -> int:
+    number = connection.execute(_ADD_TEXT, (conversation, item, text)).lastrowid
+    connection.execute(_ADD_TERMS, (number, " ".join(build_terms(text))))
+    return len(text)
+
+
+def _drop_texts(connection: sqlite3.Connection, rows: Sequence[tuple[int, str]]) -> None:
+    for number, text in rows:
+        connection.execute(_DROP_TERMS, (number, " ".join(build_terms(text))))
+        connection.execute(_DROP_TEXT, (number,))
