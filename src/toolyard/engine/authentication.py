@@ -4,19 +4,23 @@ Without any key the server is local: every caller is the administrator, and the 
 machine only.
 """
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
 from toolyard.core.errors import Forbidden, NotFound, Refused, Unauthenticated
 from toolyard.core.ports import Clock
-from toolyard.core.store import Key, Keys
+from toolyard.core.store import Key, Keys, KeyValue
 
 LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
+KEYS = "key"
+"""The kind of record that keys are to `KeyValue.read_versions` and `KeyValue.lock`."""
 DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
 
 VerifyToken = Callable[[str], Caller]
@@ -28,46 +32,73 @@ def hash_key(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
+class KeyStore(Keys, KeyValue, Protocol):
+    """The ports of a store that keys need."""
+
+
 class Authenticator:
     """The configured keys, the stored keys and the token verifier of a server."""
 
     def __init__(
-        self, store: Keys, clock: Clock, *, configured: Sequence[Key] = (), verify: VerifyToken | None = None
+        self, store: KeyStore, clock: Clock, *, configured: Sequence[Key] = (), verify: VerifyToken | None = None
     ) -> None:
         self._store = store
         self._clock = clock
         self._configured = {key.hash: key for key in configured}
         self._stored_keys: dict[str, Key] = {}
         self._verify = verify
+        self._lost_keys = False
+        """Whether other processes have revoked all keys that this one had."""
+        # Without it, keys that were read before a change and arrive after it would undo the change for a while.
+        self._reading = asyncio.Lock()
 
     async def load(self) -> None:
-        self._stored_keys = {key.hash: key for key in await self._store.keys()}
+        """Read the stored keys, also after another process has changed them. If that fails, the earlier ones hold."""
+        async with self._reading:
+            await self._read()
+
+    async def _read(self) -> None:
+        stored_keys = {key.hash: key for key in await self._store.keys()}
+        # This server may listen publicly, because it had keys when it started: it must never let everybody in.
+        self._lost_keys = not stored_keys and (self._lost_keys or bool(self._stored_keys))
+        self._stored_keys = stored_keys
 
     @property
     def is_local(self) -> bool:
         """Return whether there are no keys and no token verifier: then only requests from this machine are accepted."""
-        return not (self._configured or self._stored_keys or self._verify)
+        return not (self._configured or self._stored_keys or self._verify or self._lost_keys)
 
     def keys(self) -> list[Key]:
         return [*self._configured.values(), *self._stored_keys.values()]
 
     async def add(self, key: Key) -> tuple[Key, str]:
         """Store a new key and return it with its secret, which is stored nowhere."""
-        if any(existing.name == key.name for existing in self.keys()):
-            raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
         secret = f"ty_{secrets.token_urlsafe(32)}"
         stored_key = replace(key, hash=hash_key(secret), created_at=self._clock.now())
-        await self._store.save_key(stored_key)
-        self._stored_keys[stored_key.hash] = stored_key
+        async with self._reading, self._store.lock(KEYS, ""):
+            await self._read()
+            if any(existing.name == key.name for existing in self.keys()):
+                raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
+            await self._store.save_key(stored_key)
+            self._stored_keys = {**self._stored_keys, stored_key.hash: stored_key}
         return stored_key, secret
 
-    async def revoke(self, name: str) -> None:
-        if any(key.name == name for key in self._configured.values()):
-            raise Refused(f"the key {name!r} stands in the configuration file; take it out there")
-        self._require_another_admin(name)
-        if not await self._store.revoke_key(name):
-            raise NotFound(f"there is no key named {name!r}")
-        self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
+    async def revoke(self, name: str, *, keep_last: bool = False) -> None:
+        """Revoke a key. With `keep_last`, raise Refused if it is the only one."""
+        # Under the lock: of two replicas that revoke a key each, the second must see that its key is the last one.
+        async with self._reading, self._store.lock(KEYS, ""):
+            await self._read()
+            if keep_last and [key.name for key in self.keys()] == [name]:
+                raise Refused(
+                    "this is the last key, and without any the server would let everybody in: "
+                    "add another one first, or stop the server and revoke this one then"
+                )
+            if any(key.name == name for key in self._configured.values()):
+                raise Refused(f"the key {name!r} stands in the configuration file; take it out there")
+            self._require_another_admin(name)
+            if not await self._store.revoke_key(name):
+                raise NotFound(f"there is no key named {name!r}")
+            self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
 
     def _require_another_admin(self, name: str) -> None:
         """Raise Refused if without this key no administrator of its tenant, or of the server, would be left.

@@ -8,12 +8,14 @@ import itertools
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import TypeVar
 
 from msgspec.structs import replace
 
+from toolyard.core.errors import StoreDown
 from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStarted
 from toolyard.core.items import Problem
 from toolyard.core.notes import to_fields
@@ -30,8 +32,10 @@ from toolyard.observability.telemetry import correlation
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
+OUTAGE_RETRY_S = 0.5
 
 _log = logging.getLogger("toolyard.attempts")
+_T = TypeVar("_T")
 
 
 SELF_CANCELLED = Problem(
@@ -69,10 +73,12 @@ class CallRunner:
                 expires_at=deps.clock.now() + wait_s,
                 question=answer.question,
                 resume_token=answer.resume_token,
+                bound=answer.bound,
             )
         duration_ms = (perf_counter() - began) * 1000
-        result = await deps.result_encoder.encode(
-            call.call, tool, answer, conversation=self._journal.conversation, duration_ms=duration_ms
+        encode = deps.result_encoder.encode
+        result = await self._outlast_outage(
+            lambda: encode(call.call, tool, answer, conversation=self._journal.conversation, duration_ms=duration_ms)
         )
         return CallEnded(result=mention_edit(result, call))
 
@@ -86,6 +92,8 @@ class CallRunner:
             # Journal before effect: `call.started` is stored before the tool runs. After a crash the log then shows
             # which calls may have taken effect, and no other call can have.
             await self._journal.wait_committed()
+            # From here on no other replica may take the conversation over before the tool has started.
+            await self._outlast_outage(self._deps.ensure_lease)
             answer = await self._run_attempt(call, entry, attempt, control)
             if tries_left <= 0 or not (isinstance(answer, Failure) and answer.retryable):
                 return answer
@@ -94,6 +102,19 @@ class CallRunner:
             await self._deps.sleep(backoff_s * random.uniform(0.5, 1.5))
             backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
             self._journal.emit(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
+
+    async def _outlast_outage(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do the work, and again while a shared store is down: the call waits with it for as long as its run may.
+
+        A store that one process uses has no outages that end by themselves.
+        """
+        while True:
+            try:
+                return await work()
+            except StoreDown:
+                if not self._deps.is_shared or self._journal.broken:
+                    raise
+                await self._deps.sleep(OUTAGE_RETRY_S)
 
     async def _run_attempt(
         self, call: CallState, entry: RegisteredTool, attempt: int, control: "CallControl"

@@ -18,6 +18,10 @@ from toolyard.engine.result_encoder import ResultEncoder
 from toolyard.observability.wire_log import WireLog
 
 
+async def wait_for_nothing() -> None:
+    """Return at once: without other replicas there is no lease."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Deps:
     """What the service, the loop and the workers use."""
@@ -53,7 +57,15 @@ class Deps:
     """Settings that apply to a division or a tenant in place of the server's."""
     unwrap_delivered: Callable[[Value | Failure], Value | Failure] = lambda answer: answer
     """Converts a delivered result that came in another form, such as an MCP result."""
+    is_shared: bool = False
+    """Whether other processes use the same store."""
+    ensure_lease: Callable[[], Awaitable[None]] = wait_for_nothing
+    """Returns once no other replica may take over what this process owns for long enough to start an effect."""
+    command_s: float = 10.0
+    """How long a command may wait for the replica that owns its conversation."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    leaving: bool = False
+    """Set when the process is about to stop and still serves requests: load balancers notice late."""
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is started."""
     abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])

@@ -17,8 +17,9 @@ from toolyard.core.memory_estimate import StateSize
 from toolyard.core.ports import Clock
 from toolyard.core.run_state import QueuedRun, RunState
 from toolyard.core.state import State, apply
-from toolyard.core.store import FutureLike, Log
+from toolyard.core.store import Append, Claim, FutureLike, LetterAnswer, Log
 from toolyard.engine.readers import Readers
+from toolyard.engine.relay import Relay
 
 Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
@@ -29,27 +30,48 @@ _log = logging.getLogger("toolyard.journal")
 
 
 class Journal:
-    """The writable log of one conversation, valid for one epoch of ownership."""
+    """The writable log of one conversation, valid for one epoch of ownership.
+
+    In a store that replicas share, the commit after which the conversation rests also releases it. From the start of
+    that commit on nothing may be emitted: `is_releasing` says so, and `wait_released` waits for its outcome.
+    """
 
     def __init__(
         self,
-        conversation: str,
-        epoch: int,
+        claim: Claim,
         state: State,
-        seq: int,
         *,
         log: Log,
         clock: Clock,
         spawn: Spawn,
         observe: Observe,
+        relay: Relay | None = None,
+        on_settled_release: "Callable[[Journal], None] | None" = None,
+        memo: dict[str, object] | None = None,
+        size: StateSize = StateSize(),  # noqa: B008
     ) -> None:
-        self.conversation = conversation
-        self.epoch = epoch
+        """`relay` and `on_settled_release` are for a shared store: the latter is called after a commit that was to
+        release the conversation, whether it did (`released`) or was kept from it by a letter.
+        """
+        self.claim = claim
+        self.conversation = claim.conversation
+        self.epoch = claim.epoch
         self.state = state
-        self.memo: dict[str, object] = {}
+        self.memo: dict[str, object] = {} if memo is None else memo
+        self.followers = set(claim.followers)
+        self.mail_seen = 0 if claim.has_mail else claim.mail
+        """The number of the last letter that was dealt with."""
+        self.is_releasing = False
+        self.released = False
+        self.lacks_tools = False
+        """Whether this process lacked a tool of an open call when it claimed the conversation."""
+        self._relay = relay
+        self._on_settled_release = on_settled_release
+        self._answers: list[LetterAnswer] = []
+        self._release_waiters: list[asyncio.Future[None]] = []
         # A partial of the log, not a method of this object: a reference cycle would hold the memory of an evicted
         # journal until the next garbage collection.
-        self.readers = Readers(partial(log.read, conversation), seq)
+        self.readers = Readers(partial(log.read, self.conversation), claim.last_seq)
         self.broken: ToolyardError | None = None
         self._log = log
         self._clock = clock
@@ -63,7 +85,7 @@ class Journal:
         self._change: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._size = StateSize()
+        self._size = size
 
     def require_state(self) -> State:
         """Return the state after the last emitted event. Raises Fenced or StoreDown if the journal is broken."""
@@ -72,13 +94,20 @@ class Journal:
         return self.state
 
     def emit(
-        self, *events: Durable, run: str = "", correlation_id: str = "", request: RequestKey | None = None
+        self,
+        *events: Durable,
+        run: str = "",
+        correlation_id: str = "",
+        request: RequestKey | None = None,
+        answer: LetterAnswer | None = None,
     ) -> None:
         """Apply the events to the state, all or none, and store them in one commit. Raises Refused.
 
         An event belongs to the current run; `run` and `correlation_id` are for events without one, such as RunQueued.
-        `request` is the key of the request that the events come from.
+        `request` is the key of the request that the events come from, `answer` the outcome of the letter.
         """
+        if self.is_releasing:
+            raise Fenced(f"conversation {self.conversation!r} is being released")
         state, entries, now = self.require_state(), list[Entry](), self._clock.now()
         for number, event in enumerate(events, self._seq + 1):
             run_of_event = _find_run(event, state)
@@ -98,6 +127,8 @@ class Journal:
         self.state = state
         self._seq += len(entries)
         self._staged += entries
+        if answer is not None:
+            self._answers.append(answer)
         # Wake the driver before the flush is scheduled: callbacks run in order, so what the driver emits in response
         # joins the same commit.
         self.notify()
@@ -112,7 +143,12 @@ class Journal:
         if self._seq > self.readers.stored:
             self._held.append((self._seq, event))
         else:
-            self.readers.publish(event)
+            self._publish_fleeting(event)
+
+    def _publish_fleeting(self, event: Fleeting) -> None:
+        self.readers.publish(event)
+        if self.followers and self._relay:
+            self._relay.add(self.conversation, self.epoch, self.followers, event)
 
     async def wait_committed(self) -> None:
         """Wait until everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be stored."""
@@ -169,9 +205,19 @@ class Journal:
         """Return whether an append is under way or a reader is attached."""
         return self._flushing or self.readers.attached > 0
 
+    @property
+    def is_stored(self) -> bool:
+        """Return whether everything emitted so far is stored."""
+        return self._seq == self.readers.stored
+
+    def measure(self) -> StateSize:
+        """Return the size of the state. Only items that came since the last time are counted."""
+        self._size = self._size.update(self.state)
+        return self._size
+
     def estimate_size(self) -> int:
         """Return roughly how many bytes this conversation takes in memory. Only new items are counted each time."""
-        self._size = self._size.update(self.state)
+        self.measure()
         # The encoded form of the history takes about as much again.
         return self._size.total * 2 if self.memo else self._size.total
 
@@ -180,14 +226,15 @@ class Journal:
         try:
             # The store compares the epoch with the conversation's current one, and raises Fenced if another owner has
             # claimed the conversation since. Only this check keeps two owners from both writing to the log.
-            stored = self._log.begin_append(self.conversation, self.epoch, self._staged, self.state.wake_at)
+            append = self._build_append()
+            stored = self._log.begin_append(append)
         except Exception as error:
             self._fail_flush(error)
             return
+        batch, self._staged, self._answers = self._staged, [], []
         if stored is None:
-            self._spawn(self._flush())
+            self._spawn(self._flush(append, batch))
             return
-        batch, self._staged = self._staged, []
         if stored.done():
             self._on_stored(batch, stored)
         else:
@@ -197,24 +244,68 @@ class Journal:
         if (error := stored.exception()) is not None:
             self._fail_flush(error)
             return
-        self._finish_flush(batch)
+        self._finish_flush(batch, released=stored.result())
 
-    def _finish_flush(self, batch: Sequence[Entry]) -> None:
+    def _build_append(self) -> Append:
+        # Nothing is emitted between this and the commit of an append that releases: whoever would, waits for it.
+        self.is_releasing = self._on_settled_release is not None and self.state.may_rest_without_owner
+        return Append(
+            conversation=self.conversation,
+            epoch=self.epoch,
+            entries=self._staged,
+            wake_at=self.state.wake_at,
+            answers=self._answers,
+            release_at=self.mail_seen if self.is_releasing else None,
+        )
+
+    def _finish_flush(self, batch: Sequence[Entry], *, released: bool) -> None:
+        self.released = released
         self._publish(batch)
         if self._staged:
             self._begin_flush()
-        else:
-            self._flushing = False
+            return
+        self._flushing = False
+        if self.is_releasing:
+            self.settle_release(released=released)
 
-    async def _flush(self) -> None:
+    def begin_release(self, *, while_open: bool = False) -> bool:
+        """Begin a release without an append, and return whether it was begun. `settle_release` ends it.
+
+        Only `while_open` releases a conversation that has something to do.
+        """
+        if self._flushing or self.is_releasing or not (while_open or self.state.may_rest_without_owner):
+            return False
+        self.is_releasing = True
+        return True
+
+    def settle_release(self, *, released: bool) -> None:
+        """Record the outcome of a release: the conversation has no owner now, or a letter has kept it."""
+        self.is_releasing, self.released = released, released
+        self._end_release_waits()
+        if self._on_settled_release:
+            self._on_settled_release(self)
+
+    async def wait_released(self) -> None:
+        """Wait until the release that is under way has succeeded or failed."""
+        if self.is_releasing and not (self.released or self.broken):
+            waiter = asyncio.get_running_loop().create_future()
+            self._release_waiters.append(waiter)
+            await waiter
+
+    def _end_release_waits(self) -> None:
+        waiters, self._release_waiters = self._release_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _flush(self, append: Append, batch: Sequence[Entry]) -> None:
         """Append the staged entries, waiting until the store has room."""
-        batch, self._staged = self._staged, []
         try:
-            await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
+            released = await self._log.append(append)
         except Exception as error:
             self._fail_flush(error)
             return
-        self._finish_flush(batch)
+        self._finish_flush(batch, released=released)
 
     def _fail_flush(self, error: BaseException) -> None:
         """Break this journal after a failed append. An entry that cannot be written ends its own conversation only."""
@@ -229,8 +320,10 @@ class Journal:
         for entry in batch:
             self.readers.publish(entry)
             while self._held and self._held[0][0] <= entry.seq:
-                self.readers.publish(self._held.popleft()[1])
+                self._publish_fleeting(self._held.popleft()[1])
             self._observe(entry)
+        if self.followers and self._relay:
+            self._relay.announce(self.conversation, self.followers)
         waiting, self._commits = self._commits, []
         for seq, future in waiting:
             if seq > self.readers.stored:
@@ -248,6 +341,7 @@ class Journal:
             if not future.done():
                 future.set_exception(error)
         self._commits.clear()
+        self._end_release_waits()
         self.notify()
 
 

@@ -22,7 +22,7 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.results import build_expired_result
+from toolyard.core.results import build_expired_result, build_failed_result, build_unknown_result
 from toolyard.core.state import State
 from toolyard.core.texts import TextName, get_text
 from toolyard.engine.dependencies import Deps
@@ -45,7 +45,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
     """
     async with Workers(journal, deps) as workers:
         judged: State | None = None
-        while not deps.draining:
+        while not (deps.draining or journal.is_releasing):
             state = journal.require_state()
             step = plan(state, journal.epoch, deps.clock.now())
             match step:
@@ -107,6 +107,23 @@ def build_expiry(step: Expire, now: float) -> list[Durable]:
         for call in step.calls
     ]
     return [*ended, StopRequested(by=STOPPED_BY_SERVER, detail=CLIENT_GONE)] if step.ends_run else ended
+
+
+def build_abandonment(state: State, deaths: int, now: float) -> list[Durable]:
+    """Return the end of a run that may be what killed its owners: nothing of it runs again."""
+    error = f"the server stopped {deaths} times during this request; it is not tried again"
+    problem = Problem(error=error, error_type="unavailable")
+    failed_turn: list[Durable] = [TurnFailed(problem=problem)] if state.turn is not None else []
+    open_calls = [call for call in state.calls.values() if call.phase != "closed"]
+    ended: list[Durable] = [
+        CallEnded(
+            result=build_unknown_result(call.call, now)
+            if call.attempt
+            else build_failed_result(call.call, "cancelled", problem, now)
+        )
+        for call in open_calls
+    ]
+    return [*failed_turn, *ended, RunEnded(ending="failed", detail=f"unavailable: {error}")]
 
 
 def build_run_started(state: State, deps: Deps) -> RunStarted:

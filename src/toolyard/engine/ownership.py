@@ -6,23 +6,41 @@ from memory when it is idle. A failure in one conversation never affects another
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+import random
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
-from toolyard.core.errors import NotFound, StoreDown, ToolyardError, Unavailable
+from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Unavailable
 from toolyard.core.events import REQUEST_KEY_S
 from toolyard.core.plan import Rest, plan
 from toolyard.core.state import State
-from toolyard.core.store import Store
+from toolyard.core.store import Claim, Owned, Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
-from toolyard.engine.loop import drive
-from toolyard.engine.views import LogView, Views
+from toolyard.engine.loop import build_abandonment, drive
+from toolyard.engine.relay import Relay
+from toolyard.engine.replica_messages import ConversationDeleted, encode_message
+from toolyard.engine.views import Views
 
 MAX_IDLE = 1024
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Memory of all cached conversations together. Conversations with a driver or a reader are never evicted."""
 MAX_SLEEP_S = 3600.0
+SHARED_SLEEP_S = 1.0
+"""How often a store that replicas share is asked for due work: others may leave some at any time."""
+FOLLOWER_GRACE_S = 5.0
+"""How long a conversation that is not kept stays for readers at other replicas."""
+UNREADABLE_RETRY_S = 60.0
+"""When a conversation of a shared store whose log could not be read is tried again."""
+LEAVE_TO_OTHERS_S = 60.0
+"""How long after the last entry a call is left to replicas that have its tool."""
+MAX_DUE = 1_000_000
+"""All conversations that are due: in a store of one process most of them are open here."""
+MAX_CLAIMED = 50
+"""Conversations that are claimed and opened at once: a replica that died leaves thousands."""
+MAX_DEATHS = 8
+"""How many owners may die with a run. It may be what killed them, and ends as failed before anything runs."""
 STORE_RETRY_S = 5.0
 DROP_REQUESTS_EVERY_S = 600.0
 MAX_DROPPED = 100
@@ -40,7 +58,10 @@ class Owner:
         self._store = store
         self._tasks = tasks
         self._observe = observe
-        self.views = Views(store, self._spawn, self.find_journal)
+        self._relay = Relay(store) if store.is_shared else None
+        self.on_mail: Callable[[str], None] = lambda _: None
+        """Called with a conversation of this process that letters wait for."""
+        self.views = Views(store, self.spawn, self.find_journal)
         self._journals: dict[str, Journal] = {}
         self._opening: dict[str, asyncio.Event] = {}
         self._drivers: dict[str, asyncio.Task[None]] = {}
@@ -52,10 +73,22 @@ class Owner:
         self._held_bytes = 0
         self._max_bytes = MAX_IDLE_BYTES
         self._next_drop_at = 0.0
+        self._orphans: set[str] = set()
+        """Conversations that this replica owned without a journal when it last looked."""
+        self._joining: dict[str, set[str]] = {}
+        """The replicas that follow conversations which are being opened."""
+        self._is_store_down = False
 
     def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
+        self._store.on_lost(self._lose)
         self._watching = self._tasks.create_task(self._watch())
+
+    def stop_claiming(self) -> None:
+        """Leave due work to others from now on. Requests are still served."""
+        if self._watching:
+            self._watching.cancel()
+            self._watching = None
 
     def __iter__(self) -> Iterator[Journal]:
         return iter(list(self._journals.values()))
@@ -63,38 +96,151 @@ class Owner:
     def find_journal(self, conversation: str) -> Journal | None:
         """Return the working journal of a conversation that this process owns already, else None."""
         journal = self._journals.get(conversation)
-        return journal if journal is not None and not journal.broken else None
+        return journal if journal is not None and not (journal.broken or journal.released) else None
 
-    async def open_journal(self, conversation: str) -> Journal:
+    async def open_journal(self, conversation: str) -> Journal | Owned:
         """Return the journal of a conversation, claiming the conversation if this process has no working journal of it.
 
-        Raises StoreDown, or Unavailable while the server is stopping.
+        Return Owned if another replica owns it. Raises StoreDown, or Unavailable while the server is stopping.
         """
-        # Concurrent requests share one claim: a second one would raise the epoch again and fence the journal that the
-        # first one returned.
-        while opening := self._opening.get(conversation):
-            await opening.wait()
-        if (journal := self.find_journal(conversation)) is not None:
-            return journal
+        while True:
+            # Concurrent requests share one claim: a second one would raise the epoch again and fence the journal that
+            # the first one returned.
+            if opening := self._opening.get(conversation):
+                await opening.wait()
+            elif (journal := self.find_journal(conversation)) is None:
+                break
+            elif not journal.is_releasing:
+                return journal
+            else:
+                await journal.wait_released()
         if self._deps.draining:
             raise Unavailable(STOPPING)
         # Evict before the new journal is added: without a driver or a reader it would itself count as idle.
         self._evict_idle()
-        self._opening[conversation] = opened = asyncio.Event()
+        with self._begin_opening((conversation,)):
+            # Claim first, then read: the new epoch fences the previous owner, so that no entry can be added to the log
+            # after it was read.
+            claim = await self._store.claim(conversation)
+            return claim if isinstance(claim, Owned) else await self._open_claimed(claim)
+
+    @contextmanager
+    def _begin_opening(self, conversations: Sequence[str]) -> Generator[None]:
+        """Keep others from opening the conversations at the same time."""
+        opened = asyncio.Event()
+        self._opening.update(dict.fromkeys(conversations, opened))
         try:
-            journal = await self._claim(conversation)
-            self._drop(conversation)
-            self._journals[conversation] = journal
-            self._update_size(journal)
-            self.views.move_readers(conversation)
+            yield
         finally:
-            del self._opening[conversation]
+            for conversation in conversations:
+                del self._opening[conversation]
+                self._joining.pop(conversation, None)
             opened.set()
+
+    async def _open_claimed(self, claim: Claim) -> Journal:
+        try:
+            return await self._load_journal(claim)
+        except BaseException:
+            if self._store.is_shared:  # nobody else drives what this process owns
+                wake_at = self._deps.clock.now() + UNREADABLE_RETRY_S
+                self.spawn(self._give_back(claim, wake_at))
+            raise
+
+    async def _give_back(self, claim: Claim, wake_at: float | None) -> None:
+        """Release a conversation with its letters: the replica that claims it next answers them."""
+        mail = claim.mail
+        while not await self._store.release(claim.conversation, claim.epoch, mail, wake_at):
+            mail, _ = await self._store.read_mail(claim.conversation, claim.epoch)
+            wake_at = 0.0
+
+    async def _load_journal(self, claim: Claim) -> Journal:
+        view = await self.views.take(claim)
+        journal = Journal(
+            claim,
+            view.state,
+            log=self._store,
+            clock=self._deps.clock,
+            spawn=self.spawn,
+            observe=self._observe,
+            relay=self._relay,
+            on_settled_release=self._on_settled_release if self._store.is_shared else None,
+            memo=view.memo,
+            size=view.size,
+        )
+        journal.followers |= self._joining.pop(claim.conversation, set())
+        journal.lacks_tools = self._store.is_shared and self._deps.registry.lacks_tools(view.state)
+        self._drop(claim.conversation)
+        self._journals[claim.conversation] = journal
+        self._update_size(journal)
+        self.views.move_readers(claim.conversation)
+        if claim.deaths >= MAX_DEATHS and journal.state.run is not None:
+            journal.emit(*build_abandonment(journal.state, claim.deaths, self._deps.clock.now()))
+        if claim.has_mail:
+            self.on_mail(claim.conversation)
         return journal
+
+    def _on_settled_release(self, journal: Journal) -> None:
+        if not journal.released:
+            self.on_mail(journal.conversation)
+        elif self._journals.get(journal.conversation) is journal:
+            self._drop(journal.conversation)
+            self.views.put(journal)
+
+    def add_follower(self, conversation: str, replica: str) -> None:
+        """Send a replica what is live in a conversation of this process, and from now on what is published there."""
+        journal = self.find_journal(conversation)
+        if conversation in self._opening:
+            self._joining.setdefault(conversation, set()).add(replica)
+        elif journal is not None and self._relay is not None:
+            journal.followers.add(replica)
+            self._relay.announce(conversation, (replica,))
+            self._relay.send(conversation, journal.epoch, (replica,), journal.readers.live_events())
+
+    def release_if_resting(self, journal: Journal) -> None:
+        """Release a conversation of a shared store that has nothing to do and that no append will release."""
+        if (
+            self._store.is_shared
+            and self.find_journal(journal.conversation) is journal
+            and journal.conversation not in self._drivers
+            and journal.begin_release()
+        ):
+            self.spawn(self._release(journal, journal.state.wake_at))
+
+    def release_unused(self, conversation: str) -> None:
+        """Release a conversation that was claimed for a command which did not reach it."""
+        if journal := self.find_journal(conversation):
+            self.release_if_resting(journal)
+
+    async def _release(self, journal: Journal, wake_at: float | None) -> None:
+        try:
+            released = await self._store.release(journal.conversation, journal.epoch, journal.mail_seen, wake_at)
+        except ToolyardError as error:
+            journal.fail(error)
+            return
+        journal.settle_release(released=released)
+
+    def _lose(self, claims: Sequence[tuple[str, int]]) -> None:
+        """Stop the work of conversations that another replica has taken over."""
+        for conversation, epoch in claims:
+            journal = self.find_journal(conversation)
+            if journal is not None and journal.epoch == epoch:
+                # Not before an append that is under way has its outcome: it may have been stored before the take-over,
+                # and its command must not be decided again.
+                journal.on_settled(partial(_fail_lost, journal))
 
     def wake(self, journal: Journal) -> None:
         if journal.conversation not in self._drivers:
             self._drivers[journal.conversation] = self._tasks.create_task(self._drive(journal))
+
+    async def delete(self, conversation: str, why: ToolyardError) -> None:
+        """Delete a conversation with everything that belongs to it, and stop what runs in it. Readers get `why`."""
+        # Delete first: that fences the appends of its owner, and the run is no longer due, so that it is not claimed
+        # again as soon as its driver has stopped.
+        replicas = await self._store.forget(conversation)
+        body = encode_message(ConversationDeleted(conversation))
+        for replica in replicas:
+            self._store.tell(replica, body)
+        await self.forget(conversation, why)
 
     async def forget(self, conversation: str, why: ToolyardError) -> None:
         """Stop the driver of a conversation and drop its journal. Readers get `why`."""
@@ -109,8 +255,7 @@ class Owner:
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.draining = True
-        if self._watching:
-            self._watching.cancel()
+        self.stop_claiming()
         for journal in self:
             journal.notify()
             journal.readers.fail(Unavailable(STOPPING))
@@ -125,31 +270,22 @@ class Owner:
             await asyncio.gather(*drivers, return_exceptions=True)
             # What was emitted just before the cancellation is still on its way to the store.
             await asyncio.gather(*(journal.wait_committed() for journal in self), return_exceptions=True)
+            await asyncio.gather(*map(self._hand_over, self), return_exceptions=True)
 
-    async def _claim(self, conversation: str) -> Journal:
-        # Claim first, then read: the new epoch fences the previous owner, so that no entry can be added to the log
-        # after it was read. The first epoch of a conversation has no log to read.
-        epoch = await self._store.claim(conversation)
-        view = await self.views.take(conversation) if epoch > 1 else LogView()
-        return Journal(
-            conversation,
-            epoch,
-            view.state,
-            view.seq,
-            log=self._store,
-            clock=self._deps.clock,
-            spawn=self._spawn,
-            observe=self._observe,
-        )
+    async def _hand_over(self, journal: Journal) -> None:
+        """Release a conversation so that another replica goes on with it at once."""
+        if self._store.is_shared and not (journal.broken or journal.released):
+            await self._give_back(journal.claim, journal.state.wake_at)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.create_task(work)
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.create_task(_contain(work))
 
     async def _drive(self, journal: Journal) -> None:
         try:
             # `wake` starts no second driver, so a command that is emitted while this one finishes must be seen here:
             # there is no await between the last check and the removal from `_drivers`.
-            while not self._is_at_rest(journal):
+            await self._leave_to_others(journal)
+            while not (journal.released or self._is_at_rest(journal)):
                 await drive(journal, self._deps)
                 await journal.wait_committed()
         except asyncio.CancelledError:
@@ -162,6 +298,21 @@ class Owner:
         finally:
             del self._drivers[journal.conversation]
             self._finish_driving(journal)
+
+    async def _leave_to_others(self, journal: Journal) -> None:
+        """Release a conversation with a call whose tool this process lacks, for a time: another replica may have it.
+
+        During a rolling deployment replicas have different tools. Later the call is answered here as unknown.
+        """
+        while journal.lacks_tools and not (journal.released or self._deps.draining):
+            now = self._deps.clock.now()
+            if now - journal.require_state().last_at > LEAVE_TO_OTHERS_S:
+                return
+            await journal.wait_committed()
+            if journal.begin_release(while_open=True):
+                await self._release(journal, now + SHARED_SLEEP_S * random.uniform(0.5, 1.5))
+            if not journal.released:  # a letter came, which is being read
+                await self._deps.sleep(SHARED_SLEEP_S / 10)
 
     def _is_at_rest(self, journal: Journal) -> bool:
         state = journal.require_state()
@@ -178,29 +329,42 @@ class Owner:
             self._drop(journal.conversation)
         else:
             self._update_size(journal)
+            if journal.is_stored:
+                self.views.save_snapshot_if_due(journal.conversation, journal.state, journal.readers.stored)
         if journal.broken:
-            asyncio.get_running_loop().call_later(STORE_RETRY_S, self._alarm.set)
+            asyncio.get_running_loop().call_later(STORE_RETRY_S, self._retry, journal.conversation)
+        elif journal.released:
+            pass
         elif journal.state.is_disposable:
             self._forget_when_idle(journal)
         elif journal.state.wake_at is not None:
             self._alarm.set()
+        self.release_if_resting(journal)
         self._evict_idle()
+
+    def _retry(self, conversation: str) -> None:
+        """Look again at a conversation whose journal broke: it is still due, unless another replica has it."""
+        if self._store.is_shared and not self._deps.draining:
+            self.spawn(self._resume(conversation))
+        self._alarm.set()
 
     def _forget_when_idle(self, journal: Journal) -> None:
         """Delete an ephemeral conversation once its last reader has gone."""
         if journal.is_busy:
             journal.readers.on_idle = partial(self._forget_when_idle, journal)
+        elif journal.followers:
+            # Their readers are elsewhere and may not have read the end yet.
+            journal.followers.clear()
+            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._forget_when_idle, journal)
         elif journal.state.is_disposable and journal.conversation not in self._drivers:
             journal.readers.on_idle = None
-            self._spawn(self._forget_stored(journal.conversation))
+            self.spawn(self._forget_stored(journal.conversation))
 
     async def _forget_stored(self, conversation: str) -> None:
         try:
-            await self._store.forget(conversation)
+            await self.delete(conversation, NotFound("the conversation was not kept"))
         except StoreDown as error:  # the conversation stays due, so that `_wake_due` tries again
             _log.warning("conversation %s could not be deleted: %s", conversation, error)
-            return
-        await self.forget(conversation, NotFound("the conversation was not kept"))
 
     def _evict_idle(self) -> None:
         """Drop idle journals, oldest first, when there are too many or they are too large."""
@@ -235,8 +399,11 @@ class Owner:
             try:
                 sleep_s = await self._wake_due()
                 await self._drop_expired_requests()
+                self._is_store_down = False
             except StoreDown as error:
-                _log.warning("the due runs could not be read from the store: %s", error)
+                if not self._is_store_down:  # a line for each outage, not for each attempt
+                    _log.warning("the due runs could not be read from the store: %s", error)
+                self._is_store_down = True
                 sleep_s = STORE_RETRY_S
             try:
                 async with asyncio.timeout(sleep_s):
@@ -250,14 +417,60 @@ class Owner:
         A conversation that cannot be opened is logged and does not keep the others from being woken.
         """
         now = self._deps.clock.now()
-        due, next_at = await self._store.due(now)
-        for conversation in due:
-            try:
-                self.wake(await self.open_journal(conversation))
-            except Exception as error:
-                is_bug = not isinstance(error, ToolyardError)
-                _log.error("conversation %s could not be resumed: %s", conversation, error, exc_info=is_bug)
-        return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
+        if not self._store.is_shared:
+            due, next_at = await self._store.find_due(now, MAX_DUE)
+            for conversation in due:
+                await self._resume(conversation)
+            return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
+        # With jitter, so that replicas do not all reach for the conversations of one that died.
+        sleep_s = SHARED_SLEEP_S * random.uniform(0.7, 1.3)
+        await self._resume_own(now)
+        while True:
+            due, next_at = await self._store.find_due(now, MAX_CLAIMED)
+            # After a late heartbeat our own work may be among that of the dead: a claim would fence its journal.
+            claimed = await self._resume_many(
+                [id for id in due if id not in self._opening and self.find_journal(id) is None]
+            )
+            if not claimed or len(due) < MAX_CLAIMED:
+                return sleep_s if next_at is None else min(sleep_s, max(0.0, next_at - now))
+
+    async def _resume_own(self, now: float) -> None:
+        """Drive what this replica owns and nobody drives: others leave it alone.
+
+        That is a wait that was over before it could be released, and a conversation whose journal is gone: it broke, or
+        the client that it was claimed for left meanwhile.
+        """
+        for journal in self:
+            wake_at = None if journal.conversation in self._drivers else journal.state.wake_at
+            if wake_at is not None and wake_at <= now and self.find_journal(journal.conversation) is journal:
+                self.wake(journal)
+        orphans = [id for id in self._store.list_owned() if id not in self._journals and id not in self._opening]
+        for conversation in set(orphans) & self._orphans:  # those of the last time are not about to be opened
+            await self._resume(conversation)
+        self._orphans = set(orphans)
+
+    async def _resume_many(self, conversations: Sequence[str]) -> int:
+        """Claim those of the conversations that nobody owns and drive them. Return how many were claimed."""
+        if not conversations:
+            return 0
+        with self._begin_opening(conversations):
+            claims = await self._store.claim_many(conversations)
+            opened = await asyncio.gather(*map(self._open_claimed, claims), return_exceptions=True)
+        for claim, journal in zip(claims, opened, strict=True):
+            if isinstance(journal, Journal):
+                self.wake(journal)
+            else:
+                _log_failure(claim.conversation, journal)
+        return len(claims)
+
+    async def _resume(self, conversation: str) -> None:
+        try:
+            journal = await self.open_journal(conversation)
+        except Exception as error:
+            _log_failure(conversation, error)
+        else:
+            if isinstance(journal, Journal):
+                self.wake(journal)
 
     async def _drop_expired_requests(self) -> None:
         """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
@@ -285,10 +498,27 @@ class Owner:
             return False
         if state.settings.ephemeral and state.last_request_at < before:
             # Before its requests are dropped: after a crash in between this is done again.
-            await self._store.forget(conversation)
-            await self.forget(conversation, NotFound("the conversation was not kept"))
+            await self.delete(conversation, NotFound("the conversation was not kept"))
         await self._store.drop_request(conversation, before)
         return True
+
+
+def _fail_lost(journal: Journal) -> None:
+    if not journal.broken:
+        journal.fail(Fenced("another replica has taken the conversation over"))
+
+
+async def _contain(work: Coroutine[None, None, None]) -> None:
+    """Do the work and log its failure, which must not end the other tasks of the group."""
+    try:
+        await work
+    except Exception as error:
+        _log.error("a task of a conversation failed: %s", error, exc_info=error)
+
+
+def _log_failure(conversation: str, error: BaseException) -> None:
+    is_bug = not isinstance(error, ToolyardError)
+    _log.error("conversation %s could not be resumed: %s", conversation, error, exc_info=error if is_bug else None)
 
 
 def _find_cause(error: BaseException) -> ToolyardError:

@@ -286,6 +286,8 @@ class Reader:
 
     def _take_text(self, event: TextAppended) -> None:
         """Hand out the part of a delta that was not seen yet. Skip a delta after a gap: TurnEnded has the text."""
+        if not self._turn:  # a cursor of an entry inside a turn does not name the turn
+            self._turn = event.turn
         if event.turn != self._turn or event.offset > self._seen:
             return
         # `utf8_size` inline: this runs for every chunk and reader, and the call costs half as much again.

@@ -180,6 +180,14 @@ class Registry:
         request = state.run.request if state.run else None
         return self.find(call.call.tool, request.app_tools, request.caller) if request else self.find(call.call.tool)
 
+    def lacks_tools(self, state: State) -> bool:
+        """Return whether an open call is of a tool that was offered and that is missing or another one here."""
+        open_calls = [
+            call for call in state.calls_in("requested", "allowed", "running") if call.call.tool in state.offered
+        ]
+        entries = [(self.lookup(call, state), state.offered[call.call.tool]) for call in open_calls]
+        return any(entry is None or entry.hash != offered for entry, offered in entries)
+
     def is_taken(self, name: str, caller: Caller) -> bool:
         """Return whether the server has a tool of that name for this caller."""
         return name in self._table_for(caller)

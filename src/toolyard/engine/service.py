@@ -4,7 +4,6 @@ Wire protocols are left to the surfaces, and driving conversations to `ownership
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -27,6 +26,7 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.events import Entry, Origin, RequestKey
+from toolyard.core.figures import select_step
 from toolyard.core.forks import find_fork_items
 from toolyard.core.items import Item, Problem, Result
 from toolyard.core.limits import Limits
@@ -43,14 +43,16 @@ from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, ListP
 from toolyard.core.texts import CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
-from toolyard.engine.command_checks import check_command
+from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
 from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
+from toolyard.engine.replicas import Replicas
 from toolyard.engine.requests import Requests
 from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
+from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.observability.run_log import RunLog
 from toolyard.observability.telemetry import Observers
@@ -81,14 +83,19 @@ class Service:
         self.mcp_proxy = mcp_proxy
         self._store = store
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
-        observe = Observers(RunLog().observe, self.metrics.observe, *observers).observe
+        self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
+        observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
         self._probe = StoreProbe(store, tasks)
         self._requests = Requests(store, deps.clock)
+        self._delivery = CommandDelivery(deps, store, self._owner, self._requests)
+        self._replicas = Replicas(store, self._owner, self._delivery)
+        self._tasks = tasks
 
     async def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
         self._owner.start()
+        self._replicas.start(self._tasks)
 
     async def submit(self, conversation: str, command: Command) -> None:
         """Decide a command and store its events before returning.
@@ -101,22 +108,7 @@ class Service:
             await self._delete(conversation, command)
             return
         await _check_in_pieces(command)
-        release = await self._requests.acquire(command.request)
-        try:
-            journal = await self._owner.open_journal(conversation)
-            check_command(command, journal.state, self._deps)
-            # No await between `decide` and `emit`: the state that the command was decided on is the one it is applied
-            # to.
-            events = decide(journal.state, command, self._deps.clock.now())
-            run_id = command.run_id if isinstance(command, Start) else ""
-            journal.emit(*events, run=run_id, correlation_id=command.correlation_id, request=command.request)
-        except BaseException:
-            release()
-            raise
-        # Not when this call ends: its caller may be cancelled while the entries are on their way to the store.
-        journal.on_settled(release)
-        self._owner.wake(journal)
-        await journal.wait_committed()
+        await self._delivery.submit(conversation, command)
 
     async def start_run(self, conversation: str, command: Start, *, include_argument_deltas: bool = True) -> StartedRun:
         """Submit a Start and follow the conversation from right before it. The caller detaches the reader.
@@ -125,16 +117,19 @@ class Service:
         """
         if record := await self.find_request(command.request):
             return await self._follow_request(record, include_argument_deltas)
-        # Claim before following: a reader that follows without a claim would have to move to the journal at once.
+        # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
+        # another replica owns the conversation, its log is followed.
         await self._owner.open_journal(conversation)
         reader = await self.follow(conversation, include_argument_deltas=include_argument_deltas)
         try:
             record = await self.submit_once(conversation, command)
         except BaseException:
             reader.detach()
+            self._owner.release_unused(conversation)
             raise
         if record is not None:
             reader.detach()
+            self._owner.release_unused(conversation)
             return await self._follow_request(record, include_argument_deltas)
         return StartedRun(conversation=conversation, run_id=command.run_id, reader=reader)
 
@@ -367,7 +362,7 @@ class Service:
 
     async def find_unreadiness(self) -> str:
         """Return why this process is not ready, without paths; empty if it is ready."""
-        return STOPPING if self._deps.draining else await self._probe.find_problem()
+        return STOPPING if self._deps.leaving else await self._probe.find_problem()
 
     async def find_store_problem(self) -> str:
         """Return why the store accepts no write, without paths; empty if it does."""
@@ -380,10 +375,7 @@ class Service:
     async def _delete(self, conversation: str, command: Delete) -> None:
         """Delete a conversation and stop what runs in it. Its log is not read, so that a damaged one can be deleted."""
         await self.require_conversation(conversation, command.by)
-        # Delete first: that fences the appends of this process, and the run is no longer due, so that it is not claimed
-        # again as soon as its driver has stopped.
-        await self._store.forget(conversation)
-        await self._owner.forget(conversation, NotFound("the conversation was deleted"))
+        await self._owner.delete(conversation, NotFound("the conversation was deleted"))
 
     async def admit(self, caller: Caller) -> Allowance:
         """Count a new request of this caller. Raises RateLimited with the time to wait."""
@@ -463,20 +455,27 @@ class Service:
         """Return the conversations and runs with this correlation id. Permission is not checked here."""
         return await self._store.find_runs(correlation_id)
 
-    async def list_open_conversations(self, caller: Caller, *, everyone: bool = False) -> list[ConversationCard]:
+    async def list_open_conversations(self, caller: Caller, *, everyone: bool = False) -> Sequence[ConversationCard]:
         """Return up to MAX_OPEN conversations with an open run, among those that this caller may see."""
         if everyone:
             _require_overseer(caller)
-        sees = caller.may_see if everyone else caller.owns
-        conversations, _ = await self._store.due(math.inf)
-        cards: list[ConversationCard] = []
-        for conversation in conversations:
-            card = await self._store.card(conversation)
-            if card is not None and sees(Caller(user=card.user, tenant=card.tenant)):
-                cards.append(card)
-            if len(cards) >= MAX_OPEN:
-                break
-        return cards
+        if not everyone and not caller.user:
+            return ()  # an empty user would select the conversations of everybody
+        return await self._store.list_open(caller.tenant, "" if everyone else caller.user, MAX_OPEN)
+
+    async def read_figures(
+        self, caller: Caller, since: float, until: float, *, points: int, everyone: bool = False
+    ) -> Sequence[tuple[float, bytes]]:
+        """Return the encoded figures of the caller's runs in a period, in steps that show it in that many points.
+
+        `everyone` includes the runs of other users and needs a role that may see them.
+        """
+        if everyone:
+            _require_overseer(caller)
+        if not everyone and not caller.user:
+            return ()  # an empty user would select the figures of everybody
+        step_s = select_step(until - since, points)
+        return await self._figures.read(caller.tenant, "" if everyone else caller.user, step_s, since)
 
     def find_only_call(self, server: str) -> str:
         """Return the id of the call that runs on an MCP server now; empty if none or several run there."""
@@ -491,11 +490,10 @@ class Service:
     async def measure_load(self) -> Load:
         """Return the current load. Waiting runs are counted in the store: most of them are in no process's memory."""
         states = [journal.state for journal in self._owner]
-        waiting, _ = await self._store.due(math.inf)
-        due, _ = await self._store.due(self._deps.clock.now())
+        counts = await self._store.count_open(self._deps.clock.now())
         return Load(
             running=sum(state.run is not None and state.run.suspended_at is None for state in states),
-            waiting=max(0, len(waiting) - len(due)),
+            waiting=counts.waiting,
             queued=sum(len(state.queue) for state in states),
             open_streams=sum(journal.readers.attached for journal in self._owner) + self._owner.views.open_streams,
         )
@@ -504,9 +502,26 @@ class Service:
         """Return the state of a conversation without claiming it; an empty state if it does not exist."""
         return await self._owner.views.read_state(conversation)
 
+    @property
+    def replica(self) -> str:
+        """Return the id of this process among those that share the store; empty if no others do."""
+        return self._store.replica if self._store.is_shared else ""
+
+    def stop_claiming(self) -> None:
+        """Say that this process is not ready, and leave due work to others. Requests are still served."""
+        self._deps.leaving = True
+        self._owner.stop_claiming()
+
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
+        self._deps.leaving = True
         await self._owner.close(grace_s)
+        await self._figures.close()
+        self._replicas.close()
+
+    def _find_conversation_owner(self, conversation: str) -> Caller | None:
+        journal = self._owner.find_journal(conversation)
+        return journal.state.owner if journal is not None else None
 
     def _find_tool(self, call: CallState, state: State) -> Tool | None:
         entry = self._deps.registry.lookup(call, state)

@@ -4,36 +4,24 @@ Nothing is claimed here, so that reading a conversation never disturbs its owner
 """
 
 import asyncio
-import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 
-from msgspec import Struct
-
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Fenced, Invalid, NotFound, Refused, StoreDown, ToolyardError
-from toolyard.core.memory_estimate import StateSize
-from toolyard.core.state import State, apply
-from toolyard.core.store import Store
+from toolyard.core.errors import Fenced, Invalid, ToolyardError
+from toolyard.core.state import State
+from toolyard.core.store import Claim, Store
 from toolyard.engine.journal import Journal
-from toolyard.engine.readers import PAGE_SIZE, Reader, Readers
+from toolyard.engine.log_loader import LogLoader, LogView
+from toolyard.engine.log_tail import LogTail
+from toolyard.engine.readers import Reader, Readers
 
 MAX_VIEWS = 512
 MAX_VIEW_BYTES = 32 * 1024 * 1024
-"""Memory of all cached views together. A view that is not cached is folded from the whole log."""
-
-_log = logging.getLogger("toolyard.views")
+"""Memory of all cached views together. A view that is not cached is loaded from its snapshot and the log."""
 
 Spawn = Callable[[Coroutine[None, None, None]], None]
-
-
-class LogView(Struct, frozen=True, eq=False):
-    """The state of a conversation after the entry number `seq` of its log."""
-
-    state: State = State()
-    seq: int = 0
-    size: StateSize = StateSize()
 
 
 class Views:
@@ -47,6 +35,8 @@ class Views:
         self._spawn = spawn
         self._find_journal = find_journal
         self._max_views = max_views
+        self._loader = LogLoader(store, spawn)
+        self.save_snapshot_if_due = self._loader.save_if_due
         self._cache: OrderedDict[str, LogView] = OrderedDict()
         self._cached_bytes = 0
         self._loading: dict[str, asyncio.Event] = {}
@@ -58,9 +48,16 @@ class Views:
         journal = self._find_journal(conversation)
         return journal.state if journal is not None else (await self._load(conversation)).state
 
-    async def take(self, conversation: str) -> LogView:
-        """Return an up-to-date view, and forget it here: a journal is about to extend its state."""
-        view = await self._load(conversation)
+    async def take(self, claim: Claim) -> LogView:
+        """Return the view of a conversation that was claimed, and forget it here: a journal will extend its state."""
+        if not claim.last_seq:
+            self._drop(claim.conversation)
+            return LogView()
+        conversation, view = claim.conversation, self._cache.get(claim.conversation)
+        # If this process was the last owner and nobody has claimed the conversation since, nothing was added.
+        is_current = view is not None and (view.seq, view.state.epoch + 1) == (claim.last_seq, claim.epoch)
+        if view is None or not is_current or conversation in self._loading:
+            view = await self._load(conversation)
         # States share the list of their items. A journal may add items to it that are never stored, and a view that
         # went on from the same list would take the stored ones for duplicates.
         self._drop(conversation)
@@ -78,6 +75,19 @@ class Views:
             reader.detach()
             raise Invalid(f"the place {str(cursor)!r} is beyond the end of this conversation's log, which is at {end}")
         return reader
+
+    def put(self, journal: Journal) -> None:
+        """Keep the state of a journal whose conversation was released, and let its readers follow the log."""
+        state = journal.state
+        self._keep(
+            journal.conversation,
+            LogView(state, journal.readers.stored, journal.measure(), memo=journal.memo),
+        )
+        journal.readers.fail(Fenced("this process has released the conversation"))
+
+    @property
+    def tails(self) -> Mapping[str, LogTail]:
+        return self._tails
 
     def move_readers(self, conversation: str) -> None:
         """Let the readers of a tail follow the journal that this process has opened instead."""
@@ -106,7 +116,7 @@ class Views:
             await loading.wait()
         self._loading[conversation] = loaded = asyncio.Event()
         try:
-            view = await self._bring_up_to_date(conversation, self._cache.get(conversation))
+            view = await self._loader.load(conversation, self._cache.get(conversation))
             self._keep(conversation, view)
         except BaseException:
             self._drop(conversation)
@@ -115,25 +125,6 @@ class Views:
             del self._loading[conversation]
             loaded.set()
         return view
-
-    async def _bring_up_to_date(self, conversation: str, view: LogView | None) -> LogView:
-        if view is None or not view.seq:
-            entries = await self._store.read(conversation)
-            view = LogView()
-        else:
-            # The last entry is read again: if it is another one, the conversation was deleted and opened anew.
-            last, *entries = await self._store.read(conversation, view.seq - 1) or (None,)
-            if last is None or (last.seq, last.at, last.epoch) != (view.seq, view.state.last_at, view.state.epoch):
-                return await self._bring_up_to_date(conversation, None)
-        state = view.state
-        try:
-            for entry in entries:
-                state = apply(state, entry)
-        except Refused as error:
-            raise StoreDown(f"the log of conversation {conversation!r} is inconsistent: {error}") from None
-        if not entries:
-            return view
-        return LogView(state, entries[-1].seq, view.size.update(state))
 
     def _keep(self, conversation: str, view: LogView) -> None:
         self._drop(conversation)
@@ -159,7 +150,16 @@ class Views:
             if (tail := self._tails.get(conversation)) is not None and not tail.readers.broken:
                 return tail.readers
             if view is not None:
-                self._tails[conversation] = tail = LogTail(conversation, view, self._store, self._spawn)
+                turn = view.state.turn
+                self._tails[conversation] = tail = LogTail(
+                    conversation,
+                    view.seq,
+                    view.state.epoch,
+                    turn,
+                    store=self._store,
+                    spawn=self._spawn,
+                    find_tail=self._tails.get,
+                )
                 tail.readers.on_idle = partial(self._close_idle, conversation, tail)
                 return tail.readers
             view = await self._load(conversation)
@@ -168,60 +168,3 @@ class Views:
         if self._tails.get(conversation) is tail:
             del self._tails[conversation]
         tail.close(None)
-
-
-class LogTail:
-    """Publishes new entries of a log to the readers in this process, while no journal of this process does."""
-
-    def __init__(self, conversation: str, view: LogView, store: Store, spawn: Spawn) -> None:
-        self.readers = Readers(partial(store.read, conversation), view.seq)
-        self._conversation = conversation
-        self._epoch = view.state.epoch
-        """The owner that wrote the last published entry."""
-        self._store = store
-        self._spawn = spawn
-        self._closed = False
-        self._reading = False
-        self._woken = False
-        self._unsubscribe = store.subscribe(conversation, self._wake)
-        self._wake()  # entries may have been stored since the view was read
-
-    def close(self, why: ToolyardError | None) -> None:
-        self._closed = True
-        self._unsubscribe()
-        if why is not None:
-            self.readers.fail(why)
-
-    def _wake(self) -> None:
-        self._woken = True
-        if not self._reading:
-            self._reading = True
-            self._spawn(self._read())
-
-    async def _read(self) -> None:
-        try:
-            while self._woken and not self._closed:
-                self._woken = False
-                await self._publish_new()
-        except Exception as error:  # ends the readers of this conversation only
-            if not isinstance(error, ToolyardError):
-                _log.error("conversation %s cannot be followed", self._conversation, exc_info=error)
-                error = StoreDown(f"the log could not be read: {type(error).__name__}")
-            if not self._closed:
-                self.close(error)
-        finally:
-            self._reading = False
-
-    async def _publish_new(self) -> None:
-        stored = self.readers.stored
-        # The last entry is read again, as in `Views`, to learn that the conversation was deleted or opened anew.
-        entries = await self._store.read(self._conversation, max(0, stored - 1), PAGE_SIZE)
-        if self._closed:
-            return
-        if stored and (not entries or (entries[0].seq, entries[0].epoch) != (stored, self._epoch)):
-            raise NotFound("the conversation was deleted")
-        for entry in entries:
-            if entry.seq > stored:
-                self._epoch = entry.epoch
-                self.readers.publish(entry)
-        self._woken = self._woken or len(entries) == PAGE_SIZE

@@ -70,6 +70,8 @@ class Digests:
         cached = self._cached.get(card.id)
         if cached is None or cached[0] != card.updated_at:
             cached = card.updated_at, digest_runs(await self._read(card.id), card)
+            if any(run.status != "ended" for run in cached[1]):
+                return cached[1]  # a card does not change while its run goes on
             self._cached[card.id] = cached
         self._cached.move_to_end(card.id)
         while len(self._cached) > MAX_CACHED:

@@ -1,0 +1,212 @@
+"""Figures of runs as they happen: an observer adds them up in memory and adds them to the store every few seconds.
+
+A process that crashes loses the figures of these seconds. Replicas have rows of their own, so that none waits for
+another one. Runs of earlier versions are not counted: the figures begin with the first run after an upgrade.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+import msgspec
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import StoreDown
+from toolyard.core.events import (
+    CallEnded,
+    CallStarted,
+    Entry,
+    HistoryCompacted,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.figures import STEPS_S, StepCounts, add_time
+from toolyard.core.items import Result, Usage
+from toolyard.core.results import UNKNOWN_TOOL, is_unknown_tool
+from toolyard.core.store import FigureRow, Figures
+
+FLUSH_S = 5.0
+DROP_EVERY_S = 3600.0
+MAX_OPEN = 50_000
+"""Open runs, turns or calls whose start is remembered: some end in another process, never here."""
+MAX_PENDING = 10_000
+"""Steps that wait for a store that is down. Beyond this number the oldest are lost."""
+MAX_ERROR_CHARS = 300
+BASE_STEP_S = min(STEPS_S)
+
+_log = logging.getLogger("toolyard.figures")
+
+T = TypeVar("T")
+Spawn = Callable[[Coroutine[None, None, None]], object]
+FindOwner = Callable[[str], Caller | None]
+
+
+class FigureRecorder:
+    """Counts stored entries by tenant, user and step, and reads the sums."""
+
+    def __init__(self, store: Figures, now: Callable[[], float], spawn: Spawn, find_owner: FindOwner) -> None:
+        """`find_owner` returns the owner of a conversation that this process drives."""
+        self._store = store
+        self._now = now
+        self._spawn = spawn
+        self._find_owner = find_owner
+        self._pending: dict[tuple[str, str, float], StepCounts] = {}
+        self._models: dict[str, str] = {}
+        self._started: dict[str, float] = {}
+        """The start of the open turn of each run, and of each call."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._lock = asyncio.Lock()
+        self._next_drop_at = 0.0
+
+    def observe(self, entry: Entry) -> None:
+        match entry.event:
+            case RunQueued() | RunStarted() | RunEnded() as event:
+                self._count_run(entry, event)
+            case TurnStarted():
+                if entry.run not in self._started:  # else the turn started again, as its owner died
+                    _remember(self._started, entry.run, entry.at)
+            case TurnEnded() | TurnFailed() as event:
+                self._count_turn(entry, event)
+            case HistoryCompacted(usage=usage):
+                self._count_usage(entry, usage)
+            case CallStarted(call_id=call_id):
+                if call_id not in self._started:
+                    _remember(self._started, call_id, entry.at)
+            case CallEnded(result=result):
+                self._count_call(entry, result)
+            case _:
+                pass
+
+    async def read(self, tenant: str, user: str, step_s: float, since: float) -> list[tuple[float, bytes]]:
+        """Return the encoded figures of a user, or of all users of the tenant if `user` is empty, by step."""
+        async with self._lock:  # else steps that are on their way to the store would be missed or counted twice
+            rows = await self._store.read_figures(tenant, user, step_s, since - step_s)
+            pending = [
+                (at // step_s * step_s, msgspec.json.encode(step))
+                for (its_tenant, its_user, at), step in self._pending.items()
+                if its_tenant == tenant and (not user or its_user == user)
+            ]
+        return [*rows, *pending]
+
+    async def close(self) -> None:
+        """Add what is pending to the store."""
+        await self._flush()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _count_run(self, entry: Entry, event: RunQueued | RunStarted | RunEnded) -> None:
+        match event:
+            case RunQueued():
+                self._find_step(entry).runs += 1
+            case RunStarted(model=model):
+                _remember(self._models, entry.run, model)
+            case RunEnded(ending=ending, run_id=run_id):
+                self._models.pop(run_id or entry.run, None)
+                self._started.pop(entry.run, None)
+                if ending == "failed":
+                    self._find_step(entry).failed += 1
+
+    def _count_turn(self, entry: Entry, event: TurnEnded | TurnFailed) -> None:
+        run_model = self._models.get(entry.run, "")
+        started_at = self._started.pop(entry.run, None)
+        step = self._find_step(entry)
+        match event:
+            case TurnEnded(usage=usage, items=items):
+                figures = step.find_model(event.model or run_model)
+                figures.input_tokens += usage.input_tokens
+                figures.output_tokens += usage.output_tokens
+                self._count_usage(entry, usage)
+                for item in items:  # calls that the provider ran come with their results
+                    if isinstance(item, Result):
+                        self._count_call(entry, item)
+            case TurnFailed():
+                figures = step.find_model(run_model)
+                figures.failed += 1
+        figures.turns += 1
+        if started_at is not None:
+            add_time(figures.times, (entry.at - started_at) * 1000)
+
+    def _count_usage(self, entry: Entry, usage: Usage) -> None:
+        step = self._find_step(entry)
+        step.input_tokens += usage.input_tokens
+        step.output_tokens += usage.output_tokens
+
+    def _count_call(self, entry: Entry, result: Result) -> None:
+        started_at = self._started.pop(result.call_id, None)
+        took_ms = result.duration_ms or (None if started_at is None else (entry.at - started_at) * 1000)
+        figures = self._find_step(entry).find_tool(
+            UNKNOWN_TOOL if is_unknown_tool(result.error, took_ms) else result.tool
+        )
+        figures.calls += 1
+        figures.last_at = max(figures.last_at, entry.at)
+        if took_ms is not None:
+            add_time(figures.times, took_ms)
+        # A denial or a stop is a person's decision, not an error.
+        if result.outcome in ("error", "timeout", "unknown"):
+            figures.errors += 1
+            figures.last_error = result.error.error[:MAX_ERROR_CHARS] if result.error else ""
+            figures.last_error_at = entry.at
+
+    def _find_step(self, entry: Entry) -> StepCounts:
+        """Return the figures that an entry counts in: those of the conversation's owner."""
+        owner = self._find_owner(entry.conversation)
+        if owner is None:
+            return StepCounts()  # the conversation was deleted meanwhile
+        key = owner.tenant, owner.user, entry.at // BASE_STEP_S * BASE_STEP_S
+        step = self._pending.get(key)
+        if step is None:
+            if len(self._pending) >= MAX_PENDING:
+                del self._pending[next(iter(self._pending))]
+            step = self._pending[key] = StepCounts()
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._start_flush)
+        return step
+
+    def _start_flush(self) -> None:
+        self._timer = None
+        self._spawn(self._flush())
+
+    async def _flush(self) -> None:
+        async with self._lock:
+            pending, self._pending = self._pending, {}
+            try:
+                await self._store.add_figures(_build_rows(pending))
+                await self._drop_old()
+            except StoreDown as error:
+                _log.warning("figures could not be stored: %s", error)
+                pending.update({key: step for key, step in self._pending.items() if key not in pending})
+                for key, step in self._pending.items():
+                    if pending[key] is not step:
+                        pending[key].add(step)
+                self._pending = pending
+
+    async def _drop_old(self) -> None:
+        now = self._now()
+        if now >= self._next_drop_at:
+            self._next_drop_at = now + DROP_EVERY_S
+            for step_s, max_age_s in STEPS_S.items():
+                await self._store.drop_figures(step_s, now - max_age_s - step_s)
+
+
+def _build_rows(pending: dict[tuple[str, str, float], StepCounts]) -> list[FigureRow]:
+    """Return rows of each length of step, for each user and for all users of a tenant."""
+    sums: dict[tuple[str, str, float, float], StepCounts] = {}
+    for (tenant, user, at), step in pending.items():
+        for step_s in STEPS_S:
+            for name in {user, ""}:
+                sums.setdefault((tenant, name, step_s, at // step_s * step_s), StepCounts()).add(step)
+    return [
+        FigureRow(tenant=tenant, user=user, step_s=step_s, at=at, body=msgspec.json.encode(step))
+        for (tenant, user, step_s, at), step in sums.items()
+    ]
+
+
+def _remember(table: dict[str, T], key: str, value: T) -> None:
+    if len(table) >= MAX_OPEN:
+        del table[next(iter(table))]
+    table[key] = value
