@@ -1,15 +1,14 @@
 """Creates connections to servers with the MCP SDK. In this venue only this module, with what it imports, loads it."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
-from toolyard.venues.mcp.auth.grants import GrantStore
+from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.oauth import build_auth
-from toolyard.venues.mcp.auth.sign_in import sign_in
+from toolyard.venues.mcp.auth.sign_in import begin_sign_in, finish_sign_in
 from toolyard.venues.mcp.calls.schema_check import SchemaValidators
 from toolyard.venues.mcp.dependencies import ConnectionListener
 from toolyard.venues.mcp.outcomes import SHARED, Era, McpConnection, SessionKind
@@ -68,16 +67,15 @@ class SdkConnector:
         )
         return supervisor
 
-    async def sign_in(
-        self,
-        spec: ServerSpec,
-        caller: Caller | None,
-        grant_store: GrantStore,
-        redirect_uri: str,
-        show: Callable[[str], None],
-        answer: Awaitable[SignInAnswer],
-    ) -> None:
-        await sign_in(spec, grant_store, redirect_uri, show, answer, fill_placeholders(spec.headers, caller))
+    async def begin_sign_in(
+        self, spec: ServerSpec, caller: Caller | None, grant_store: GrantStore, redirect_uri: str
+    ) -> OpenSignIn:
+        return await begin_sign_in(spec, grant_store, redirect_uri, fill_placeholders(spec.headers, caller))
+
+    async def finish_sign_in(
+        self, spec: ServerSpec, caller: Caller | None, sign_in: OpenSignIn, answer: SignInAnswer
+    ) -> Grant:
+        return await finish_sign_in(sign_in, answer, fill_placeholders(spec.headers, caller))
 
     def validate(self, schema: object, content: object) -> str:
         return self._validators.validate(schema, content)

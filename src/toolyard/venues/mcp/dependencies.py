@@ -1,6 +1,6 @@
 """The interfaces between the servers and the rest: the connector, the listener of a connection, shared dependencies."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +10,9 @@ from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.core.ports import Clock, NotificationHandler
 from toolyard.core.store import KeyValue
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp.auth.grants import GrantStore
+from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords
+from toolyard.venues.mcp.catalog.pin_records import PinRecords
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.outcomes import SHARED, McpConnection, SessionKind
 
@@ -42,16 +44,16 @@ class Connector(Protocol):
         kind: SessionKind = SHARED,
     ) -> McpConnection: ...
 
-    async def sign_in(
-        self,
-        spec: ServerSpec,
-        caller: Caller | None,
-        grant_store: GrantStore,
-        redirect_uri: str,
-        show: Callable[[str], None],
-        answer: Awaitable[SignInAnswer],
-    ) -> None:
-        """Run the sign-in of a person at the page passed to `show`. Raise Refused or Unavailable."""
+    async def begin_sign_in(
+        self, spec: ServerSpec, caller: Caller | None, grant_store: GrantStore, redirect_uri: str
+    ) -> OpenSignIn:
+        """Return the page at which a person signs in. Raise Refused or Unavailable."""
+        ...
+
+    async def finish_sign_in(
+        self, spec: ServerSpec, caller: Caller | None, sign_in: OpenSignIn, answer: SignInAnswer
+    ) -> Grant:
+        """Return the grant that the answer of the page leads to. Raise Refused or Unavailable."""
         ...
 
     def validate(self, schema: object, content: object) -> str:
@@ -67,6 +69,8 @@ class ServerDependencies:
 
     get_connector: Callable[[], Connector]
     store: KeyValue
+    sealed_records: SealedRecords
+    pin_records: PinRecords
     clock: Clock
     router: Router
     reserved_names: Callable[[], Collection[str]]

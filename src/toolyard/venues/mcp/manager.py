@@ -4,11 +4,13 @@ The SDK is not imported here: a `Connector` loads it when the first server is st
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
@@ -19,20 +21,37 @@ from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
 from toolyard.core.store import KeyValue
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp.auth.grants import forget_grants
+from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords
+from toolyard.venues.mcp.catalog.pin_records import PINS, PinRecords
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
 from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
-from toolyard.venues.mcp.server import PINS, ManagedServer, ServerRecord
+from toolyard.venues.mcp.server import ManagedServer, ServerRecord
 
 SERVERS = "mcp.servers"
+RUNS = "mcp.runs"
+"""Whether servers of the configuration are to run, in a store that several replicas share."""
 START_S = 10.0
 """How long the start waits for servers whose tools have never been listed."""
 STOP_S = 10.0
 MAX_SERVERS = 200
-_record_decoder = msgspec.json.Decoder(ServerRecord)
+FOLLOWED_KINDS = (SERVERS, RUNS, PINS)
+"""The kinds of records whose changes by other replicas `follow` takes over; `follow_grants` does so for TOKENS."""
 T = TypeVar("T")
+
+
+class ServerRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whether a server of the configuration is to run, as a person has decided since."""
+
+    wanted: bool = True
+    started_at: float | None = None
+    stopped_at: float | None = None
+
+
+_record_decoder = msgspec.json.Decoder(ServerRecord)
+_run_decoder = msgspec.json.Decoder(ServerRun)
 
 
 class McpManager:
@@ -46,7 +65,9 @@ class McpManager:
         reserved_names: Callable[[], Collection[str]],
         apply_rules: Callable[[Tool], Tool],
         on_tools_changed: Callable[[], None],
+        secret: str = "",
     ) -> None:
+        """`secret` encrypts the tokens that are stored."""
         self._configured = configured
         self._make_connector = make_connector
         self._connector: Connector | None = None
@@ -58,12 +79,19 @@ class McpManager:
         self._tools: tuple[Tool, ...] = ()
         self._change_event = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
+        self._change_lock = asyncio.Lock()
         self.router = Router()
-        self.sign_ins = PendingSignIns(self.get_server, self._get_connector, self.spawn, self._wait_until, clock)
+        self._pin_records = PinRecords(store, self.router, reserved_names)
+        self._sealed_records = SealedRecords(store, secret)
+        self.sign_ins = PendingSignIns(
+            self.get_server, self._get_connector, self._wait_until, self._sealed_records, clock
+        )
         self.on_elicitation: Callable[[object, Json, object], Coroutine[None, None, Json]] = _refuse_elicitation
         self._deps = ServerDependencies(
             get_connector=self._get_connector,
             store=store,
+            sealed_records=self._sealed_records,
+            pin_records=self._pin_records,
             clock=clock,
             router=self.router,
             reserved_names=reserved_names,
@@ -79,24 +107,42 @@ class McpManager:
 
     async def open(self) -> None:
         """Start all servers that are to run, and wait for those whose tools have never been listed."""
-        pins = dict(await self._store.list_records(PINS))
-        stored = {name: _record_decoder.decode(body) for name, body in await self._store.list_records(SERVERS)}
+        await self._pin_records.load()
+        stored = await self._read_records()
         now = self._clock.now()
         for id, spec in self._configured.items():
-            self._add(id, ServerRecord(spec=spec, created_at=now), configured=True, pins=pins.get(id, b""))
+            self._add(id, ServerRecord(spec=spec, created_at=now), configured=True)
         for id, record in stored.items():
             if id not in self._servers:
-                self._add(id, record, configured=False, pins=pins.get(id, b""))
+                self._add(id, record, configured=False)
+        for id, run in (await self._read_runs()).items():
+            if (server := self._servers.get(id)) is not None and server.configured and not run.wanted:
+                server.record = replace(server.record, wanted=False, stopped_at=run.stopped_at)
         for server in self._servers.values():
             if server.record.wanted:
                 self._start(server)
         self._publish_changes()
         await self._wait_until_started([server for server in self._servers.values() if not server.was_listed])
 
+    async def follow(self) -> None:
+        """Take over what other replicas have changed: servers, whether they are to run, and accepted tools."""
+        async with self._change_lock:
+            await self._follow_records()
+            async with self._pin_records.reading():
+                for server in self._servers.values():
+                    server.take_stored_pins()
+        self._publish_changes()
+
+    async def follow_grants(self) -> None:
+        """End the sessions of callers who have signed in or out at another replica, so that new ones use the grant."""
+        sealed = dict(await self._sealed_records.list_sealed(TOKENS))
+        for server in self._servers.values():
+            server.follow_grants(sealed)
+        self._publish_changes()
+
     async def close(self) -> None:
         for server in self._servers.values():
             server.stop()
-        self.sign_ins.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=STOP_S)
         if self._connector is not None:
@@ -115,31 +161,29 @@ class McpManager:
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
         """Store and start a new server. Raise Refused if the id is taken or there are too many."""
-        if id in self._servers:
-            raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
-        if len(self._servers) >= MAX_SERVERS:
-            raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
-        server = self._add(id, ServerRecord(spec=spec, created_at=self._clock.now()), configured=False)
-        await self._save(server)
-        self._start(server)
+        async with self._changing():
+            if id in self._servers:
+                raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
+            if len(self._servers) >= MAX_SERVERS:
+                raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
+            record = ServerRecord(spec=spec, created_at=self._clock.now())
+            # A replica may have listed the tools of an earlier server of this id after it was removed.
+            await self._pin_records.delete(id)
+            await self._store.set(SERVERS, id, msgspec.json.encode(record))
+            server = self._add(id, record, configured=False)
+            self._start(server)
         await self._wait_until_started([server])
         return server.build_card()
 
     async def change(self, id: str, spec: ServerSpec) -> ServerCard:
         """Store another configuration for a server, end its sessions, and start it again if it is to run."""
-        server = self.get_server(id)
-        if server.configured:
-            raise Refused(f"the server {id!r} stands in the configuration; change it there")
-        pins = dict(await self._store.list_records(PINS)).get(id, b"")
-        if self._servers.get(id) is not server:
-            raise Refused(f"the server {id!r} was changed or removed by somebody else at the same time; look again")
-        server.removed = True  # the old object must not write pins any more: the record belongs to the new one
-        server.stop()
-        self.router.remove_server(id)
-        changed = self._add(id, replace(server.record, spec=spec), configured=False, pins=pins)
-        await self._save(changed)
-        if changed.record.wanted:
-            self._start(changed)
+        async with self._changing():
+            server = self.get_server(id)
+            if server.configured:
+                raise Refused(f"the server {id!r} stands in the configuration; change it there")
+            record = replace(server.record, spec=spec)
+            await self._store.set(SERVERS, id, msgspec.json.encode(record))
+            changed = await self._replace(server, record)
         self._publish_changes()
         await self._wait_until_started([changed])
         return changed.build_card()
@@ -147,25 +191,33 @@ class McpManager:
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
         """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it."""
         server = self.get_server(id)
-        if action == "start":
-            if server.status in ("stopped", "failed"):
-                server.stop()
-                self._start(server)
-            await self._wait_until_started([server])
-        elif action == "stop":
-            self._stop(server)
-        elif action == "accept":
+        if action == "accept":
             _require_known_tools(server, tools)
             await server.accept(tools)
         elif action == "reject":
             _require_known_tools(server, tools)
             await server.reject(tools)
         else:
-            await self._remove(server)
-            return server.build_card()
-        await self._save(server)
+            async with self._changing():
+                server = self.get_server(id)
+                if action == "start":
+                    await self._act_start(server)
+                elif action == "stop":
+                    self._stop(server)
+                    await self._save(server)
+                else:
+                    await self._remove(server)
         self._publish_changes()
+        if action == "start":
+            await self._wait_until_started([server])
         return server.build_card()
+
+    async def _act_start(self, server: ManagedServer) -> None:
+        if server.status in ("stopped", "failed"):
+            server.stop()
+            self._start(server)
+        # Also if it runs here: another replica may have failed to connect to it, and tries again upon this.
+        await self._save(server, started_at=self._clock.now())
 
     async def ask(
         self, id: str, caller: Caller, method: str, params: Json, client: McpClient | None = None
@@ -226,10 +278,75 @@ class McpManager:
         self._listeners.append(handler)
         return lambda: self._listeners.remove(handler)
 
-    def _add(self, id: str, record: ServerRecord, *, configured: bool, pins: bytes = b"") -> ManagedServer:
-        server = ManagedServer(id, record, self._deps, configured=configured, pins=pins)
+    @asynccontextmanager
+    async def _changing(self) -> AsyncGenerator[None]:
+        """Let no other task or replica change servers during the block, which begins with those that are stored."""
+        # The lock of this process comes first, so that it waits for the lock of the store with one task at most.
+        async with self._change_lock, self._store.lock(SERVERS, ""):
+            if self._store.is_shared:
+                await self._follow_records()
+            yield
+
+    async def _read_records(self) -> dict[str, ServerRecord]:
+        return {name: _record_decoder.decode(body) for name, body in await self._store.list_records(SERVERS)}
+
+    async def _read_runs(self) -> dict[str, ServerRun]:
+        if not self._store.is_shared:
+            return {}
+        return {name: _run_decoder.decode(body) for name, body in await self._store.list_records(RUNS)}
+
+    async def _follow_records(self) -> None:
+        """Add, replace, start, stop and drop servers until they are those that are stored."""
+        stored, runs = await self._read_records(), await self._read_runs()
+        for id, server in list(self._servers.items()):
+            record = stored.get(id)
+            if server.configured:
+                if run := runs.get(id):
+                    self._follow_run(server, run)
+            elif record is None:
+                self._drop(server)
+            elif (record.spec, record.created_at) != (server.spec, server.record.created_at):
+                await self._replace(server, record)
+            else:
+                self._follow_run(server, record)
+        for id, record in stored.items():
+            if id not in self._servers:
+                async with self._pin_records.reading():
+                    self.router.remove_server(id)  # its configuration may choose other names than those of its pins
+                    server = self._add(id, record, configured=False)
+                if record.wanted:
+                    server.start()
+
+    def _follow_run(self, server: ManagedServer, run: "ServerRun | ServerRecord") -> None:
+        started_again = (run.started_at or 0.0) > (server.record.started_at or 0.0) and server.status == "failed"
+        if run.wanted == server.record.wanted and not (run.wanted and started_again):
+            return
+        server.record = replace(server.record, wanted=run.wanted, started_at=run.started_at, stopped_at=run.stopped_at)
+        server.stop()
+        if run.wanted:
+            server.start()
+
+    def _add(self, id: str, record: ServerRecord, *, configured: bool) -> ManagedServer:
+        server = ManagedServer(id, record, self._deps, configured=configured)
         self._servers[id] = server
         return server
+
+    async def _replace(self, server: ManagedServer, record: ServerRecord) -> ManagedServer:
+        """Put a server with another configuration in the place of one that is stopped. Its pins stay."""
+        server.removed = True  # the old object must not write pins any more: the record belongs to the new one
+        server.stop()
+        async with self._pin_records.reading():
+            self.router.remove_server(server.id)
+            changed = self._add(server.id, record, configured=False)
+        if record.wanted:
+            changed.start()
+        return changed
+
+    def _drop(self, server: ManagedServer) -> None:
+        del self._servers[server.id]
+        server.removed = True
+        self._stop(server)
+        self.router.remove_server(server.id)
 
     def _start(self, server: ManagedServer) -> None:
         server.record = replace(server.record, wanted=True, started_at=self._clock.now(), stopped_at=None)
@@ -242,19 +359,19 @@ class McpManager:
     async def _remove(self, server: ManagedServer) -> None:
         if server.configured:
             raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
-        # Before the first await, so that a concurrent request finds no server to remove and nothing is stored again.
-        del self._servers[server.id]
-        server.removed = True
-        self._stop(server)
-        self.router.remove_server(server.id)
-        self._publish_changes()
+        self._drop(server)
         await self._store.delete(SERVERS, server.id)
-        await self._store.delete(PINS, server.id)
-        await forget_grants(self._store, server.id)
+        await self._pin_records.delete(server.id)
+        await forget_grants(self._sealed_records, server.id)
 
-    async def _save(self, server: ManagedServer) -> None:
+    async def _save(self, server: ManagedServer, started_at: float | None = None) -> None:
+        """Store whether a server is to run. For a server of the configuration that is known to other replicas only."""
+        record = server.record if started_at is None else replace(server.record, started_at=started_at)
         if not server.configured:
-            await self._store.set(SERVERS, server.id, msgspec.json.encode(server.record))
+            await self._store.set(SERVERS, server.id, msgspec.json.encode(record))
+        elif self._store.is_shared:
+            run = ServerRun(wanted=record.wanted, started_at=record.started_at, stopped_at=record.stopped_at)
+            await self._store.set(RUNS, server.id, msgspec.json.encode(run))
 
     async def _wait_until_started(self, servers: Sequence[ManagedServer]) -> None:
         """Wait until each server runs or has failed once, for at most START_S."""

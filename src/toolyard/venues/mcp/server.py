@@ -5,15 +5,15 @@ each tenant, and no session serves two users. Its first listing, over any sessio
 session yet; once a caller's own session has listed the tools, that caller gets the accepted ones of that listing.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.errors import Refused
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerStatus, ServerTool
 from toolyard.core.ports import CallerTools
@@ -29,6 +29,7 @@ from toolyard.venues.mcp.catalog.pins import (
     build_caller_pin,
     index_by_name,
     limit_pins,
+    merge_pins,
     record_decision,
     reject_pins,
     update_pins,
@@ -38,13 +39,11 @@ from toolyard.venues.mcp.dependencies import ServerDependencies
 from toolyard.venues.mcp.outcomes import FORBIDDEN, ErrorReply, McpConnection, NoReply, SessionKind
 from toolyard.venues.mcp.sessions.extra_sessions import ExtraSessions
 
-PINS = "mcp.pins"
 MAX_CALLERS = 1000
 CALLER_IDLE_S = 600.0
 EXTRA_IDLE_S = 60.0
 SHARED_KEY: CallerKey = ()
 TOOLS_CHANGED = "notifications/tools/list_changed"
-_pins_decoder = msgspec.json.Decoder(Pins)
 
 
 class ServerRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,9 +58,7 @@ class ServerRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ManagedServer:
-    def __init__(
-        self, id: str, record: ServerRecord, deps: ServerDependencies, *, configured: bool, pins: bytes = b""
-    ) -> None:
+    def __init__(self, id: str, record: ServerRecord, deps: ServerDependencies, *, configured: bool) -> None:
         self.id = id
         self.record = record
         self.configured = configured
@@ -70,20 +67,48 @@ class ManagedServer:
         self._connections: dict[CallerKey, McpConnection] = {}
         self._grant_stores: WeakValueDictionary[tuple[CallerKey, str], GrantStore] = WeakValueDictionary()
         self.extra_sessions = ExtraSessions(self, id, record.spec)
-        self._pins: Pins = _pins_decoder.decode(pins) if pins else {}
-        self.was_listed = bool(pins)
-        """Whether its tools were ever listed, in this process or an earlier one."""
-        self._save_lock = asyncio.Lock()
+        self._pins: Pins = {}
+        self.was_listed = False
+        """Whether its tools were ever listed, by any process."""
+        self._listed_here = False
+        """Whether this process has listed its tools over the shared session."""
         self._tools: dict[str, Tool] = {}
         self._views = CallerViews()
         self._caller_tools: dict[CallerKey, CallerTools] = {}
-        # Reserve all stored names before assigning any: a name that models already know must not go to a sibling tool.
-        for remote, pin in self._pins.items():
-            name = record.spec.names.get(remote, pin.offered_as)
-            if name not in deps.reserved_names():
-                deps.router.reserve(name, Route(id, remote))
-        self._pins = {remote: replace(pin, offered_as=self._assign_name(remote)) for remote, pin in self._pins.items()}
         self._update_tools()
+        self.take_stored_pins()
+
+    def take_stored_pins(self) -> None:
+        """Take over the pins that this process or another one has stored."""
+        stored = self._deps.pin_records.get(self.id)
+        if stored is None or self.removed:
+            return
+        # Reserve all stored names before assigning any: a name that models already know must not go to a sibling tool.
+        for remote, pin in stored.items():
+            name = self.spec.names.get(remote, pin.offered_as)
+            if name not in self._deps.reserved_names():
+                self._deps.router.reserve(name, Route(self.id, remote))
+        if self._listed_here:
+            pins = merge_pins(self._pins, stored)
+        else:
+            listed = self._views.count_definitions()
+            pins = {**{remote: pin for remote, pin in self._pins.items() if remote in listed}, **stored}
+        self._set_pins({remote: replace(pin, offered_as=self._assign_name(remote)) for remote, pin in pins.items()})
+
+    def _set_pins(self, pins: Pins) -> None:
+        if pins != self._pins or not self.was_listed:
+            for dropped in self._pins.keys() - pins.keys():
+                self._deps.router.remove(Route(self.id, dropped))
+            self._pins, self.was_listed = pins, True
+            self._update_tools()
+            for caller_key in self._views:
+                self._notify_if_changed(caller_key)
+
+    @asynccontextmanager
+    async def _changing_pins(self) -> AsyncGenerator[None]:
+        async with self._deps.pin_records.changing():
+            self.take_stored_pins()
+            yield
 
     @property
     def spec(self) -> ServerSpec:
@@ -93,14 +118,29 @@ class ManagedServer:
     def status(self) -> ServerStatus:
         if not self.record.wanted:
             return "stopped"
+        if self.forbidden_reason:
+            return "failed"
         if self.spec.auth == "caller" and self.was_listed:
             return "running"
         connection = self._connections.get(SHARED_KEY)
         return connection.status if connection else "idle"
 
+    @property
+    def forbidden_reason(self) -> str:
+        """Return why no process of this server may be started; empty if one may be, or if it needs none."""
+        if not self._deps.store.is_shared or not self.spec.command or self.spec.replicas == "each":
+            return ""
+        return (
+            "this server is a command, and several replicas share the store: each would start a copy of the process, "
+            'with a state of its own. If that is fine, set replicas = "each"; if not, run the server once, over HTTP, '
+            "and give its url"
+        )
+
     def start(self) -> None:
         """Open the shared session. With `auth = "caller"` it serves only for the first listing of the tools."""
-        if self.spec.auth == "server" or not self.was_listed:
+        if self.forbidden_reason:
+            self._deps.on_change()
+        elif self.spec.auth == "server" or not self.was_listed:
             self._open_connection(SHARED_KEY, None)
 
     def stop(self) -> None:
@@ -123,9 +163,17 @@ class ManagedServer:
         """Return the store of this caller's grant: the same object as long as a session uses it."""
         key = (caller_key, self.spec.url)
         if (grant_store := self._grant_stores.get(key)) is None:
-            grant_store = GrantStore(self._deps.store, self.id, caller_key or ("", ""), self.spec.url)
+            grant_store = GrantStore(self._deps.sealed_records, self.id, caller_key, self.spec.url)
             self._grant_stores[key] = grant_store
         return grant_store
+
+    def follow_grants(self, sealed: Mapping[str, bytes]) -> None:
+        """End the sessions of callers who have signed in or out at another replica."""
+        for (caller_key, _), grant_store in list(self._grant_stores.items()):
+            if grant_store.is_replaced(sealed):
+                self._end_sessions(caller_key)
+                if caller_key == SHARED_KEY and self.record.wanted:
+                    self.start()
 
     def reconnect(self, caller: Caller) -> McpConnection:
         """Replace this caller's sessions by one that uses the grant stored for the caller now."""
@@ -142,6 +190,7 @@ class ManagedServer:
     def _open_connection(self, caller_key: CallerKey, caller: Caller | None) -> McpConnection:
         if (connection := self._connections.get(caller_key)) is not None:
             return connection
+        self._require_allowed()
         self._evict_connection()
         connection = self._deps.get_connector().create_connection(
             self.id, self.spec, caller, self, self.get_grant_store(caller_key)
@@ -152,6 +201,7 @@ class ManagedServer:
 
     def open_extra_session(self, caller: Caller, kind: SessionKind) -> McpConnection:
         """Open a session of this kind beside the one that this caller uses."""
+        self._require_allowed()
         caller_key, owner = self.resolve_caller(caller)
         listener = ExtraSessionListener(self)
         connection = self._deps.get_connector().create_connection(
@@ -160,9 +210,13 @@ class ManagedServer:
         self._deps.spawn(connection.run())
         return connection
 
+    def _require_allowed(self) -> None:
+        if reason := self.forbidden_reason:
+            raise Refused(f"the server {self.id!r} is not started: {reason}")
+
     async def remember_push(self, remote: str) -> None:
         """Record that a tool asks by a request of its own, which the new era does not have."""
-        async with self._save_lock:
+        async with self._changing_pins():
             pin = self._pins.get(remote)
             if pin is not None and not pin.pushes:
                 await self._save_pins({**self._pins, remote: replace(pin, pushes=True)})
@@ -174,7 +228,7 @@ class ManagedServer:
     async def on_tools_listed(self, tools: list[Json], caller: Caller | None) -> None:
         """Take over a listing of the shared session, or of one caller's. Pins are stored before tools are offered."""
         caller_key = SHARED_KEY if caller is None else self.resolve_caller(caller)[0]
-        async with self._save_lock:
+        async with self._changing_pins():
             if self.was_listed and self.spec.auth == "caller":
                 await self._save_pins(self._add_caller_pins(index_by_name(tools)))
             else:
@@ -182,6 +236,7 @@ class ManagedServer:
                 await self._save_pins(
                     update_pins(before, tools, trusting=self._is_trusting, assign_name=self._assign_name)
                 )
+                self._listed_here = True
             # The session may have been ended while the pins were written; a view must not outlive its session.
             if caller_key in self._connections and caller_key != SHARED_KEY:
                 self._views.update(caller_key, tools)
@@ -216,7 +271,7 @@ class ManagedServer:
 
         Rejecting a tool by name also rejects every definition of it that was accepted for some callers.
         """
-        async with self._save_lock:
+        async with self._changing_pins():
             pins = apply(self._pins, tools)
             hashes = {} if accept else {remote: [*pins[remote].said] for remote in tools}
             for remote, listed, pin, _ in self._iter_caller_pins():
@@ -225,19 +280,14 @@ class ManagedServer:
             await self._save_pins(
                 pins | {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
             )
-            for caller_key in self._views:
-                self._notify_if_changed(caller_key)
         self._deps.on_change()
 
     async def _save_pins(self, pins: Pins) -> None:
         # A removed server must not write again: its record is gone, or belongs to the server that replaced it.
         # An empty first listing is stored too, because it decides that later tools are quarantined.
         if not self.removed and (pins != self._pins or not self.was_listed):
-            await self._deps.store.set(PINS, self.id, msgspec.json.encode(pins))
-            for dropped in self._pins.keys() - pins.keys():
-                self._deps.router.remove(Route(self.id, dropped))
-            self._pins, self.was_listed = pins, True
-            self._update_tools()
+            await self._deps.pin_records.save(self.id, pins)
+            self._set_pins(pins)
 
     def _update_tools(self) -> None:
         """Build the tools that may be offered; an unchanged tool stays the same object."""
@@ -385,7 +435,7 @@ class ManagedServer:
             created_at=self.record.created_at,
             started_at=self.record.started_at,
             stopped_at=self.record.stopped_at,
-            error=info.error if info else "",
+            error=info.error if info else self.forbidden_reason,
             process_id=info.process_id if info else None,
             protocol=info.protocol if info else "",
             restarts=max(0, info.sessions - 1) if info else 0,

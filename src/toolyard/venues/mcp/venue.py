@@ -275,10 +275,12 @@ class _CallRunner:
     def _park(self, ticket: PendingRequest, mismatch: str = "") -> Pending:
         question = ticket.question or {}
         token = self._elicitations.park(ticket, self._tool.approval_s)
-        return self._build_pending({**question, "problem": mismatch} if mismatch else question, token)
+        question = {**question, "problem": mismatch} if mismatch else question
+        return self._build_pending(question, token, bound=True)
 
-    def _build_pending(self, question: Json, token: str) -> Pending:
-        return Pending(kind="question", question={"server": self._tool.server, **question}, resume_token=token)
+    def _build_pending(self, question: Json, token: str, *, bound: bool = False) -> Pending:
+        question = {"server": self._tool.server, **question}
+        return Pending(kind="question", question=question, resume_token=token, bound=bound)
 
     def _validate_reply(self, question: Json, reply: Json) -> str:
         """Return how an accepted form differs from its schema; empty if it fits, or if it is not an accepted form."""

@@ -7,6 +7,7 @@ a new grant. A token is used for one caller only and is never logged.
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, nullcontext
 from typing import TypeVar, cast
 
 import httpx2
@@ -23,9 +24,11 @@ from mcp.shared.auth import (
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
+from toolyard.core.errors import StoreDown
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore
+from toolyard.venues.mcp.auth.sealed_records import Unreadable
 from toolyard.venues.mcp.dispatcher import get_current_request
 
 MAX_ERROR_CHARS = 300
@@ -117,6 +120,9 @@ class _RenewingProvider(OAuthClientProvider):
         self._grant = grant
         self._grant_store = grant_store
         super().__init__(grant.url, build_client_metadata("http://127.0.0.1/callback"), self._token_storage)
+        # As the SDK's flow would do at first. Done here, the first request is sent without the flow and its lock.
+        self.context.current_tokens, self.context.client_info = self._token_storage.tokens, self._token_storage.client
+        self._initialized = True
         self.context.token_expiry_time = grant.expires_at
         self.context.oauth_metadata = load_model(OAuthMetadata, grant.metadata)
         self.context.protected_resource_metadata = load_model(ProtectedResourceMetadata, grant.resource)
@@ -130,7 +136,9 @@ class _RenewingProvider(OAuthClientProvider):
         same_issuer = is_issued_by(metadata, self._grant.issuer)
         if not same_client or tokens is None or not tokens.refresh_token or not same_issuer:
             raise SignInRequired("the token is not taken any more")
-        self.context.current_tokens = tokens
+        # Another replica may have renewed the token while this one waited for the lock: its refresh token is spent.
+        await self._token_storage.reload()
+        self.context.current_tokens = self._token_storage.tokens
         return await self._refresh_token()
 
     async def remember_scope(self, scope: str) -> None:
@@ -140,8 +148,8 @@ class _RenewingProvider(OAuthClientProvider):
     async def adopt_stored_token(self) -> bool:
         """Use the token that another session of the same grant has renewed. Return whether there is one."""
         # An issuer that rotates refresh tokens refuses the one of this session once another session has spent it, so
-        # the stored grant is read before every renewal, and again where the issuer refuses: the sessions of another
-        # process do not share this one's lock.
+        # the stored grant is read before every renewal, and again where the issuer refuses: with another version of
+        # this program the lock may not be shared.
         if not await self._token_storage.reload():
             return False
         self.context.current_tokens = self._token_storage.tokens
@@ -167,11 +175,12 @@ class RequestAuth(httpx2.Auth):
     """
 
     def __init__(
-        self, provider: OAuthClientProvider | None, advice: str, renewal_lock: asyncio.Lock | None = None
+        self, provider: OAuthClientProvider | None, advice: str, grant_store: GrantStore | None = None
     ) -> None:
-        """`renewal_lock` is shared by the sessions of a grant: an issuer takes each refresh token only once."""
+        """`grant_store` has the locks of a grant's sessions: an issuer takes each refresh token only once."""
         self._provider = provider
-        self._renewal_lock = renewal_lock or asyncio.Lock()
+        self._renewal_lock = grant_store.renewal_lock if grant_store else asyncio.Lock()
+        self._lock_replicas = grant_store.lock if grant_store else nullcontext
         self._advice = advice
         self.refusal = ""
         self.signed_out = False
@@ -189,23 +198,26 @@ class RequestAuth(httpx2.Auth):
                 await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
                 return
         assert self._provider is not None
-        async with self._renewal_lock:
-            if isinstance(self._provider, _RenewingProvider):
-                await self._provider.adopt_stored_token()
-            self._expire_token(token)
-            flow = self._provider.async_auth_flow(request)
+        async with self._renewal_lock, AsyncExitStack() as replicas_lock:
             response = httpx2.Response(UNAUTHORIZED)
+            flow = self._provider.async_auth_flow(request)
             try:
+                await replicas_lock.enter_async_context(self._lock_replicas())
+                await self._take_stored_token(token)
                 outgoing = await anext(flow)
                 while True:
+                    # Other replicas wait for a renewal only, not for the call itself.
+                    if outgoing is request:
+                        await replicas_lock.aclose()
                     response = yield outgoing
+                    await self._lock_again(replicas_lock, outgoing is request and _is_refused(response))
                     outgoing = await flow.asend(response)
             except StopAsyncIteration:
                 self._record_response(response)
                 return
             except SignInRequired as error:
                 self._set_refusal(f"{error}; {self._advice}", signed_out=True)
-            except (OAuthFlowError, ValidationError) as error:
+            except (OAuthFlowError, ValidationError, StoreDown) as error:
                 self._set_refusal(f"no token could be obtained: {first_error_line(error)}")
             finally:
                 await flow.aclose()
@@ -214,13 +226,19 @@ class RequestAuth(httpx2.Auth):
         request.headers.pop("Authorization", None)
         yield request
 
+    async def _lock_again(self, replicas_lock: AsyncExitStack, needed: bool) -> None:
+        if needed:
+            await replicas_lock.enter_async_context(self._lock_replicas())
+
     def _get_token(self) -> str:
         context = self._provider.context if self._provider else None
         tokens = context.current_tokens if context is not None and context.is_token_valid() else None
         return tokens.access_token if tokens else ""
 
-    def _expire_token(self, token: str) -> None:
-        """Mark the token as expired, so that the SDK's flow renews it."""
+    async def _take_stored_token(self, token: str) -> None:
+        """Use the token that another session has stored, or mark this one as expired, so that the flow renews it."""
+        if isinstance(self._provider, _RenewingProvider):
+            await self._provider.adopt_stored_token()
         # Several requests may be refused with the same token at once. A request that comes here after another one has
         # renewed it finds a different token, and must not renew that one: it would spend the new refresh token too.
         assert self._provider is not None
@@ -267,9 +285,12 @@ async def build_auth(server: str, spec: ServerSpec, grant_store: GrantStore) -> 
             ),
             "it does not take the token that it was asked for",
         )
-    grant = await grant_store.load()
     advice = f"it wants a person to sign in: `toolyard servers login {server}`"
-    return RequestAuth(_RenewingProvider(grant, grant_store) if grant else None, advice, grant_store.renewal_lock)
+    try:
+        grant = await grant_store.load_for_session()
+    except Unreadable as error:
+        return RequestAuth(None, f"{error}: `toolyard servers login {server}`")
+    return RequestAuth(_RenewingProvider(grant, grant_store) if grant else None, advice, grant_store)
 
 
 def build_client_metadata(redirect_uri: str) -> OAuthClientMetadata:

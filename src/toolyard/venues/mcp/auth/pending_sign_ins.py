@@ -1,21 +1,24 @@
 """Sign-ins that people have begun and not finished. The `Connector` runs the OAuth flow.
 
-An answer is accepted only from the caller who began the sign-in, and only with the `state` of its page.
+They are stored, because the answer may come to another replica. An answer is accepted only from the caller who began
+the sign-in, only with the `state` of its page, and only once.
 """
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
-from typing import Protocol
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerCard, SignIn, SignInAnswer
 from toolyard.core.ports import Clock
-from toolyard.venues.mcp.catalog.caller_views import CallerKey
+from toolyard.venues.mcp.auth.grants import SIGN_INS, OpenSignIn, build_record_name
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords, Unreadable
 from toolyard.venues.mcp.dependencies import Connector
 from toolyard.venues.mcp.server import ManagedServer
 
@@ -27,18 +30,7 @@ MAX_PENDING = 200
 MAX_ERROR_CHARS = 300
 
 
-class SpawnTask(Protocol):
-    def __call__(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]": ...
-
-
-@dataclass(slots=True, eq=False)
-class _PendingSignIn:
-    """A sign-in that has begun: first the address of its page is set, then the answer that the person brings back."""
-
-    page: "asyncio.Future[str]"
-    answer: "asyncio.Future[SignInAnswer]"
-    task: "asyncio.Task[None] | None" = None
-    state: str = ""
+_decoder = msgspec.json.Decoder(OpenSignIn)
 
 
 class PendingSignIns:
@@ -46,88 +38,89 @@ class PendingSignIns:
         self,
         get_server: Callable[[str], ManagedServer],
         get_connector: Callable[[], Connector],
-        spawn: SpawnTask,
         wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
+        records: SealedRecords,
         clock: Clock,
     ) -> None:
         self._get_server = get_server
         self._get_connector = get_connector
-        self._spawn = spawn
         self._wait_until = wait_until
+        self._records = records
         self._clock = clock
-        self._pending: dict[tuple[str, CallerKey], _PendingSignIn] = {}
 
     async def begin(self, id: str, caller: Caller, redirect_uri: str) -> SignIn:
-        """Begin a sign-in and return the page to open. An earlier one of the same caller is cancelled."""
+        """Begin a sign-in and return the page to open. An earlier one of the same caller is void."""
         server = self._get_server(id)
         _require_sign_in_possible(server, redirect_uri)
+        self._records.require_secret()
         caller_key, owner = server.resolve_caller(caller)
-        self._cancel((id, caller_key))
-        if len(self._pending) >= MAX_PENDING:
+        name = build_record_name(id, caller_key)
+        await self._records.delete(SIGN_INS, name)
+        if await self._count() >= MAX_PENDING:
             raise Unavailable(f"{MAX_PENDING} sign-ins are open already; try again later")
-        loop = asyncio.get_running_loop()
-        pending = _PendingSignIn(loop.create_future(), loop.create_future())
-        expires_at = self._clock.now() + ANSWER_S
-
-        async def run_sign_in() -> None:
-            try:
-                async with asyncio.timeout(ANSWER_S):
-                    await self._get_connector().sign_in(
-                        server.spec,
-                        owner,
-                        server.get_grant_store(caller_key),
-                        redirect_uri,
-                        pending.page.set_result,
-                        pending.answer,
-                    )
-            finally:
-                # A later sign-in of the same caller may have taken the place already.
-                if self._pending.get((id, caller_key)) is pending:
-                    del self._pending[id, caller_key]
-
-        self._pending[id, caller_key] = pending
-        pending.task = self._spawn(run_sign_in())
-        pending.task.add_done_callback(_retrieve_exception)
-        await asyncio.wait((pending.page, pending.task), timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
-        if not pending.page.done():
-            await _wait_for_end(pending.task, "the server and its authorization server did not answer in time", 0.0)
-        pending.state = parse_qs(urlsplit(pending.page.result()).query)["state"][0]
-        return SignIn(url=pending.page.result(), state=pending.state, expires_at=expires_at)
+        try:
+            async with asyncio.timeout(BEGIN_S):
+                sign_in = await self._get_connector().begin_sign_in(
+                    server.spec, owner, server.get_grant_store(caller_key), redirect_uri
+                )
+        except TimeoutError:
+            raise Unavailable("the server and its authorization server did not answer in time") from None
+        sign_in = replace(sign_in, expires_at=self._clock.now() + ANSWER_S)
+        await self._records.set(SIGN_INS, name, msgspec.json.encode(sign_in))
+        return SignIn(url=sign_in.page, state=sign_in.state, expires_at=sign_in.expires_at)
 
     async def finish(self, id: str, caller: Caller, answer: SignInAnswer) -> ServerCard:
         """Take the answer of the page, finish the sign-in, and connect with the new grant."""
         server = self._get_server(id)
-        pending = self._pending.get((id, server.resolve_caller(caller)[0]))
-        if (
-            pending is None
-            or pending.task is None
-            or not secrets.compare_digest(pending.state.encode(), answer.state.encode())
-        ):
-            raise Refused("this answers no sign-in that is open here; begin one")
+        caller_key, owner = server.resolve_caller(caller)
+        sign_in = await self._take(server, build_record_name(id, caller_key), answer)
         if answer.error or not answer.code:
-            pending.task.cancel()
             reason = answer.error_description or answer.error or "no code came back"
             raise Refused(f"the sign-in was not granted: {reason[:MAX_ERROR_CHARS]}")
-        if not pending.answer.done():
-            pending.answer.set_result(answer)
-        await _wait_for_end(pending.task, "the authorization server did not answer in time", FINISH_S)
+        try:
+            async with asyncio.timeout(FINISH_S):
+                grant = await self._get_connector().finish_sign_in(server.spec, owner, sign_in, answer)
+        except TimeoutError:
+            raise Unavailable("the authorization server did not answer in time") from None
+        await server.get_grant_store(caller_key).save(grant)
         return await self._reconnect(server, caller)
+
+    async def _take(self, server: ManagedServer, name: str, answer: SignInAnswer) -> OpenSignIn:
+        """Return the sign-in that an answer belongs to, and delete it: an answer counts once, at one replica."""
+        async with self._records.lock(SIGN_INS, name):
+            body = await self._records.read(SIGN_INS, name)
+            sign_in = _decoder.decode(body) if body is not None else None
+            if (
+                sign_in is None
+                or sign_in.server_url != server.spec.url
+                or sign_in.expires_at < self._clock.now()
+                or not secrets.compare_digest(sign_in.state.encode(), answer.state.encode())
+            ):
+                raise Refused("this answers no sign-in that is open here; begin one")
+            await self._records.delete(SIGN_INS, name)
+            return sign_in
+
+    async def _count(self) -> int:
+        """Return how many sign-ins are open, and delete those that nobody can finish any more."""
+        count = 0
+        for name, body in await self._records.list_sealed(SIGN_INS):
+            try:
+                sign_in = _decoder.decode(self._records.unseal(SIGN_INS, name, body))
+            except Unreadable:
+                sign_in = None
+            if sign_in is None or sign_in.expires_at < self._clock.now():
+                await self._records.delete(SIGN_INS, name)
+            else:
+                count += 1
+        return count
 
     async def forget(self, id: str, caller: Caller) -> ServerCard:
         """Sign this caller out: delete the grant and end the sessions that use it."""
         server = self._get_server(id)
         caller_key, _ = server.resolve_caller(caller)
-        self._cancel((id, caller_key))
+        await self._records.delete(SIGN_INS, build_record_name(id, caller_key))
         await server.get_grant_store(caller_key).forget()
         return await self._reconnect(server, caller)
-
-    def close(self) -> None:
-        for key in list(self._pending):
-            self._cancel(key)
-
-    def _cancel(self, key: tuple[str, CallerKey]) -> None:
-        if (pending := self._pending.pop(key, None)) is not None and pending.task is not None:
-            pending.task.cancel()
 
     async def _reconnect(self, server: ManagedServer, caller: Caller) -> ServerCard:
         """Open a session with the stored grant, and return the server's card once it is up or has failed."""
@@ -136,24 +129,6 @@ class PendingSignIns:
         connection = server.reconnect(caller)
         await self._wait_until(lambda: connection.status != "starting")
         return server.build_card()
-
-
-async def _wait_for_end(task: "asyncio.Task[None]", timeout_text: str, within_s: float) -> None:
-    """Wait until a sign-in has ended, and raise what it raises. Raise Unavailable if that takes too long."""
-    done, _ = await asyncio.wait((task,), timeout=within_s)
-    if not done:
-        task.cancel()
-        raise Unavailable(timeout_text)
-    if task.cancelled():
-        raise Refused("the sign-in was given up: another one was begun")
-    if (error := task.exception()) is not None:
-        raise Refused("the sign-in was not answered in time") if isinstance(error, TimeoutError) else error
-
-
-def _retrieve_exception(task: "asyncio.Task[None]") -> None:
-    """Mark the exception as retrieved: asyncio would log it if nobody waits for the sign-in any more."""
-    if not task.cancelled():
-        task.exception()
 
 
 def _require_sign_in_possible(server: ManagedServer, redirect_uri: str) -> None:

@@ -94,6 +94,21 @@ def update_pins(
     return {**listed, **missing}
 
 
+def merge_pins(listed: Mapping[str, Pin], stored: Mapping[str, Pin]) -> Pins:
+    """Return the stored pins with the definitions that were listed here.
+
+    The decisions are those that are stored. What is listed now is a fact about one session: with the listing of another
+    replica, a tool could be offered whose definition here is a different one.
+    """
+    merged = {
+        remote: replace(pin, seen=listed[remote].seen, present=listed[remote].present)
+        if remote in listed
+        else replace(pin, present=False)
+        for remote, pin in stored.items()
+    }
+    return {**{remote: pin for remote, pin in listed.items() if remote not in stored}, **merged}
+
+
 def build_caller_pin(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
     """Return the pin as it is for a caller who gets this definition of the tool."""
     decision = True if trusting and not find_defect(definition) else pin.said.get(hash)

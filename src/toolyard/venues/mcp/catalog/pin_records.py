@@ -1,0 +1,87 @@
+"""The stored pins of all servers. Replicas that share a store share them: a decision at one of them binds all.
+
+What a replica's own session lists is its own: another replica may be connected to another version of the server.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from toolyard.core.store import KeyValue
+from toolyard.venues.mcp.catalog.pins import Pins
+from toolyard.venues.mcp.catalog.router import Route, Router
+
+PINS = "mcp.pins"
+_pins_decoder = msgspec.json.Decoder(Pins)
+
+
+class PinRecords:
+    def __init__(self, store: KeyValue, router: Router, reserved_names: Callable[[], Collection[str]]) -> None:
+        self._store = store
+        self._router = router
+        self._reserved_names = reserved_names
+        self._bodies: dict[str, bytes] = {}
+        self._pins: dict[str, Pins] = {}
+        self._lock = asyncio.Lock()
+
+    def get(self, server: str) -> Pins | None:
+        """Return the pins of a server as they are stored; None if its tools were never listed."""
+        return self._pins.get(server)
+
+    async def load(self) -> None:
+        """Read the pins at the start. Each server takes its names itself: its configuration may have other ones."""
+        async with self._lock:
+            await self._read()
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[None]:
+        """Read what other replicas have stored, and let no task of this one change it during the block."""
+        async with self._lock:
+            if self._store.is_shared:
+                for server in await self._read():
+                    self._reserve_names(server)
+            yield
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncGenerator[None]:
+        """Let no other task or replica change pins during the block, which begins with those that are stored now.
+
+        There is one lock for all servers, because a tool's name must not be assigned twice.
+        """
+        # The lock of this process comes first, so that it waits for the lock of the store with one task at most.
+        async with self._lock, self._store.lock(PINS, ""):
+            if self._store.is_shared:
+                for server in await self._read():
+                    self._reserve_names(server)
+            yield
+
+    async def save(self, server: str, pins: Pins) -> None:
+        """Store the pins of a server, inside `changing`."""
+        body = msgspec.json.encode(pins)
+        await self._store.set(PINS, server, body)
+        self._bodies[server], self._pins[server] = body, pins
+
+    async def delete(self, server: str) -> None:
+        async with self._lock:
+            await self._store.delete(PINS, server)
+            self._bodies.pop(server, None)
+            self._pins.pop(server, None)
+
+    async def _read(self) -> list[str]:
+        """Read the pins of all servers, and return the servers whose pins have changed."""
+        bodies = dict(await self._store.list_records(PINS))
+        changed = [server for server, body in bodies.items() if body != self._bodies.get(server)]
+        self._pins = {
+            server: _pins_decoder.decode(body) if server in changed else self._pins[server]
+            for server, body in bodies.items()
+        }
+        self._bodies = bodies
+        return changed
+
+    def _reserve_names(self, server: str) -> None:
+        """Reserve the names that are stored, before any is assigned: replicas must not give one name to two tools."""
+        for remote, pin in self._pins[server].items():
+            if pin.offered_as not in self._reserved_names():
+                self._router.reserve(pin.offered_as, Route(server, remote))
