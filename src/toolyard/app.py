@@ -3,12 +3,14 @@
 import asyncio
 import importlib
 import logging
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,6 +18,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import NO_DIVISIONS, Divisions
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.limits import Budget, Limits
+from toolyard.core.masking import mask_addresses
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
@@ -23,10 +26,11 @@ from toolyard.core.store import Key, Store
 from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SEARCH_TOOL, SearchRules
-from toolyard.engine.authentication import Authenticator, VerifyToken
+from toolyard.engine.authentication import KEYS, Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
 from toolyard.engine.policy_check import PolicyCheck
+from toolyard.engine.record_watcher import RecordWatcher
 from toolyard.engine.registry import Registry
 from toolyard.engine.result_encoder import ResultEncoder
 from toolyard.engine.service import Service
@@ -36,11 +40,15 @@ from toolyard.observability.exporters import find_exporters
 from toolyard.observability.wire_log import WireLog
 from toolyard.policies.ordered import OrderedPolicy
 from toolyard.stores.memory import MemoryStore
+from toolyard.stores.postgres_settings import POSTGRES_SCHEMES, PostgresSettings
 from toolyard.venues.builtin.find_tools import FindToolsVenue
 from toolyard.venues.builtin.read_result import ReadResultVenue
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, McpManager, McpVenue, unwrap_result
+from toolyard.venues.mcp.auth.grants import TOKENS
+from toolyard.venues.mcp.auth.sealed_records import SECRET_VARIABLE
+from toolyard.venues.mcp.manager import FOLLOWED_KINDS
 from toolyard.venues.mcp.passthrough import McpManagerProxy
 from toolyard.venues.provider import ProviderVenue, build_provider_tool
 
@@ -74,17 +82,46 @@ class SystemClock:
     now = staticmethod(time.time)
 
 
-async def open_store(name: str) -> Store:
-    """Open a store: `memory:`, `sqlite:///relative.db` or `sqlite:////absolute.db`, also with `?synchronous=FULL`."""
+class SharedClock(SystemClock):
+    """Random ids and the clock that the replicas of a store share: a deadline that one sets is due for all at once."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+
+    def now(self) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return time.time() + self._store.clock_offset
+
+
+async def open_store(name: str, postgres: PostgresSettings | None = None) -> Store:
+    """Open a store: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user@host/database`.
+
+    SQLite also takes `?synchronous=FULL`; `postgres` holds the settings of a PostgreSQL store.
+    """
     if name == "memory:":
         return MemoryStore()
+    if name.startswith(POSTGRES_SCHEMES):
+        return await import_postgres().PostgresStore.open(name, postgres)
     url = urlsplit(name)
     if url.scheme != "sqlite" or not url.path.strip("/"):
-        raise Misconfigured(f"{name!r} is not a store: use memory: or sqlite:///path/to/toolyard.db")
+        raise Misconfigured(
+            f"{mask_addresses(name)!r} is not a store: "
+            "use memory:, sqlite:///path/to/toolyard.db or postgresql://user@host/database"
+        )
     if url.query not in ("", "synchronous=NORMAL", "synchronous=FULL"):
         raise Misconfigured(f"{url.query!r} is not a setting of a SQLite store: use synchronous=NORMAL or FULL")
     sqlite = importlib.import_module("toolyard.stores.sqlite")
     return await sqlite.SqliteStore.open(Path(url.path[1:]), synchronous=url.query.partition("=")[2] or "NORMAL")
+
+
+def import_postgres() -> ModuleType:
+    """Import the PostgreSQL store, whose driver is an extra. Raises Misconfigured without it."""
+    try:
+        return importlib.import_module("toolyard.stores.postgres")
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise Misconfigured(f"a PostgreSQL store needs another package: {install_command('postgres')}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +131,8 @@ class Wiring:
     model: ModelChoice
     tools: Sequence[object] = ()
     store: str = "memory:"
+    postgres: PostgresSettings = field(default_factory=PostgresSettings)
+    """The settings of `store` if it is in PostgreSQL."""
     opened_store: Store | None = None
     """A store to use instead of `store`, which is closed with the App."""
     limits: Limits = field(default_factory=Limits)
@@ -106,6 +145,9 @@ class Wiring:
     """Messages that replace the built-in ones."""
     threads: int = 32
     grace_s: float = 5.0
+    """How long running calls may go on when the App is closed."""
+    drain_s: float | None = None
+    """How long a server takes requests after SIGTERM. None means five seconds if others share its store, else none."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     """What the names of models stand for."""
     named_model: Callable[[str], Model] | None = None
@@ -136,6 +178,8 @@ class Wiring:
     """MCP servers by id. More can be added at run time."""
     apply_rules: Callable[[Tool], Tool] = lambda tool: tool
     """Returns a tool with the rules that the configuration sets for it."""
+    secret: str = field(default_factory=lambda: os.environ.get(SECRET_VARIABLE, ""), repr=False)
+    """Encrypts the tokens that people obtain by signing in to MCP servers, the same at all replicas."""
     observers: Sequence[Observe] = ()
     """Called with every entry once it is stored. An observer that fails is logged and affects nothing else."""
 
@@ -160,11 +204,14 @@ class App:
     """A service with all that it depends on, closed together."""
 
     def __init__(self, wiring: Wiring, models: ModelResolver, store: Store, tasks: asyncio.TaskGroup) -> None:
-        self.clock = SystemClock()
+        self.clock = SharedClock(store) if store.is_shared else SystemClock()
         self.access = Authenticator(store, self.clock, configured=wiring.keys, verify=wiring.verify)
         self._wiring = wiring
         self._models = models
         self._store = store
+        self._tasks = tasks
+        self._record_watcher = RecordWatcher(store)
+        self._record_watcher.subscribe(self.access.load, KEYS)
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = OrderedPolicy(wiring.rules, wiring.divisions)
         searching = SearchPlanner(wiring.web_search, models.native_tools, models.default)
@@ -183,7 +230,10 @@ class App:
             reserved_names=lambda: local,
             apply_rules=wiring.apply_rules,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
+            secret=wiring.secret,
         )
+        self._record_watcher.subscribe(self.servers.follow, *FOLLOWED_KINDS)
+        self._record_watcher.subscribe(self.servers.follow_grants, TOKENS)
         self._mcp = McpVenue(self.servers)
         self.registry.add(self._mcp)
         deps = self._make_deps(policy)
@@ -215,11 +265,14 @@ class App:
             wire_log=WireLog(store) if wiring.keep_requests else None,
             divisions=wiring.divisions,
             unwrap_delivered=unwrap_result,
+            is_shared=store.is_shared,
+            ensure_lease=store.ensure_lease,
         )
 
     async def start(self) -> None:
         """Start the MCP servers, then resume what an earlier process left open."""
         await self.servers.open()
+        self._record_watcher.start(self._tasks)
         await self.service.start()
 
     async def asgi(self) -> "AsgiApp":
@@ -230,10 +283,11 @@ class App:
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         cards = self._models.provider_cards()
-        return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins, cards)
+        return surfaces.asgi(self.service, self.access, self.servers, self._store, self._wiring.cors_origins, cards)
 
     async def close(self) -> None:
         """Close all parts, even if one fails; the error is raised at the end."""
+        self._record_watcher.stop()
         # Callbacks run in reverse order: the store closes last, as the other parts may still write to it.
         async with AsyncExitStack() as parts:
             for part in (self._store, self._models, self._function, self._mcp, *self._exporters):

@@ -100,7 +100,7 @@ class Yard:
         wiring = self._wiring
         models = ModelResolver(wiring.model, wiring.model_settings, wiring.named_model, wiring.windows)
         models.check()
-        store = self._wiring.opened_store or await open_store(self._wiring.store)
+        store = wiring.opened_store or await open_store(wiring.store, wiring.postgres)
         try:
             self._app = App(self._wiring, models, store, self._tasks)
             await self._tasks.__aenter__()

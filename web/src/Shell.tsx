@@ -6,6 +6,7 @@ import { useMe } from "./caller"
 import { buildHref, type Route } from "./route"
 import type { Theme } from "./theme"
 import { useLanguage, useTranslate, type Language } from "./locales"
+import { useReplica } from "./wire/replica"
 
 const PAGES = [
   { page: "chat", icon: MessagesSquare },
@@ -97,12 +98,14 @@ function UserBar({ theme, setLanguage, signOut }: Pick<ShellProps, "theme" | "se
   const t = useTranslate()
   const me = useMe()
   const language = useLanguage()
+  const replica = useReplica()
   const Icon = THEME_ICONS[theme.theme]
   return (
     <div className="visitor">
       <div className="visitor-name" title={me.roles.join(", ")}>
         <strong>{me.user}</strong>
         <span>{me.keyless ? t("me.keyless") : [me.tenant, ...me.roles].filter(Boolean).join(" · ")}</span>
+        {replica && <span title={t("me.replica")}>{replica}</span>}
       </div>
       <button className="icon" aria-label={`${t("me.theme")}: ${t(`me.theme.${theme.theme}`)}`} title={t(`me.theme.${theme.theme}`)} onClick={() => theme.setTheme(NEXT_THEME[theme.theme])}>
         <Icon aria-hidden />

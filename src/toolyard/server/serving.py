@@ -1,7 +1,9 @@
 """Serve a yard on a socket with uvicorn until the process gets a signal. Needs the extra `toolyard[server]`.
 
-On the signal, new runs are refused and clients of event streams are told to reconnect, while current runs may end
-within a grace period. Then the socket is closed; runs that have not ended are left to the next start.
+On SIGTERM the server drains first: it says that it is not ready and takes up no work of others, but still serves
+requests, since load balancers notice late. Then, and on SIGINT at once, new runs are refused and clients of event
+streams are told to reconnect, while current runs may end within a grace period. At last the socket is closed; runs that
+have not ended are left to the other replicas, or to the next start.
 """
 
 import asyncio
@@ -33,6 +35,9 @@ else:
 SHUTDOWN_GRACE_S = 2
 """How long the last bytes of responses may take to be sent after the yard has closed."""
 
+DRAIN_S = 5.0
+"""How long a replica still takes requests after SIGTERM: load balancers probe every few seconds."""
+
 Announce = Callable[[str, Yard], None]
 
 
@@ -52,10 +57,10 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
             await app({"type": "warm up"}, _receive_nothing, _send_nothing)
             _tune_garbage_collection()
             url = build_url(*listening.getsockname()[:2])
-            with catch_stop_signals() as stop_requested, publish_address(wiring.store, url):
+            with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
                 server = _UvicornServer(_build_uvicorn_config(app))
                 announce(url, yard)
-                await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_requested, wiring.grace_s))
+                await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_signal, wiring))
 
 
 def _tune_garbage_collection() -> None:
@@ -65,17 +70,26 @@ def _tune_garbage_collection() -> None:
     gc.set_threshold(20_000, 10, 50)
 
 
-async def _stop(server: uvicorn.Server, yard: Yard, stop_requested: asyncio.Event, grace_s: float) -> None:
-    await stop_requested.wait()
-    await yard.service.close(grace_s)
+async def _stop(server: uvicorn.Server, yard: Yard, stop_signal: asyncio.Future[int], wiring: Wiring) -> None:
+    number = await stop_signal
+    yard.service.stop_claiming()
+    if number == signal.SIGTERM:  # a person who presses Ctrl-C does not want to wait for load balancers
+        await asyncio.sleep(_find_drain_s(wiring, yard))
+    await yard.service.close(wiring.grace_s)
     server.should_exit = True
+
+
+def _find_drain_s(wiring: Wiring, yard: Yard) -> float:
+    if wiring.drain_s is not None:
+        return wiring.drain_s
+    return DRAIN_S if yard.service.replica else 0.0
 
 
 async def _require_key(wiring: Wiring, host: str) -> None:
     """Raise Misconfigured if no key is set: without keys, everybody who can reach the server is an administrator."""
     if wiring.keys or wiring.verify:
         return
-    store = await open_store(wiring.store)
+    store = await open_store(wiring.store, wiring.postgres)
     try:
         if not await store.keys():
             raise Misconfigured(
@@ -103,18 +117,23 @@ def open_socket(host: str, port: int) -> Generator[socket.socket]:
 
 
 @contextmanager
-def catch_stop_signals() -> Generator[asyncio.Event]:
-    """Yield an event that the first SIGTERM or SIGINT sets. A second SIGINT ends the process at once."""
-    stop_requested, loop = asyncio.Event(), asyncio.get_running_loop()
+def catch_stop_signals() -> Generator[asyncio.Future[int]]:
+    """Yield a future of the first SIGTERM or SIGINT. A SIGINT after it ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stop_signal: asyncio.Future[int] = loop.create_future()
+
+    def set_signal(number: int) -> None:
+        if not stop_signal.done():
+            stop_signal.set_result(number)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if stop_requested.is_set() and number == signal.SIGINT:
+        if stop_signal.done() and number == signal.SIGINT:
             os._exit(130)  # safe without clean-up: every effect is in the journal before it happens
-        loop.call_soon_threadsafe(stop_requested.set)
+        loop.call_soon_threadsafe(set_signal, number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop_requested
+        yield stop_signal
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -10,6 +10,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
+from toolyard.core.store import KeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat import routes as app_chat
@@ -41,12 +42,13 @@ def asgi(
     service: Service,
     access: Authenticator,
     servers: Servers,
+    records: KeyValue,
     cors_origins: frozenset[str] = frozenset(),
     provider_cards: Sequence[ProviderCard] = (),
     surfaces: Sequence[Surface] = SURFACES,
 ) -> AuthMiddleware:
     """Return the application for these services."""
-    backend = Backend(service=service, access=access, servers=servers, provider_cards=provider_cards)
+    backend = Backend(service=service, access=access, servers=servers, records=records, provider_cards=provider_cards)
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],
         exception_handlers={Exception: handle_error},
@@ -62,4 +64,6 @@ def asgi(
         logging_config=None,
         debug=False,
     )
-    return AuthMiddleware(cast(AsgiApp, app), access, service.clock, PathRules.collect(surfaces), cors_origins)
+    return AuthMiddleware(
+        cast(AsgiApp, app), access, service.clock, PathRules.collect(surfaces), cors_origins, lambda: service.replica
+    )

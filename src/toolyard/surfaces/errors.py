@@ -30,6 +30,8 @@ from toolyard.surfaces.surface import EncodeError, ErrorBody
 
 _log = logging.getLogger("toolyard.http")
 
+RETRY_AFTER_S = 2
+"""How long a client should wait while the store cannot be used or the process stops: another replica may answer."""
 ERROR_KEY = "toolyard.error"
 """The key in the ASGI scope under which the error body of a response is kept for the request log."""
 ENCODER_KEY = "toolyard.encode_error"
@@ -81,7 +83,7 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
         case ToolyardError() if type(error) in _STATUS_AND_TYPE:
             status, kind = _STATUS_AND_TYPE[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed) else {}
-            headers = _build_retry_headers(error) if isinstance(error, RateLimited) else {}
+            headers = _build_retry_headers(error)
             if isinstance(error, StoreDown):  # its text names the store's address, its reason does not
                 message = f"the store cannot be used now: {error.reason}"
         case UnicodeDecodeError():
@@ -96,7 +98,10 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
     return status, body, headers
 
 
-def _build_retry_headers(error: RateLimited) -> dict[str, str]:
+def _build_retry_headers(error: ToolyardError) -> dict[str, str]:
+    """Return when a request may be sent again, for errors that pass by themselves."""
+    if not isinstance(error, RateLimited):
+        return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, Unavailable | StoreDown | Fenced) else {}
     # The first request is possible after `retry_after_s`; the others of the allowance refill one by one after it.
     whole_after_s = error.retry_after_s + 60 * (error.per_minute - 1) / error.per_minute
     after = {"retry-after": str(max(1, ceil(error.retry_after_s)))}

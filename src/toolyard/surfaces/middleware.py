@@ -39,6 +39,7 @@ _EXPOSED_HEADERS = (
     "x-ratelimit-remaining",
     "x-ratelimit-reset",
     "idempotency-replayed",
+    "x-toolyard-replica",
 )
 _ALLOWED_HEADERS = (
     "authorization",
@@ -64,8 +65,11 @@ class AuthMiddleware:
         clock: Clock,
         rules: PathRules,
         cors_origins: frozenset[str] = frozenset(),
+        get_replica: Callable[[], str] = lambda: "",
     ) -> None:
+        """`get_replica` returns the id that responses name; it changes when the process loses its lease."""
         self._app = app
+        self._get_replica = get_replica
         self._rules = rules
         self._exposed_headers = ", ".join((*_EXPOSED_HEADERS, *rules.response_headers)).encode()
         self._allowed_headers = ", ".join((*_ALLOWED_HEADERS, *rules.request_headers)).encode()
@@ -121,6 +125,8 @@ class AuthMiddleware:
     def _build_response_headers(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         """Return the headers that every response carries."""
         added = [(b"x-correlation-id", correlation_id.encode()), (b"x-content-type-options", b"nosniff")]
+        if replica := self._get_replica():
+            added.append((b"x-toolyard-replica", replica.encode()))
         origin = headers.get("origin", "")
         if origin not in self._origins and not (origin and "*" in self._origins):
             return added

@@ -19,6 +19,7 @@ export const en = {
   "me.theme.dark": "Dark",
   "me.language": "Language",
   "me.keyless": "no key needed",
+  "me.replica": "The replica that answered last",
   "signin.title": "Sign in",
   "signin.about": "This server asks for an API key. It is kept for this tab only and sent to this server alone.",
   "signin.key": "API key",

@@ -21,6 +21,7 @@ export const zh: Record<MessageKey, string> = {
   "me.theme.dark": "深色",
   "me.language": "语言",
   "me.keyless": "无需密钥",
+  "me.replica": "最近一次响应的副本",
   "signin.title": "登录",
   "signin.about": "此服务器需要 API 密钥。密钥只保存在当前标签页，并且只发送给此服务器。",
   "signin.key": "API 密钥",

@@ -1,5 +1,6 @@
 // Requests to the server that this page came from, with the user's API key. The key is stored for this tab only.
 import { logHttpError } from "./consoleLog"
+import { noteReplica } from "./replica"
 import type { ErrorBody } from "./types"
 
 const KEY_STORAGE = "toolyard.key"
@@ -59,6 +60,7 @@ export async function request(method: string, path: string, body?: unknown, opti
     credentials: "omit",
     cache: "no-store",
   })
+  noteReplica(response)
   if (response.ok) return response
   if (response.status === 401) session.onUnauthorized()
   const error = new HttpError(response.status, await readError(response))

@@ -105,6 +105,7 @@ export interface CallParked {
   expires_at: number
   question?: Record<string, unknown>
   resume_token?: string
+  bound?: boolean
 }
 
 export interface CallProgressed {

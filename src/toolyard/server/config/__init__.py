@@ -29,6 +29,7 @@ from toolyard.core.setting_types import (
     Name,
     Origin,
     Seconds,
+    SecondsOrZero,
     Secret,
     ServerName,
     StoreUrl,
@@ -53,6 +54,7 @@ from toolyard.server.config.models import ModelOptions, ProviderToolsConfig, Web
 from toolyard.server.config.paths import ValueExpander, find_data_directory
 from toolyard.server.config.show import render_config
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
+from toolyard.stores.postgres_settings import PostgresSettings
 
 __all__ = [
     "Config",
@@ -149,8 +151,14 @@ class Config(Struct, frozen=True, kw_only=True):
     store: StoreUrl = "memory:"
     """After `load`, as `open_store` takes it: with an absolute path, and with `synchronous` as a parameter."""
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    postgres: PostgresSettings = PostgresSettings()
+    """Settings of a store in PostgreSQL."""
     host: Name = "127.0.0.1"
     port: Annotated[int, Meta(extra={"ge": 0, "le": 65535})] = 8080
+    grace_s: SecondsOrZero = 5.0
+    """How long running calls may go on once the server stops."""
+    drain_s: SecondsOrZero | None = None
+    """How long it takes requests after SIGTERM. None means five seconds if replicas share the store, else none."""
     system_prompt: str = ""
     language: Language = ""
     """The language of texts that do not come from a model; empty means the caller's language."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,8 @@ class _ServerEntry(Struct):
     url: str = ""
     headers: dict[str, str] = {}
     disabled: bool = False
+    replicas: Literal["one", "each"] = "one"
+    """A setting of ours: see `ServerSpec.replicas`."""
 
 
 class _McpJson(Struct):
@@ -66,4 +68,5 @@ def _build_spec(where: str, entry: _ServerEntry, base: Path, environment: Mappin
         cwd=str(base / fill_variables(entry.cwd)) if entry.cwd else "",
         url=fill_variables(entry.url),
         headers={name: fill_variables(text) for name, text in entry.headers.items()},
+        replicas=entry.replicas if entry.command else "one",
     )

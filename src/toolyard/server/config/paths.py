@@ -65,7 +65,9 @@ class ValueExpander:
         if text == "memory:" or url.scheme in ("postgresql", "postgres"):
             return text
         if not text.startswith("sqlite:///") or url.path.strip("/") in ("", ":memory:") or "#" in text:
-            raise ValueError("must be memory:, sqlite:///from/here.db or sqlite:////from/the/root.db")
+            raise ValueError(
+                "must be memory:, sqlite:///from/here.db, sqlite:////from/the/root.db or postgresql://user@host/database"
+            )
         file = PurePath(self._expand_path(path, url.path[1:])).as_posix()
         return f"sqlite:///{file}{'?' * bool(url.query)}{url.query}"
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from toolyard.core.errors import Invalid
 from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
+from toolyard.core.store import KeyValue
 from toolyard.engine.service import Service
 from toolyard.surfaces.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
@@ -60,8 +61,8 @@ _STATUS_BY_CODE = {
 """The HTTP status for an error of a modern request; a legacy client gets 200 and reads the error from the body."""
 
 
-def routes(service: Service) -> list[ASGIRouteHandler]:
-    endpoint = McpEndpoint(service)
+def routes(service: Service, records: KeyValue) -> list[ASGIRouteHandler]:
+    endpoint = McpEndpoint(service, records)
 
     @asgi("/mcp", copy_scope=False)
     async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,9 +142,9 @@ class McpHttpRequest:
 class McpEndpoint:
     """Serves `/mcp`: POST for messages, and for legacy clients GET to listen and DELETE to end a session."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, records: KeyValue) -> None:
         self._dispatcher = Dispatcher(service)
-        self._sessions = LegacySessions(service.clock.now)
+        self._sessions = LegacySessions(service.clock.now, records)
 
     async def __call__(self, http_request: McpHttpRequest) -> None:
         try:
@@ -153,7 +154,7 @@ class McpEndpoint:
                 case "GET":
                     await self._listen(http_request)
                 case "DELETE":
-                    self._sessions.close(self._find_session(http_request))
+                    await self._sessions.close(await self._find_session(http_request))
                     await http_request.respond(200)
                 case _:
                     await http_request.respond(405, headers={"allow": "POST, GET, DELETE"})
@@ -203,7 +204,7 @@ class McpEndpoint:
         if isinstance(message, RpcRequest) and message.method == "initialize":
             await self._initialize(http_request, message)
             return
-        session = self._find_session(http_request)
+        session = await self._find_session(http_request)
         if isinstance(message, RpcResponse):
             await session.client_state.questions.resolve(message)
             await http_request.respond(202)
@@ -229,7 +230,7 @@ class McpEndpoint:
 
     async def _listen(self, http_request: McpHttpRequest) -> None:
         """Stream notifications to a legacy client until it disconnects."""
-        session = self._find_session(http_request)
+        session = await self._find_session(http_request)
         if not http_request.accepts_stream:
             await http_request.respond(406)
             return
@@ -249,7 +250,7 @@ class McpEndpoint:
     async def _initialize(self, http_request: McpHttpRequest, request: RpcRequest) -> None:
         version = negotiate_version(request.params.get("protocolVersion"))
         capabilities = read_object(request.params, "capabilities")
-        session = self._sessions.open(http_request.context.caller, capabilities, version)
+        session = await self._sessions.open(http_request.context.caller, capabilities, version)
         active_request = ActiveRequest(
             self._dispatcher,
             request,
@@ -258,13 +259,13 @@ class McpEndpoint:
         async with aclosing(active_request.stream_messages()) as messages:
             await http_request.respond(200, await anext(messages), {"mcp-session-id": session.id})
 
-    def _find_session(self, http_request: McpHttpRequest) -> LegacySession:
+    async def _find_session(self, http_request: McpHttpRequest) -> LegacySession:
         id = http_request.headers.get("mcp-session-id", "")
         if not id:
             raise _SessionError(
                 400, "this needs the header Mcp-Session-Id, which an initialize request is answered with"
             )
-        session = self._sessions.find(id, http_request.context.caller)
+        session = await self._sessions.find(id, http_request.context.caller)
         if session is None:
             raise _SessionError(404, "this session is over or never was; send initialize for a new one")
         return session
@@ -354,7 +355,7 @@ async def _run_until_disconnect(
 
 
 SURFACE = Surface(
-    routes=lambda backend: routes(backend.service),
+    routes=lambda backend: routes(backend.service, backend.records),
     request_headers=("mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name"),
     response_headers=("mcp-session-id",),
 )

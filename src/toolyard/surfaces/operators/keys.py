@@ -6,7 +6,7 @@ from litestar.params import FromPath, JSONBody
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused
+from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.store import Key
 from toolyard.engine.authentication import Authenticator
 from toolyard.surfaces.openapi import ERRORS
@@ -76,12 +76,7 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
         """Revoke a key. Requests with it are refused from now on."""
         if all(key.name != name for key in _list_visible_keys(_require_key_admin(request), access)):
             raise NotFound(f"there is no key named {name[:MAX_NAME_CHARS]!r}")
-        if len(access.keys()) == 1:
-            raise Refused(
-                "this is the last key, and without any the server would let everybody in: "
-                "add another one first, or stop the server and revoke this one then"
-            )
-        await access.revoke(name)
+        await access.revoke(name, keep_last=True)
         return KeyRevoked(name=name, message=f"the key {name!r} is revoked")
 
     return [list_keys, add_key, revoke_key]

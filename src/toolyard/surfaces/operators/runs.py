@@ -3,6 +3,7 @@
 Users see their own runs; operators and approvers may ask for those of their tenant.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -20,7 +21,7 @@ from toolyard.core.state import State
 from toolyard.core.store import ConversationCard, ListPosition
 from toolyard.engine.service import Service
 from toolyard.observability.digest import Digests, RunDigest
-from toolyard.observability.overview import Overview, build_overview
+from toolyard.observability.overview import STEPS, Overview, build_overview
 from toolyard.surfaces.list_position import encode_position, parse_position
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -67,10 +68,10 @@ class RunList(Struct, kw_only=True):
 
 
 class OverviewAnswer(Struct, kw_only=True):
-    """`complete` is false if there were more conversations than one request scans."""
+    """`complete` is always true: figures are kept as they happen."""
 
     overview: Overview
-    complete: bool
+    complete: bool = True
     success: bool = True
 
 
@@ -141,8 +142,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """Return runs, errors, tokens and latencies of the last hours, by tool and by model."""
         caller, until = get_request_context(request.scope).caller, service.clock.now()
         since = until - hours * 3600
-        runs, complete = await find_runs_since(service, digests, caller, since, everyone=whose == "tenant")
-        return OverviewAnswer(overview=build_overview(runs, since, until), complete=complete)
+        steps = await service.read_figures(caller, since, until, points=STEPS, everyone=whose == "tenant")
+        return OverviewAnswer(overview=await asyncio.to_thread(build_overview, steps, since, until))
 
     @get("/live", responses=ERRORS, tags=["traces"])
     async def show_live(request: HttpRequest, whose: Whose = "mine") -> LiveAnswer:
@@ -176,23 +177,6 @@ async def find_runs(
             if len(runs) >= limit or looked_at >= MAX_SCANNED:
                 return RunList(runs=runs, count=len(runs), next=encode_position(after))
     return RunList(runs=runs, count=len(runs), next=None)
-
-
-async def find_runs_since(
-    service: Service, digests: Digests, caller: Caller, since: float, *, everyone: bool
-) -> tuple[list[RunDigest], bool]:
-    """Return the runs of the conversations that changed since a time, and whether these were all of them."""
-    runs: list[RunDigest] = []
-    after, looked_at = None, 0
-    while cards := await _read_next_cards(service, caller, after, everyone=everyone):
-        for card in cards:
-            if card.updated_at < since:
-                return runs, True
-            if looked_at >= MAX_SCANNED:
-                return runs, False
-            runs += await digests.list_runs(card)
-            after, looked_at = card.position, looked_at + 1
-    return runs, True
 
 
 async def _read_next_cards(
