@@ -12,7 +12,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.observability.log_lines import configure_logging
 from toolyard.server.config import Config, find_config_file, load
 
-NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY")
+NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY", "TOOLYARD_SECRET")
 """`TOOLYARD_…` variables that are not settings of the configuration."""
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = get_args(Level)
@@ -22,8 +22,8 @@ _FLAGS: dict[Flag, str] = {
     "port": "the port to listen on; default: 8080; 0 takes a free port and prints it",
     "model": "the model to use, such as toolyard:offline, openai:gpt-4o-mini, ollama:qwen3, local:/path.gguf or "
     "http://host/v1#model",
-    "store": "where conversations and keys are stored: memory: or sqlite:///path/to/toolyard.db; default: a file in "
-    "the user's data directory",
+    "store": "where conversations and keys are stored: memory:, sqlite:///path/to/toolyard.db or "
+    "postgresql://user@host/database; default: a file in the user's data directory",
     "tools": "modules or files that define tools, such as ./my_tools.py",
 }
 

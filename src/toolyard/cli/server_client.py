@@ -10,6 +10,7 @@ from toolyard.client.http import ServerClient
 from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Store
 from toolyard.server.address import parse_database_path, read_published_address
+from toolyard.server.config import Config
 
 
 @asynccontextmanager
@@ -26,19 +27,19 @@ async def connect(url: str, key: str) -> AsyncGenerator[ServerClient, None]:
 
 
 @asynccontextmanager
-async def open_server_or_store(store: str, url: str, key: str) -> AsyncGenerator[ServerClient | Store, None]:
+async def open_server_or_store(config: Config, url: str, key: str) -> AsyncGenerator[ServerClient | Store, None]:
     """Open the server at `url`; without a url, the store, or else the server that has the store open.
 
-    Only one process can have a store open.
+    Only one process can have a SQLite store open.
     """
     if url:
         async with connect(url, key) as server:
             yield server
         return
     try:
-        opened_store = await open_store(store)
+        opened_store = await open_store(config.store, config.postgres)
     except Misconfigured as error:
-        async with connect(find_owner_url(store, error), key) as server:
+        async with connect(find_owner_url(config.store, error), key) as server:
             yield server
         return
     try:

@@ -114,6 +114,27 @@ def test_a_stop_ends_streams_refuses_runs_lets_calls_end_and_the_run_goes_on_at_
         assert read_answer(server, only["id"]).startswith("Add to groceries: item milk")
 
 
+def test_on_sigterm_it_first_says_that_it_is_not_ready_and_still_takes_requests(tmp_path: Path) -> None:
+    where = make_pipes(tmp_path)
+    with start_server(tmp_path, "--tools", SLOW, PIPES=where, TOOLYARD_DRAIN_S="600") as server:
+        server.process.send_signal(signal.SIGTERM)
+        while request_json(f"{server.url}/readyz")[0] == 200:
+            pass
+        assert request_json(f"{server.url}/healthz")[0] == 200
+        with open_stream(f"{server.url}/ai/respond", PROMPT) as objects:
+            read_until(objects, type="tool.status", state="started")
+            assert wait_for_start(tmp_path) == "milk\n"
+            resume_tool(tmp_path)
+            read_until(objects, type="done", ending="done")
+        assert server.stop(signal.SIGINT) == 130
+
+
+def test_ctrl_c_does_not_wait_for_load_balancers(tmp_path: Path) -> None:
+    with start_server(tmp_path, TOOLYARD_DRAIN_S="600") as server:
+        assert server.stop(signal.SIGINT) == 0
+        server.read_until("Stopped.")
+
+
 def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothing(tmp_path: Path) -> None:
     where = make_pipes(tmp_path)
     with start_server(tmp_path, "--tools", SLOW, PIPES=where) as server:

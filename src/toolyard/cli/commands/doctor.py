@@ -24,7 +24,7 @@ from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE
 from toolyard.core.store import Key
 from toolyard.models.resolver import ModelSettings
 from toolyard.observability.telemetry import mask_secrets
-from toolyard.server.address import ServerAddress, build_url, parse_database_path, read_published_address
+from toolyard.server.address import ServerAddress, build_url, read_published_address
 from toolyard.server.config import Config, find_config_file
 from toolyard.server.wiring import build_model_settings, build_wiring, load_configured_servers, load_configured_tools
 
@@ -173,7 +173,7 @@ async def _check_model(name: str, settings: ModelSettings) -> Finding:
 async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] | None, Finding]:
     """Return the server that has the store open, or None; the store's keys, or None without access; the finding."""
     try:
-        store = await open_store(config.store)
+        store = await open_store(config.store, config.postgres)
     except Misconfigured as error:
         try:
             url = find_owner_url(config.store, error)
@@ -193,8 +193,8 @@ async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] 
         await store.close()
     text = (
         "memory: everything is lost when the server stops"
-        if parse_database_path(config.store) is None
-        else f"{config.store} can be written"
+        if config.store == "memory:"
+        else f"{mask_addresses(config.store)} can be written"
     )
     return None, keys, Finding(True, "store", text)
 

@@ -109,7 +109,7 @@ async def _add_key(options: argparse.Namespace) -> str:
         trusted=options.trusted,
     )
     config = load_setup(options).config
-    async with open_server_or_store(config.store, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
             body = {name: getattr(key, name) for name in ("name", "user", "roles", "tenant", "divisions", "trusted")}
             secret = (await target.request("POST", "/keys", _CreatedKey, body)).secret
@@ -120,7 +120,7 @@ async def _add_key(options: argparse.Namespace) -> str:
 
 async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
     config = load_setup(options).config
-    async with open_server_or_store(config.store, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
             return (await target.request("GET", "/keys", _KeyList)).keys
         return msgspec.convert((await _open_access(config, target)).keys(), list[_KeyEntry], from_attributes=True)
@@ -128,7 +128,7 @@ async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
 
 async def _revoke_key(options: argparse.Namespace) -> None:
     config = load_setup(options).config
-    async with open_server_or_store(config.store, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
             await target.request("DELETE", f"/keys/{quote(options.name, safe='')}", dict[str, object])
         else:

@@ -274,7 +274,7 @@ def _with_server(options: argparse.Namespace, ask: Callable[[ServerClient], Awai
     """Run a request with a client for the running server. Raise Misconfigured if no server runs."""
 
     async def run_request() -> T:
-        async with open_server_or_store(load_setup(options).config.store, options.url, options.key) as target:
+        async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
             if not isinstance(target, ServerClient):
                 raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --server")
             return await ask(target)

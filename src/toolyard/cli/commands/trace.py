@@ -44,8 +44,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 async def _load_traces(options: argparse.Namespace) -> list[Trace]:
-    store = load_setup(options).config.store
-    async with open_server_or_store(store, options.url, options.key) as target:
+    async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
             return (await target.request("GET", f"/traces/{quote(options.id, safe='')}", _TracedRuns)).runs
         return await _read_stored_traces(target, options.id)

@@ -1,0 +1,46 @@
+"""`toolyard migrate`: bring the tables of a PostgreSQL store to the version of this code, or say what is missing."""
+
+import argparse
+import asyncio
+
+from toolyard.app import import_postgres
+from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
+from toolyard.server.config import Config
+from toolyard.stores.postgres_settings import POSTGRES_SCHEMES
+
+EXAMPLES = """  toolyard migrate --store postgresql://toolyard@db.example.org/toolyard
+  toolyard migrate --check                        exit with 1 if steps are missing; change nothing
+"""
+
+
+def add_to(commands: Commands) -> None:
+    about = "create or update the tables of a PostgreSQL store, as a server does when it starts"
+    parser = add_command(commands, "migrate", run, about, EXAMPLES)
+    parser.add_argument(
+        "--check", action="store_true", help="only say what is missing, and exit with 1 if something is"
+    )
+    add_config_flags(parser, "store")
+
+
+def run(options: argparse.Namespace) -> int:
+    config = load_setup(options).config
+    if not config.store.startswith(POSTGRES_SCHEMES):
+        raise UsageError(
+            "only a PostgreSQL store is migrated by a command: give --store postgresql://user@host/database"
+        )
+    return asyncio.run(_check(config) if options.check else _migrate(config))
+
+
+async def _check(config: Config) -> int:
+    missing = await import_postgres().find_missing_steps(config.store, config.postgres)
+    if missing:
+        print(f"{missing} {'step' if missing == 1 else 'steps'} of the migration missing: run toolyard migrate")
+        return 1
+    print("the tables are up to date")
+    return 0
+
+
+async def _migrate(config: Config) -> int:
+    await import_postgres().migrate(config.store, config.postgres)
+    print("the tables are up to date")
+    return 0
