@@ -9,6 +9,7 @@ from toolyard import Caller, Run, ToolLike, Yard
 from toolyard.core.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
 from toolyard.core.history import find_faults
 from toolyard.core.items import Result
+from toolyard.core.store import Append, Claim, Store
 from toolyard.testing import Script, Scripted
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}))
@@ -92,3 +93,17 @@ async def read_entries(yard: Yard, conversation: str, ended_runs: int = 1) -> li
                 break
     reader.detach()
     return entries
+
+
+async def claim_epoch(store: Store, conversation: str) -> int:
+    """Claim a conversation that nobody else owns and return the epoch."""
+    claim = await store.claim(conversation)
+    assert isinstance(claim, Claim)
+    return claim.epoch
+
+
+async def append_entries(
+    store: Store, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None = None
+) -> None:
+    """Append entries as the owner of an epoch, who keeps the conversation."""
+    await store.append(Append(conversation=conversation, epoch=epoch, entries=entries, wake_at=wake_at))

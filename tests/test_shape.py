@@ -16,9 +16,18 @@ MAX_COMPLEXITY = 10
 MAY_USE_ANY = {"venues/function/signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
 MAY_CREATE_TASKS = {
+    "engine/record_watcher.py",
     "engine/ownership.py",
     "engine/readiness.py",
+    "engine/replicas.py",
+    "engine/service.py",
     "engine/workers.py",
+    "stores/copy.py",
+    "stores/postgres/bus.py",
+    "stores/postgres/connections.py",
+    "stores/postgres/lease.py",
+    "stores/postgres/store.py",
+    "stores/postgres/writer.py",
     "surfaces/event_stream.py",
     "venues/mcp/manager.py",
 }

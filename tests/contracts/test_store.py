@@ -1,13 +1,14 @@
 """What every store promises. Each promise is kept by every store, and broken by a store made to break it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from support import wait_until
+from postgres import create_database
 from toolyard import codec
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
@@ -29,8 +30,21 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
 from toolyard.core.notes import Note
-from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, ListPosition, RequestRecord, Store
-from toolyard.stores.memory import MemoryStore
+from toolyard.core.store import (
+    Allowance,
+    Append,
+    CatalogQuery,
+    Claim,
+    ConversationCard,
+    Key,
+    ListPosition,
+    OpenCounts,
+    Owned,
+    RequestRecord,
+    Store,
+)
+from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
 
 Promise = Callable[[Store], Awaitable[None]]
@@ -63,16 +77,47 @@ def run_queued(*items: Item) -> RunQueued:
     return RunQueued(caller=Caller(), input=items)
 
 
+async def claim(store: Store, conversation: str) -> int:
+    """Claim the conversation; the epoch."""
+    answer = await store.claim(conversation)
+    assert isinstance(answer, Claim)
+    return answer.epoch
+
+
+async def append(
+    store: Store,
+    conversation: str,
+    epoch: int,
+    entries: Sequence[Entry],
+    wake_at: float | None,
+    *,
+    release: bool = False,
+) -> bool:
+    return await store.append(
+        Append(
+            conversation=conversation,
+            epoch=epoch,
+            entries=entries,
+            wake_at=wake_at,
+            release_at=0 if release else None,
+        )
+    )
+
+
+async def find_due(store: Store, now: float) -> tuple[Sequence[str], float | None]:
+    return await store.find_due(now, 10)
+
+
 async def append_events(
     store: Store, conversation: str, *events: Durable, at: float = 0.0, run: str = "", correlation_id: str = ""
 ) -> int:
     """Claim the conversation and append the events to it; the epoch of the claim."""
-    epoch, last = await store.claim(conversation), len(await store.read(conversation))
+    epoch, last = await claim(store, conversation), len(await store.read(conversation))
     batch = [
         Entry(conversation=conversation, seq=seq, at=at, event=event, run=run, correlation_id=correlation_id)
         for seq, event in enumerate(events, last + 1)
     ]
-    await store.append(conversation, epoch, batch, None)
+    await append(store, conversation, epoch, batch, None)
     return epoch
 
 
@@ -104,64 +149,72 @@ async def read_seqs(store: Store, conversation: str, after: int = 0, limit: int 
 
 async def every_kind_of_entry_is_read_back_identical(store: Store) -> None:
     log = [codec.decode_entry(line) for line in LOG.read_bytes().splitlines()]
-    epoch = await store.claim("conversation_1")
-    await store.append("conversation_1", epoch, log[:7], None)
-    await store.append("conversation_1", epoch, log[7:], None)
+    epoch = await claim(store, "conversation_1")
+    await append(store, "conversation_1", epoch, log[:7], None)
+    await append(store, "conversation_1", epoch, log[7:], None)
     assert list(await store.read("conversation_1")) == log
 
 
 async def a_batch_is_whole_or_not_at_all(store: Store) -> None:
-    epoch = await store.claim("c")
-    await store.append("c", epoch, make_entries("c", 1, 3), None)
+    epoch = await claim(store, "c")
+    await append(store, "c", epoch, make_entries("c", 1, 3), None)
     torn = [*make_entries("c", 4, 2), *make_entries("c", 7, 1)]
-    await assert_refused(Fenced, store.append("c", epoch, torn, 1.0))
+    await assert_refused(Fenced, append(store, "c", epoch, torn, 1.0))
     assert await read_seqs(store, "c") == [1, 2, 3]
-    assert await store.due(1.0) == ([], None)
+    assert await store.count_open(1.0) == OpenCounts(running=0, waiting=0)
 
 
 async def an_older_epoch_is_fenced(store: Store) -> None:
-    old = await store.claim("c")
-    await store.append("c", old, make_entries("c", 1), None)
-    new = await store.claim("c")
-    await assert_refused(Fenced, store.append("c", old, make_entries("c", 2), 1.0))
-    await assert_refused(Fenced, store.append("c", new + 1, make_entries("c", 2), 1.0))
-    assert await store.due(1.0) == ([], None)
-    await store.append("c", new, make_entries("c", 2, by="the new owner"), None)
+    old = await claim(store, "c")
+    await append(store, "c", old, make_entries("c", 1), None)
+    new = await claim(store, "c")
+    await assert_refused(Fenced, append(store, "c", old, make_entries("c", 2), 1.0))
+    await assert_refused(Fenced, append(store, "c", new + 1, make_entries("c", 2), 1.0))
+    assert await store.count_open(1.0) == OpenCounts(running=0, waiting=0)
+    await append(store, "c", new, make_entries("c", 2, by="the new owner"), None)
     assert list(await store.read("c", after=1)) == make_entries("c", 2, by="the new owner")
 
 
 async def a_conversation_that_nobody_claimed_is_fenced(store: Store) -> None:
     for epoch in (0, 1):
-        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", 1), None))
+        await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", 1), None))
     assert await read_seqs(store, "c") == []
 
 
 async def a_gap_or_a_repeat_is_fenced(store: Store) -> None:
-    epoch = await store.claim("c")
+    epoch = await claim(store, "c")
     for first in (-1, 0, 2):
-        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", first), None))
-    await store.append("c", epoch, make_entries("c", 1, 2), None)
+        await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", first), None))
+    await append(store, "c", epoch, make_entries("c", 1, 2), None)
     for first in (1, 2, 4):
-        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", first), None))
+        await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", first), None))
     assert await read_seqs(store, "c") == [1, 2]
 
 
 async def each_claim_raises_the_epoch_of_its_conversation(store: Store) -> None:
-    assert [await store.claim("c") for _ in range(3)] == [1, 2, 3]
-    assert await store.claim("other") == 1
+    first = await claim(store, "c")
+    assert first > 0
+    assert [await claim(store, "c") for _ in range(2)] == [first + 1, first + 2]
+    await claim(store, "other")
+    again, new = await store.claim_many(["c", "new"])
+    assert (again.epoch, new.epoch > 0) == (first + 3, True)
 
 
-async def a_claim_keeps_the_log_and_the_wake_up(store: Store) -> None:
-    await store.append("c", await store.claim("c"), make_entries("c", 1), 5.0)
-    await store.claim("c")
-    assert await read_seqs(store, "c") == [1]
-    assert await store.due(5.0) == (["c"], None)
+async def a_claim_tells_where_the_log_ends_and_keeps_the_wake_up(store: Store) -> None:
+    await append(store, "c", await claim(store, "c"), make_entries("c", 1, 3), 5.0)
+    answer = await store.claim("c")
+    assert isinstance(answer, Claim)
+    assert (answer.conversation, answer.last_seq, answer.has_mail, answer.deaths) == ("c", 3, False, 0)
+    assert await read_seqs(store, "c") == [1, 2, 3]
+    assert await store.count_open(5.0) == OpenCounts(running=1, waiting=0)
+    assert await store.release("c", answer.epoch, 0, 5.0)
+    assert await find_due(store, 5.0) == (["c"], None)
 
 
 async def reading_goes_on_after_a_seq_and_stops_at_most(store: Store) -> None:
-    epoch = await store.claim("c")
+    epoch = await claim(store, "c")
     for first, count in ((1, 1), (2, 4), (6, 3)):
-        await store.append("c", epoch, make_entries("c", first, count), None)
+        await append(store, "c", epoch, make_entries("c", first, count), None)
     assert await read_seqs(store, "c", after=3) == [4, 5, 6, 7, 8]
     assert await read_seqs(store, "c", after=5, limit=2) == [6, 7]
     assert await read_seqs(store, "c", limit=3) == [1, 2, 3]
@@ -171,24 +224,28 @@ async def reading_goes_on_after_a_seq_and_stops_at_most(store: Store) -> None:
 
 
 async def what_is_due_is_named_and_what_is_next_is_timed(store: Store) -> None:
-    assert await store.due(9.0) == ([], None)
+    assert await find_due(store, 9.0) == ([], None)
     for conversation, wake_at in (("at once", 0.0), ("soon", 10.0), ("later", 20.0), ("never", None)):
-        await store.append(conversation, await store.claim(conversation), make_entries(conversation, 1), wake_at)
-    due, later = await store.due(10.0)
+        epoch = await claim(store, conversation)
+        await append(store, conversation, epoch, make_entries(conversation, 1), wake_at, release=True)
+    due, later = await find_due(store, 10.0)
     assert (sorted(due), later) == (["at once", "soon"], 20.0)
-    assert await store.due(-1.0) == ([], 0.0)
-    due, later = await store.due(20.0)
+    assert await find_due(store, -1.0) == ([], 0.0)
+    due, later = await find_due(store, 20.0)
     assert (sorted(due), later) == (["at once", "later", "soon"], None)
+    assert len((await store.find_due(20.0, 2))[0]) == 2
+    assert await store.count_open(10.0) == OpenCounts(running=2, waiting=1)
 
 
 async def an_append_moves_or_ends_the_wake_up(store: Store) -> None:
-    epoch = await store.claim("c")
-    await store.append("c", epoch, make_entries("c", 1), 5.0)
-    await store.append("c", epoch, [], 7.0)
-    assert await store.due(6.0) == ([], 7.0)
-    await store.append("c", epoch, make_entries("c", 2), None)
-    assert await store.due(9.0) == ([], None)
-    await assert_refused(Fenced, store.append("c", epoch - 1, [], 5.0))
+    await append(store, "c", await claim(store, "c"), make_entries("c", 1), 5.0, release=True)
+    await append(store, "c", await claim(store, "c"), [], 7.0, release=True)
+    assert await find_due(store, 6.0) == ([], 7.0)
+    epoch = await claim(store, "c")
+    await append(store, "c", epoch, make_entries("c", 2), None)
+    await assert_refused(Fenced, append(store, "c", epoch - 1, [], 5.0))
+    await append(store, "c", epoch, make_entries("c", 3), None, release=True)
+    assert await find_due(store, 9.0) == ([], None)
 
 
 async def blobs_are_scoped_to_their_conversation(store: Store) -> None:
@@ -204,9 +261,9 @@ async def blobs_are_scoped_to_their_conversation(store: Store) -> None:
 
 async def many_conversations_keep_their_order_side_by_side(store: Store) -> None:
     async def talk(conversation: str) -> None:
-        epoch = await store.claim(conversation)
+        epoch = await claim(store, conversation)
         for first in range(1, 60, 3):
-            await store.append(conversation, epoch, make_entries(conversation, first, 3, by=conversation), None)
+            await append(store, conversation, epoch, make_entries(conversation, first, 3, by=conversation), None)
 
     names = [f"c{number}" for number in range(50)]
     await asyncio.gather(*map(talk, names))
@@ -223,8 +280,9 @@ async def a_card_follows_the_log(store: Store) -> None:
         id="c", user="ana", tenant="acme", title="Milk", description="and eggs", created_at=2.5, updated_at=2.5
     )
     assert await store.card("c") == card
-    epoch = await append_events(store, "c", StopRequested(by="ana"), StopRequested(by="ana"), at=3.0)
-    await store.append("c", epoch, [], 9.0)
+    epoch = await append_events(store, "c", StopRequested(by="ana"), run_queued(), at=3.0)
+    await append(store, "c", epoch, [], 9.0)
+    await append_events(store, "c", StopRequested(by="ana"), at=3.5)
     assert await store.card("c") == replace(card, updated_at=3.0)
     await append_events(store, "c", ConversationChanged(settings=Settings(title="Bread")), at=4.0)
     card = replace(card, title="Bread", description="", updated_at=4.0)
@@ -239,7 +297,7 @@ async def a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_
         await append_events(store, conversation, conversation_opened(user, tenant), at=float(at))
     await append_events(store, "unopened", run_queued(user_says("m", "hello")), at=9.0)
     assert await list_ids(store) == ["c", "b", "a"]
-    await append_events(store, "a", StopRequested(by="ana"), at=10.0)
+    await append_events(store, "a", RunEnded(ending="done"), at=10.0)
     assert await list_ids(store) == ["a", "c", "b"]
     assert await list_ids(store, user="ana") == ["a", "c"]
     assert await list_ids(store, user="nobody") == []
@@ -340,10 +398,10 @@ async def what_is_refused_is_not_in_the_catalog(store: Store) -> None:
         Entry(conversation="c", seq=seq, at=1.0, event=event, run="r", correlation_id="trace_1")
         for seq, event in zip((1, 3), events, strict=True)
     ]
-    epoch = await store.claim("c")
-    await assert_refused(Fenced, store.append("c", epoch, torn, None))
-    await assert_refused(Fenced, store.append("c", epoch + 1, torn[:1], None))
-    await assert_refused(Fenced, store.append("c", epoch, torn[1:], None))
+    epoch = await claim(store, "c")
+    await assert_refused(Fenced, append(store, "c", epoch, torn, None))
+    await assert_refused(Fenced, append(store, "c", epoch + 1, torn[:1], None))
+    await assert_refused(Fenced, append(store, "c", epoch, torn[1:], None))
     assert list(await store.find_runs("trace_1")) == []
     assert await store.card("c") is None
     assert await list_ids(store) == []
@@ -374,8 +432,8 @@ async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> 
             store, name, conversation_opened(), run_queued(user_says("m", "hello")), run="run_1", correlation_id="t"
         )
         await store.put(name, "blob_1", b"whole")
-        await store.append(name, epoch, [], 5.0)
-    await store.forget("c")
+        await append(store, name, epoch, [], 5.0, release=True)
+    assert list(await store.forget("c")) == []
     await store.forget("c")
     await store.forget("nobody")
     assert await read_seqs(store, "c") == []
@@ -383,7 +441,7 @@ async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> 
     assert await store.card("c") is None
     assert await list_ids(store) == await list_ids(store, "hello") == ["other"]
     assert list(await store.find_runs("t")) == [("other", "run_1")]
-    assert await store.due(9.0) == (["other"], None)
+    assert await find_due(store, 9.0) == (["other"], None)
     assert await read_seqs(store, "other") == [1, 2]
     assert await store.get("other", "blob_1") == b"whole"
 
@@ -393,16 +451,16 @@ async def a_forgotten_conversation_fences_its_owners_for_good(store: Store) -> N
     for _ in range(2):
         await store.forget("c")
         for epoch in (*old, 0, -max(old), max(old) + 1):
-            await assert_refused(Fenced, store.append("c", epoch, make_entries("c", 1), 1.0))
-            await assert_refused(Fenced, store.append("c", epoch, [], 1.0))
+            await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", 1), 1.0))
+            await assert_refused(Fenced, append(store, "c", epoch, [], 1.0))
         await store.put("c", "blob_1", b"too late")
-    new = await store.claim("c")
+    new = await claim(store, "c")
     assert new > max(old)
     assert await store.get("c", "blob_1") is None
     assert await read_seqs(store, "c") == []
     for epoch in old:
-        await assert_refused(Fenced, store.append("c", epoch, make_entries("c", 1), 1.0))
-    await store.append("c", new, make_entries("c", 1, 2), None)
+        await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", 1), 1.0))
+    await append(store, "c", new, make_entries("c", 1, 2), None)
     await store.put("c", "blob_1", b"of the new owner")
     assert await read_seqs(store, "c") == [1, 2]
     assert await store.get("c", "blob_1") == b"of the new owner"
@@ -453,17 +511,17 @@ def with_request(entry: Entry, key: str, body: str = "body") -> Entry:
 
 
 async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: Store) -> None:
-    epoch = await store.claim("c")
+    epoch = await claim(store, "c")
     first = replace(with_request(make_entries("c", 1)[0], "k"), run="r")
     assert await store.find_request("k") is None
-    await store.append("c", epoch, [first, *make_entries("c", 2)], None)
+    await append(store, "c", epoch, [first, *make_entries("c", 2)], None)
     record = RequestRecord(body_hash="body", conversation="c", seq=1, run="r", at=1.0)
     assert await store.find_request("k") == record
-    other = await store.claim("d")
+    other = await claim(store, "d")
     again = [*make_entries("d", 1), with_request(make_entries("d", 2)[0], "k")]
-    await assert_refused(RequestRepeated, store.append("d", other, again, None))
+    await assert_refused(RequestRepeated, append(store, "d", other, again, None))
     assert await read_seqs(store, "d") == [] and await store.find_request("k") == record
-    await store.append("d", other, make_entries("d", 1), None)
+    await append(store, "d", other, make_entries("d", 1), None)
     await store.forget("c")
     assert await store.find_request("k") == record, "a late repetition must not start it again"
 
@@ -471,54 +529,80 @@ async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: 
 async def an_old_request_is_listed_dropped_and_may_come_again(store: Store) -> None:
     epochs: dict[str, int] = {}
     for conversation, at in (("old", 1.0), ("older", 0.0), ("new", 100.0)):
-        epochs[conversation] = await store.claim(conversation)
+        epochs[conversation] = await claim(store, conversation)
         entry = replace(with_request(make_entries(conversation, 1)[0], f"of {conversation}"), at=at)
-        await store.append(conversation, epochs[conversation], [entry], None)
+        await append(store, conversation, epochs[conversation], [entry], None)
     assert list(await store.list_expired_requests(50.0, 10)) == ["older", "old"]
     assert list(await store.list_expired_requests(50.0, 1)) == ["older"]
     await store.drop_request("old", 50.0)
     await store.drop_request("new", 50.0)
     assert await store.find_request("of old") is None and await store.find_request("of new") is not None
     late = replace(with_request(make_entries("new", 2)[0], "of older"), at=REQUEST_KEY_S + 1.0)
-    await store.append("new", epochs["new"], [late], None)
+    await append(store, "new", epochs["new"], [late], None)
     record = await store.find_request("of older")
     assert record is not None and (record.conversation, record.seq) == ("new", 2)
 
 
-async def a_subscriber_is_woken_by_every_change_of_its_conversation_until_it_leaves(store: Store) -> None:
-    woken: list[int] = []
-    epoch, other = await store.claim("c"), await store.claim("d")
-    unsubscribe = store.subscribe("c", lambda: woken.append(len(woken)))
-    await store.append("d", other, make_entries("d", 1), None)
-    await store.append("c", epoch, make_entries("c", 1), None)
-    assert woken == [0]
-    assert store.begin_append("c", epoch, make_entries("c", 2), None) is not None
-    await wait_until(lambda: woken == [0, 1])
-    assert await read_seqs(store, "c") == [1, 2]
-    assert store.begin_append("c", epoch, make_entries("c", 3), None) is not None
-    late: list[int] = []
-    leave = store.subscribe("c", lambda: late.append(1))
-    seen = await read_seqs(store, "c")
-    await wait_until(lambda: 3 in seen or bool(late))
-    leave()
-    await wait_until(lambda: woken == [0, 1, 2])
-    await store.forget("c")
-    assert woken == [0, 1, 2, 3]
-    unsubscribe()
-    unsubscribe()
-    await store.append("c", await store.claim("c"), make_entries("c", 1), None)
-    assert woken == [0, 1, 2, 3]
+async def open_runs_are_listed_with_their_cards_and_counted(store: Store) -> None:
+    for at, (name, user, tenant, wake_at) in enumerate(
+        [
+            ("now", "ana", "acme", 0.0),
+            ("waits", "bo", "acme", 50.0),
+            ("ended", "ana", "acme", None),
+            ("other", "ana", "else", 1.0),
+        ]
+    ):
+        events = [conversation_opened(user, tenant), run_queued()]
+        entries = [Entry(conversation=name, seq=seq, at=float(at), event=event) for seq, event in enumerate(events, 1)]
+        await append(store, name, await claim(store, name), entries, wake_at)
+    assert [card.id for card in await store.list_open("acme", "", 10)] == ["waits", "now"]
+    assert [card.id for card in await store.list_open("acme", "ana", 10)] == ["now"]
+    assert [card.id for card in await store.list_open("acme", "", 1)] == ["waits"]
+    assert await store.count_open(10.0) == OpenCounts(running=2, waiting=1)
+    epoch = await claim(store, "now")
+    end = Entry(conversation="now", seq=3, at=9.0, event=RunEnded(ending="done"))
+    await append(store, "now", epoch, [end], None)
+    assert [card.id for card in await store.list_open("acme", "", 10)] == ["waits"]
+    assert await store.count_open(10.0) == OpenCounts(running=1, waiting=1)
+
+
+async def records_are_kept_by_kind_in_the_order_of_their_first_setting(store: Store) -> None:
+    for name, body in (("b", b"1"), ("a", b"\0"), ("b", b"2")):
+        await store.set("server", name, body)
+    await store.set("pin", "b", b"3")
+    assert list(await store.list_records("server")) == [("b", b"2"), ("a", b"\0")]
+    await store.delete("server", "b")
+    await store.delete("server", "nobody")
+    assert list(await store.list_records("server")) == [("a", b"\0")]
+    assert list(await store.list_records("pin")) == [("b", b"3")]
+
+
+async def a_lock_keeps_other_tasks_waiting_until_its_block_ends(store: Store) -> None:
+    steps: list[str] = []
+
+    async def work(name: str) -> None:
+        async with store.lock("oauth", "server"):
+            steps.append(f"{name} begins")
+            await asyncio.sleep(0)
+            async with store.lock("oauth", "another"):
+                steps.append(f"{name} ends")
+
+    with suppress(ValueError):
+        async with store.lock("oauth", "server"):
+            raise ValueError("a block that fails frees its lock")
+    await asyncio.gather(work("first"), work("second"))
+    assert [step.partition(" ")[2] for step in steps] == ["begins", "ends"] * 2
 
 
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
-    epoch = await store.claim("c")
-    await store.append("c", epoch, make_entries("c", 1), None)
+    epoch = await claim(store, "c")
+    await append(store, "c", epoch, make_entries("c", 1), None)
     await asyncio.gather(store.close(), store.close())
     await store.close()
-    await assert_refused(StoreDown, store.append("c", epoch, make_entries("c", 2), None))
+    await assert_refused(StoreDown, append(store, "c", epoch, make_entries("c", 2), None))
     await assert_refused(StoreDown, store.claim("c"))
     await assert_refused(StoreDown, store.read("c"))
-    await assert_refused(StoreDown, store.due(1.0))
+    await assert_refused(StoreDown, store.find_due(1.0, 10))
     await assert_refused(StoreDown, store.put("c", "blob_1", b""))
     await assert_refused(StoreDown, store.get("c", "blob_1"))
     await assert_refused(StoreDown, store.card("c"))
@@ -545,35 +629,38 @@ class LosesLastEntryStore(MemoryStore):
 class SplitBatchStore(MemoryStore):
     """Takes a batch apart."""
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        for entry in entries:
-            await super().append(conversation, epoch, [entry], wake_at)
+    async def append(self, append: Append) -> bool:
+        return [
+            await super(SplitBatchStore, self).append(replace(append, entries=[entry])) for entry in append.entries
+        ][-1]
 
 
 class UnfencedStore(MemoryStore):
     """Lets everybody write, as whoever owns the conversation now."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, database: MemoryDatabase | None = None) -> None:
+        super().__init__(database)
         self.owners: dict[str, int] = {}
 
-    async def claim(self, conversation: str) -> int:
-        self.owners[conversation] = await super().claim(conversation)
-        return self.owners[conversation]
+    async def claim(self, conversation: str) -> Claim | Owned:
+        answer = await super().claim(conversation)
+        if isinstance(answer, Claim):
+            self.owners[conversation] = answer.epoch
+        return answer
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        owner = self.owners.get(conversation) or await self.claim(conversation)
-        await super().append(conversation, owner, entries, wake_at)
+    async def append(self, append: Append) -> bool:
+        owner = self.owners.get(append.conversation) or await claim(self, append.conversation)
+        return await super().append(replace(append, epoch=owner))
 
 
 class DropsOutOfOrderStore(MemoryStore):
     """Drops what is out of order without a word."""
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+    async def append(self, append: Append) -> bool:
         try:
-            await super().append(conversation, epoch, entries, wake_at)
+            return await super().append(append)
         except Fenced:
-            return
+            return False
 
 
 class SharedEpochStore(MemoryStore):
@@ -583,17 +670,17 @@ class SharedEpochStore(MemoryStore):
         super().__init__()
         self.epoch = 0
 
-    async def claim(self, conversation: str) -> int:
+    async def claim(self, conversation: str) -> Claim | Owned:
         self.epoch += 1
-        await super().claim(conversation)
-        return self.epoch
+        answer = await super().claim(conversation)
+        return replace(answer, epoch=self.epoch) if isinstance(answer, Claim) else answer
 
 
 class NoWakeUpStore(MemoryStore):
     """Keeps no wake-up."""
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        await super().append(conversation, epoch, entries, None)
+    async def append(self, append: Append) -> bool:
+        return await super().append(replace(append, wake_at=None))
 
 
 class SharedBlobStore(MemoryStore):
@@ -662,10 +749,10 @@ class RawSearchStore(MemoryStore):
 class CatalogFirstStore(MemoryStore):
     """Writes the catalog first, and then sees whether the entries may be written."""
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        for entry in entries:
-            self._project(conversation, entry)
-        await super().append(conversation, epoch, entries, wake_at)
+    async def append(self, append: Append) -> bool:
+        for entry in append.entries:
+            self._project(append.conversation, entry)
+        return await super().append(append)
 
 
 class NewestRunFirstStore(MemoryStore):
@@ -678,18 +765,20 @@ class NewestRunFirstStore(MemoryStore):
 class KeepsBlobsStore(MemoryStore):
     """Keeps the blobs of what it should forget."""
 
-    async def forget(self, conversation: str) -> None:
-        blobs = self._blobs
-        await super().forget(conversation)
-        self._blobs = blobs
+    async def forget(self, conversation: str) -> Sequence[str]:
+        blobs = self._data.blobs
+        replicas = await super().forget(conversation)
+        self._data.blobs = blobs
+        return replicas
 
 
 class ForgetsEpochsStore(MemoryStore):
     """Forgets also which epochs there were."""
 
-    async def forget(self, conversation: str) -> None:
-        await super().forget(conversation)
-        self._epochs.pop(conversation, None)
+    async def forget(self, conversation: str) -> Sequence[str]:
+        replicas = await super().forget(conversation)
+        self._data.conversations.pop(conversation, None)
+        return replicas
 
 
 class FirstKeyStore(MemoryStore):
@@ -719,7 +808,7 @@ class ForgetfulRequestStore(MemoryStore):
     """Forgets every request but the last one."""
 
     def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
-        self._requests.clear()
+        self._data.requests.clear()
         super()._record_requests(conversation, entries)
 
 
@@ -730,11 +819,30 @@ class KeepsRequestsStore(MemoryStore):
         return
 
 
-class SilentStore(MemoryStore):
-    """Wakes nobody."""
+class OpenForEverStore(MemoryStore):
+    """Lists every conversation as open."""
 
-    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
+    async def list_open(self, tenant: str, user: str, limit: int) -> Sequence[ConversationCard]:
+        return await self.cards(CatalogQuery(tenant=tenant, user=user, limit=limit))
+
+
+class NewestRecordFirstStore(MemoryStore):
+    """Lists records the other way round."""
+
+    async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        return (await super().list_records(kind))[::-1]
+
+
+class UnlockedStore(MemoryStore):
+    """Lets everybody in."""
+
+    def __init__(self, database: MemoryDatabase | None = None) -> None:
+        super().__init__(database)
+        self.lock = self.let_in
+
+    @asynccontextmanager
+    async def let_in(self, kind: str, name: str) -> AsyncGenerator[None]:
+        yield
 
 
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
@@ -744,7 +852,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_conversation_that_nobody_claimed_is_fenced: UnfencedStore,
     a_gap_or_a_repeat_is_fenced: DropsOutOfOrderStore,
     each_claim_raises_the_epoch_of_its_conversation: SharedEpochStore,
-    a_claim_keeps_the_log_and_the_wake_up: NoWakeUpStore,
+    a_claim_tells_where_the_log_ends_and_keeps_the_wake_up: NoWakeUpStore,
     reading_goes_on_after_a_seq_and_stops_at_most: LosesLastEntryStore,
     what_is_due_is_named_and_what_is_next_is_timed: NoWakeUpStore,
     an_append_moves_or_ends_the_wake_up: NoWakeUpStore,
@@ -765,25 +873,40 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_rate_limit_is_exact_at_the_boundary: MinuteCountStore,
     a_request_is_recorded_with_its_entry_and_refused_a_second_time: ForgetfulRequestStore,
     an_old_request_is_listed_dropped_and_may_come_again: KeepsRequestsStore,
-    a_subscriber_is_woken_by_every_change_of_its_conversation_until_it_leaves: SilentStore,
+    open_runs_are_listed_with_their_cards_and_counted: OpenForEverStore,
+    records_are_kept_by_kind_in_the_order_of_their_first_setting: NewestRecordFirstStore,
+    a_lock_keeps_other_tasks_waiting_until_its_block_ends: UnlockedStore,
     a_closed_store_is_down_and_may_be_closed_again: NeverClosedStore,
 }
 
 
-async def memory(directory: Path) -> Store:
-    return MemoryStore()
+@asynccontextmanager
+async def memory(directory: Path) -> AsyncGenerator[Store]:
+    yield MemoryStore()
 
 
-async def sqlite(directory: Path) -> Store:
-    return await SqliteStore.open(directory / "store.db")
+@asynccontextmanager
+async def memory_shared(directory: Path) -> AsyncGenerator[Store]:
+    yield MemoryStore(MemoryDatabase())
 
 
-async def sqlite_full(directory: Path) -> Store:
-    return await SqliteStore.open(directory / "store.db", synchronous="FULL")
+@asynccontextmanager
+async def sqlite(directory: Path) -> AsyncGenerator[Store]:
+    yield await SqliteStore.open(directory / "store.db")
 
 
-async def check_promise(promise: Promise, opening: Awaitable[Store]) -> None:
-    store = await opening
+@asynccontextmanager
+async def sqlite_full(directory: Path) -> AsyncGenerator[Store]:
+    yield await SqliteStore.open(directory / "store.db", synchronous="FULL")
+
+
+@asynccontextmanager
+async def postgres(directory: Path) -> AsyncGenerator[Store]:
+    async with create_database() as url:
+        yield await PostgresStore.open(url)
+
+
+async def check_promise(promise: Promise, store: Store) -> None:
     try:
         await promise(store)
     finally:
@@ -795,17 +918,15 @@ def get_function_name(function: Callable[..., object]) -> str:
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
-@pytest.mark.parametrize("open_store", [memory, sqlite, sqlite_full], ids=get_function_name)
+@pytest.mark.parametrize("open_store", [memory, memory_shared, sqlite, sqlite_full, postgres], ids=get_function_name)
 async def test_every_store_keeps_every_promise(
-    open_store: Callable[[Path], Awaitable[Store]], promise: Promise, tmp_path: Path
+    open_store: Callable[[Path], AbstractAsyncContextManager[Store]], promise: Promise, tmp_path: Path
 ) -> None:
-    await check_promise(promise, open_store(tmp_path))
+    async with open_store(tmp_path) as store:
+        await check_promise(promise, store)
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
 async def test_a_store_that_breaks_the_promise_is_found_out(promise: Promise) -> None:
-    async def broken() -> Store:
-        return BROKEN_BY[promise]()
-
     with pytest.raises(AssertionError):
-        await check_promise(promise, broken())
+        await check_promise(promise, BROKEN_BY[promise]())

@@ -9,7 +9,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of the tes
 from surfaces.inside import InProcessClient
 from toolyard import Context, ModelRequest, Yard, tool
 from toolyard.app import Wiring
-from toolyard.events import Entry, Result, UserMessage
+from toolyard.core.store import Append
+from toolyard.events import Result, UserMessage
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.testing import Scripted, Turn, call, say
 
@@ -37,10 +37,8 @@ class DyingStore(SqliteStore):
 
     kill_at = 0
 
-    def begin_append(
-        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> asyncio.Future[int] | None:
-        stored = super().begin_append(conversation, epoch, entries, wake_at)
+    def begin_append(self, append: Append) -> asyncio.Future[bool] | None:
+        stored = super().begin_append(append)
         if stored is not None:
             stored.add_done_callback(lambda _: self._count_down())
         return stored

@@ -1,7 +1,7 @@
 """How the journal stores what was emitted: at once, when the store has room, or not at all."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 
 import pytest
 
@@ -11,6 +11,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
 from toolyard.core.state import State
+from toolyard.core.store import Append, Claim
 from toolyard.engine.journal import Journal
 
 
@@ -23,30 +24,33 @@ class FullStore:
         self.fails = False
         self.append_requested = asyncio.Event()
 
-    def begin_append(
-        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> asyncio.Future[int] | None:
+    def begin_append(self, append: Append) -> asyncio.Future[bool] | None:
         return None
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+    async def append(self, append: Append) -> bool:
         self.append_requested.set()
         await self.room.wait()
         if self.fails:
             raise OSError("no more paper")
-        self.batches.append([entry.seq for entry in entries])
+        self.batches.append([entry.seq for entry in append.entries])
+        return False
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         return ()
-
-    def subscribe(self, conversation: str, wake: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
 
 
 def open_journal(store: FullStore, tasks: asyncio.TaskGroup) -> Journal:
     def spawn(work: Coroutine[None, None, None]) -> None:
         tasks.create_task(work)
 
-    return Journal("c", 1, State(), 0, log=store, clock=SystemClock(), spawn=spawn, observe=lambda entry: None)
+    return Journal(
+        Claim(conversation="c", epoch=1),
+        State(),
+        log=store,
+        clock=SystemClock(),
+        spawn=spawn,
+        observe=lambda entry: None,
+    )
 
 
 async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:

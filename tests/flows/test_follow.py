@@ -1,16 +1,26 @@
 """Readers: from any place, any number, however slow, each sees everything once."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 import pytest
 
-from support import collect_events, open_yard
-from toolyard import Yard, tool
+from support import TEST_TIMEOUT_S, collect_events, open_yard
+from toolyard import ModelRequest, Yard, tool
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
-from toolyard.core.events import Entry, Published, RunEnded, TextAppended
+from toolyard.core.events import (
+    Entry,
+    ModelDelta,
+    Published,
+    RunEnded,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
 from toolyard.engine.readers import RING_SIZE
-from toolyard.testing import call, say
+from toolyard.testing import Scripted, call, say
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
 
@@ -88,6 +98,52 @@ async def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() 
             assert split_items([*all_items[: index + 1], *await read_until_end(yard, "c", cursor)]) == split_items(
                 all_items
             ), f"left after {cursor}"
+
+
+async def test_a_reader_that_leaves_after_each_item_gets_on_and_sees_each_once() -> None:
+    """Its cursor may be that of turn.started: then the reader after it has not read the number of the turn."""
+    async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
+        await collect_events(yard.run("go", conversation="c"))
+        cursor, items = "0", list[tuple[str, Published]]()
+        while not items or not (isinstance(items[-1][1], Entry) and isinstance(items[-1][1].event, RunEnded)):
+            reader = await yard.follow("c", cursor)
+            item = await anext(reader)
+            assert str(reader.cursor) != cursor, f"no progress at {cursor}"
+            cursor = str(reader.cursor)
+            items.append((cursor, item))
+            reader.detach()
+        text, seqs = split_items(items)
+        assert text == "".join(WORDS) and seqs == list(range(1, len(seqs) + 1))
+
+
+class PausingModel(Scripted):
+    """A scripted model that waits before the last piece of its text."""
+
+    def __init__(self) -> None:
+        super().__init__([say(*WORDS)])
+        self.paused, self.resumed = asyncio.Event(), asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        async for delta in super().stream(request):
+            if isinstance(delta, TextAppended) and delta.text == WORDS[-1]:
+                self.paused.set()
+                await self.resumed.wait()
+            yield delta
+
+
+async def test_a_reader_after_the_start_of_a_turn_gets_its_text_while_it_is_written() -> None:
+    model = PausingModel()
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard(model=model) as yard:
+        answer = asyncio.create_task(yard.ask("go", conversation="c"))
+        await model.paused.wait()
+        entries = await yard.service.read_entries("c")
+        assert isinstance(entries[-1].event, TurnStarted)
+        reader = await yard.follow("c", str(entries[-1].seq))
+        item = await anext(reader)
+        reader.detach()
+        assert isinstance(item, TextAppended) and (item.turn, item.text) == (1, WORDS[0])
+        model.resumed.set()
+        await answer
 
 
 async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support import collect_events, wait_for_event
+from support import append_entries, claim_epoch, collect_events, wait_for_event
 from toolyard import Settings, Tool, Yard, tool
 from toolyard.app import SystemClock, Wiring
 from toolyard.core.events import (
@@ -140,7 +140,7 @@ async def test_it_is_kept_for_the_key_of_its_request_and_forgotten_after_a_day()
             )
             for seq, at in enumerate(times, 1)
         ]
-        await store.append(conversation, await store.claim(conversation), entries, None)
+        await append_entries(store, conversation, await claim_epoch(store, conversation), entries, None)
     wiring = Wiring(model=Scripted([]), opened_store=store)
     async with asyncio.timeout(20), Yard.from_wiring(wiring) as yard:
         await wait_until_gone(yard, "expired")

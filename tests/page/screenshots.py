@@ -11,6 +11,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from page.conftest import FLAGS, find_chromium
 from page.site import Scenes, Site, start_site
+from support import append_entries, claim_epoch
 from toolyard import Settings, Yard, tool
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Result
@@ -119,7 +120,7 @@ async def append_shifted(
             event = CallEnded(result=result)
         run = f"{entry.run}_{id}" if entry.run else ""
         shifted.append(replace(entry, conversation=id, at=at, run=run, epoch=1, event=event, correlation_id=f"t_{id}"))
-    await store.append(id, await store.claim(id), shifted, None)
+    await append_entries(store, id, await claim_epoch(store, id), shifted)
 
 
 def take_screenshots(page: Page, server: Site) -> None:

@@ -633,13 +633,14 @@ def test_what_is_shown_is_loaded_to_the_same_and_holds_no_secret(file: Path) -> 
     assert shown_config.servers["stock"].headers == {"Authorization": "***"} and shown_config.servers["files"].env == {
         "LOG_LEVEL": "***"
     }
-    same = {"providers": full_config.providers, "servers": full_config.servers, "keys": full_config.keys}
+    names = ("providers", "servers", "keys", "postgres")
+    same = {name: getattr(full_config, name) for name in names}
     assert msgspec.structs.replace(shown_config, **same) == full_config
 
 
 def test_what_urls_carry_is_masked(file: Path) -> None:
     text = (
-        f"model = 'https://u:{SECRET}@h/v1#m'\nstore = 'postgresql://u:{SECRET}@h/db'\n"
+        f"model = 'https://u:{SECRET}@h/v1#m'\nstore = 'postgresql://u:{SECRET}@h/db?password={SECRET}'\n"
         f"[servers.a]\nurl = 'https://h/mcp?key={SECRET}&b={SECRET}'\n"
     )
     shown_text = show(load_text(file, text))

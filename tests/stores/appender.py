@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from toolyard.core.events import Entry, StopRequested
+from toolyard.core.store import Append
 from toolyard.stores.sqlite import SqliteStore
 
 CONVERSATION = "c"
@@ -12,14 +13,14 @@ BATCH = 3
 
 async def main(path: str) -> None:
     store = await SqliteStore.open(path)
-    epoch = await store.claim(CONVERSATION)
+    epoch = (await store.claim(CONVERSATION)).epoch
     last = len(await store.read(CONVERSATION))
     while True:
         batch = [
             Entry(conversation=CONVERSATION, seq=last + number, at=0.0, event=StopRequested(by="ana" * 200))
             for number in range(1, BATCH + 1)
         ]
-        await store.append(CONVERSATION, epoch, batch, None)
+        await store.append(Append(conversation=CONVERSATION, epoch=epoch, entries=batch))
         last += BATCH
         sys.stdout.write(f"{last}\n")
         sys.stdout.flush()

@@ -133,7 +133,12 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
     events.CallDenied(call_id="call_1", by="ana", reason="too dear"),
     events.CallStarted(call_id="call_1", epoch=3, attempt=2),
     events.CallParked(
-        call_id="call_1", kind="question", expires_at=98.5, question={"ask": "which?"}, resume_token="token_1"
+        call_id="call_1",
+        kind="question",
+        expires_at=98.5,
+        question={"ask": "which?"},
+        resume_token="token_1",
+        bound=True,
     ),
     events.CallAnswered(call_id="call_1", by="ana", reply="declined", content={"which": "none"}),
     events.CallEnded(result=RESULT),

@@ -11,6 +11,7 @@ from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Scripted, say
 
 KEYS = [
@@ -189,3 +190,16 @@ async def test_the_api_page_loads_nothing_from_anywhere() -> None:
     async with Yard(model=Scripted([])) as yard, connect_client(yard) as http:
         page = await http.get_text("/docs")
         assert "/ai/respond" in page and "src=" not in page and "http" not in page.replace("httpx", "")
+
+
+async def test_replicas_name_themselves_in_every_response_and_a_single_server_does_not() -> None:
+    database = MemoryDatabase()
+    async with (
+        open_client(opened_store=MemoryStore(database), keys=KEYS) as first,
+        open_client(opened_store=MemoryStore(database), keys=KEYS) as second,
+        open_client() as single,
+    ):
+        for path in ("/healthz", "/tools", "/nowhere"):
+            names = {(await http.ask("GET", path))[2].get("x-toolyard-replica") for http in (first, second)}
+            assert None not in names and len(names) == 2
+            assert "x-toolyard-replica" not in (await single.ask("GET", path))[2]

@@ -17,6 +17,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.ports import Servers
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES, asgi
 from toolyard.surfaces.surface import Backend, ErrorBody, Route, Surface
 from toolyard.testing import Scripted, say
@@ -56,7 +57,9 @@ async def open_client() -> AsyncGenerator[SocketClient, None]:
     async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard:
         await yard.access.load()
         origins = frozenset({"https://shop.example"})
-        app = asgi(yard.service, yard.access, cast(Servers, yard.servers), origins, surfaces=(*SURFACES, OTHER))
+        app = asgi(
+            yard.service, yard.access, cast(Servers, yard.servers), MemoryStore(), origins, surfaces=(*SURFACES, OTHER)
+        )
         async with serve_app(app) as url, aiohttp.ClientSession() as session:
             yield SocketClient(session, url, {})
 

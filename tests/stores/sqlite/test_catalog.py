@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stores.sqlite.opening import open_store
+from support import append_entries, claim_epoch
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import ConversationOpened, Entry, MessageAdded, RunQueued
@@ -17,7 +18,8 @@ from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.store import CatalogQuery, Key, Store
 from toolyard.stores.entries import fold_case
 from toolyard.stores.memory import MemoryStore
-from toolyard.stores.sqlite.store import SEARCH_BATCH_SIZE, SqliteStore
+from toolyard.stores.sqlite.search import SCAN_SIZE
+from toolyard.stores.sqlite.store import SqliteStore
 
 OWNER = Caller(user="ana", tenant="acme")
 
@@ -33,7 +35,7 @@ async def write_conversation(store: Store, conversation: str, text: str, title: 
         Entry(conversation=conversation, seq=seq, at=at, event=event, run="run_1", correlation_id=f"trace {title}")
         for seq, event in enumerate(events, 1)
     ]
-    await store.append(conversation, await store.claim(conversation), batch, None)
+    await append_entries(store, conversation, await claim_epoch(store, conversation), batch, None)
 
 
 async def search_ids(store: Store, text: str, limit: int = 50) -> list[str]:
@@ -54,12 +56,12 @@ async def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_for
         assert await store.find_runs("trace two") == []
         assert await store.get("b", "blob_1") is None
         assert await store.keys() == [key]
-        assert await store.claim("b") == 2
+        assert await claim_epoch(store, "b") == 2
 
 
 async def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
-        await store.claim("c")
+        await claim_epoch(store, "c")
         before = store.commits
         await write_conversation(store, "c", "milk")
         assert store.commits == before + 2  # the claim and the batch
@@ -67,7 +69,7 @@ async def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
 
 async def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
-        names = [f"c{number:03d}" for number in range(5 * SEARCH_BATCH_SIZE)]
+        names = [f"c{number:03d}" for number in range(2 * SCAN_SIZE)]
         for at, name in enumerate(names):
             await write_conversation(store, name, "milk" if at % 2 else "bread", at=float(at))
         searching = asyncio.ensure_future(search_ids(store, "MILK", limit=len(names)))

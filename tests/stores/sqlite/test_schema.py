@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from stores.sqlite.opening import open_store
+from support import append_entries, claim_epoch
 from toolyard.core.errors import StoreDown
-from toolyard.core.events import Entry, StopRequested
+from toolyard.core.events import Entry, RunEnded
 from toolyard.core.store import CatalogQuery, ConversationCard, Key
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.stores.sqlite.schema import SCHEMA_VERSION
@@ -88,7 +89,7 @@ async def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog
     path = old_file(tmp_path / "store.db", ("d", 1, batch(DEFAULTS)))
     async with open_store(path) as store:
         assert [entry.seq for entry in await store.read("c")] == [1, 2, 3, 4]
-        assert await store.due(5.0) == (["c"], None)
+        assert await store.find_due(5.0, 10) == (["c"], None)
         assert await store.get("c", "blob_1") == b"\x00\xff"
         assert await store.card("c") == MILK
         assert await store.cards(CatalogQuery(tenant="acme", text="牛奶")) == [MILK]
@@ -99,15 +100,15 @@ async def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog
         assert await store.card("e") is await store.card("claimed") is None
         assert await store.find_runs("trace_1") == [("c", "run_1")]
         assert await store.find_runs("t") == await store.find_runs("") == []
-        assert await store.claim("c") == 8
-        await store.append("c", 8, [Entry(conversation="c", seq=5, at=6.5, event=StopRequested(by="bo"))], None)
+        assert await claim_epoch(store, "c") == 8
+        await append_entries(store, "c", 8, [Entry(conversation="c", seq=5, at=6.5, event=RunEnded(ending="done"))])
         await store.save_key(Key(name="k", hash="h", user="u"))
     async with open_store(path) as store:
         card = await store.card("c")
         assert card and (card.title, card.updated_at) == ("Bread", 6.5)
         assert [key.name for key in await store.keys()] == ["k"]
         await store.forget("c")
-        assert await store.claim("c") == 9
+        assert await claim_epoch(store, "c") == 9
 
 
 async def test_it_gets_the_same_tables_as_a_new_file(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ async def test_it_gets_the_same_tables_as_a_new_file(tmp_path: Path) -> None:
         async with open_store(path):
             pass
     assert version_and_tables(old) == version_and_tables(new)
-    assert version_and_tables(new)[0] == SCHEMA_VERSION == 5
+    assert version_and_tables(new)[0] == SCHEMA_VERSION == 6
 
 
 async def test_an_entry_that_only_the_code_of_then_could_read_does_not_keep_the_file_shut(tmp_path: Path) -> None:

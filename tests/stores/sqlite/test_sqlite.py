@@ -18,6 +18,7 @@ import pytest
 
 from stores.appender import BATCH, CONVERSATION
 from stores.sqlite.opening import open_store
+from support import append_entries, claim_epoch
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry, StopRequested
 from toolyard.stores.sqlite import SqliteStore
@@ -46,7 +47,7 @@ async def complaints() -> AsyncGenerator[list[dict[str, object]], None]:
 
 
 async def write_three_entries(store: SqliteStore) -> None:
-    await store.append("c", await store.claim("c"), make_entries(1, 3), 5.0)
+    await append_entries(store, "c", await claim_epoch(store, "c"), make_entries(1, 3), 5.0)
     await store.put("c", "blob_1", b"whole")
 
 
@@ -68,9 +69,9 @@ async def store_path(tmp_path: Path) -> Path:
 
 async def assert_all_there(store: SqliteStore) -> None:
     assert list(await store.read("c")) == make_entries(1, 3)
-    assert await store.due(5.0) == (["c"], None)
+    assert await store.find_due(5.0, 10) == (["c"], None)
     assert await store.get("c", "blob_1") == b"whole"
-    assert await store.claim("c") == 2
+    assert await claim_epoch(store, "c") == 2
 
 
 async def test_everything_outlives_a_close(store_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_a_close_leaves_one_file_and_no_thread(store_path: Path) -> None:
 async def test_it_can_be_opened_again_at_once_in_the_same_process(store_path: Path) -> None:
     for _ in range(5):
         store = await SqliteStore.open(store_path)
-        await store.claim("other")
+        await claim_epoch(store, "other")
         await store.close()
 
 
@@ -163,23 +164,23 @@ async def test_what_was_told_committed_outlives_a_kill_at_any_moment(tmp_path: P
 
 async def test_an_append_whose_waiter_is_cancelled_is_still_committed(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
-        epoch = await store.claim("c")
-        task = asyncio.ensure_future(store.append("c", epoch, make_entries(1, 3), None))
+        epoch = await claim_epoch(store, "c")
+        task = asyncio.ensure_future(append_entries(store, "c", epoch, make_entries(1, 3), None))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await store.append("c", epoch, make_entries(4), None)
+        await append_entries(store, "c", epoch, make_entries(4), None)
         assert list(await store.read("c")) == make_entries(1, 4)
 
 
 async def test_a_close_commits_what_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with open_store(path) as store:
-        epoch = await store.claim("c")
+        epoch = await claim_epoch(store, "c")
         async with asyncio.TaskGroup() as tasks:
             for first in range(1, 40):
-                tasks.create_task(store.append("c", epoch, make_entries(first), None))
+                tasks.create_task(append_entries(store, "c", epoch, make_entries(first), None))
             await asyncio.sleep(0)
             await store.close()
     async with open_store(path) as store:
@@ -189,11 +190,11 @@ async def test_a_close_commits_what_was_asked_for(tmp_path: Path) -> None:
 async def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_no_other(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
         names = [f"c{number}" for number in range(200)]
-        epochs = await asyncio.gather(*map(store.claim, names))
+        epochs = await asyncio.gather(*(claim_epoch(store, name) for name in names))
         before = store.commits
         outcomes = await asyncio.gather(
             *(
-                store.append(name, epoch - number % 2, make_entries(1), None)
+                append_entries(store, name, epoch - number % 2, make_entries(1), None)
                 for number, (name, epoch) in enumerate(zip(names, epochs, strict=True))
             ),
             return_exceptions=True,
@@ -244,7 +245,7 @@ async def test_a_corrupt_file_is_down_with_advice_and_its_good_parts_stay_readab
         with pytest.raises(StoreDown, match="restore a copy"):
             await store.get("c", "blob_1")
         assert list(await store.read("c")) == make_entries(1, 3)
-        await store.append("c", await store.claim("c"), make_entries(4), None)
+        await append_entries(store, "c", await claim_epoch(store, "c"), make_entries(4), None)
 
 
 async def test_an_entry_that_cannot_be_decoded_is_down_not_skipped(store_path: Path) -> None:
@@ -316,21 +317,21 @@ def limit_file_size(size: int) -> Generator[None]:
 
 async def test_a_disk_that_takes_no_more_loses_nothing_and_work_goes_on_when_it_does(store_path: Path) -> None:
     async with open_store(store_path) as store:
-        epoch = await store.claim("c")
+        epoch = await claim_epoch(store, "c")
         with limit_file_size(64 * 1024):
-            await store.append("c", epoch, make_entries(4), None)
+            await append_entries(store, "c", epoch, make_entries(4), None)
             with pytest.raises(StoreDown, match=f"{store_path}: .*Check that the disk works, has space"):
-                await store.append("c", epoch, make_entries(5, by="x" * 200_000), 9.0)
+                await append_entries(store, "c", epoch, make_entries(5, by="x" * 200_000), 9.0)
             assert list(await store.read("c")) == make_entries(1, 4)
-            assert await store.due(9.0) == ([], None)
-        await store.append("c", epoch, make_entries(5, by="x" * 200_000), None)
+            assert await store.find_due(9.0, 10) == ([], None)
+        await append_entries(store, "c", epoch, make_entries(5, by="x" * 200_000), None)
     async with open_store(store_path) as store:
         assert list(await store.read("c")) == [*make_entries(1, 4), *make_entries(5, by="x" * 200_000)]
 
 
 async def test_a_store_can_be_closed_while_the_disk_takes_no_more(store_path: Path) -> None:
     async with open_store(store_path) as store:
-        await store.append("c", await store.claim("c"), make_entries(4, by="x" * 200_000), None)
+        await append_entries(store, "c", await claim_epoch(store, "c"), make_entries(4, by="x" * 200_000), None)
         with limit_file_size(32 * 1024):
             await store.close()
     async with open_store(store_path) as store:

@@ -14,7 +14,7 @@ from toolyard.core.errors import Fenced, StoreDown
 from toolyard.stores.sqlite.writer import MAX_GROUP_JOBS, MAX_QUEUED_BYTES, MAX_QUEUED_JOBS, SqliteWriter, Work
 
 
-def insert(number: int, filling: int = 0) -> Work:
+def insert(number: int, filling: int = 0) -> Work[int]:
     def work(connection: sqlite3.Connection) -> int:
         connection.execute("INSERT INTO numbers VALUES (?, zeroblob(?))", (number, filling))
         return number
@@ -22,7 +22,7 @@ def insert(number: int, filling: int = 0) -> Work:
     return work
 
 
-def fail_after(work: Work, error: Exception) -> Work:
+def fail_after(work: Work[int], error: Exception) -> Work[int]:
     def failing(connection: sqlite3.Connection) -> int:
         work(connection)
         raise error
@@ -30,7 +30,7 @@ def fail_after(work: Work, error: Exception) -> Work:
     return failing
 
 
-def run_sql(statement: str) -> Work:
+def run_sql(statement: str) -> Work[int]:
     def work(connection: sqlite3.Connection) -> int:
         return len(connection.execute(statement).fetchall())
 
@@ -59,7 +59,7 @@ class HeldWriter:
         return 0
 
 
-async def submit_works(*works: Work, writer: SqliteWriter) -> list[asyncio.Task[int]]:
+async def submit_works(*works: Work[int], writer: SqliteWriter) -> list[asyncio.Task[int]]:
     tasks = [asyncio.ensure_future(writer.run(work)) for work in works]
     await asyncio.sleep(0)
     return tasks

@@ -134,3 +134,12 @@ async def test_a_server_that_is_about_to_stop_is_not_ready() -> None:
         status, error, _ = await http.send_request("GET", "/readyz")
         assert status == 503 and "about to stop" in error["error"]
         assert (await http.send_request("GET", "/healthz"))[0] == 200
+
+
+async def test_a_server_that_drains_is_not_ready_and_still_takes_requests() -> None:
+    async with asyncio.timeout(30), build_yard(()) as yard, connect_api_client(yard) as http:
+        yard.service.stop_claiming()
+        status, error, headers = await http.send_request("GET", "/readyz")
+        assert status == 503 and "about to stop" in error["error"]
+        assert headers["retry-after"] == "2"
+        assert (await http.send_request("POST", "/conversations", {"title": "late"}))[0] == 201

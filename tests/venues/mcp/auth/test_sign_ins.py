@@ -276,7 +276,7 @@ async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_addre
         await yard.servers.add("mail", server.spec(trust=True))
         await sign_in(yard)
         grants = yard.servers.get_server("mail").get_grant_store(("", ""))
-        store = yard.servers.get_server("mail")._deps.store  # pyright: ignore[reportPrivateUsage]
+        store = yard.servers.get_server("mail")._deps.sealed_records  # pyright: ignore[reportPrivateUsage]
         grants_at_other_url = type(grants)(store, "mail", ("", ""), other.spec().url)
         assert await grants.load() is not None and await grants_at_other_url.load() is None
         await yard.servers.act("mail", "remove")

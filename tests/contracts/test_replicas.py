@@ -1,0 +1,425 @@
+"""What a shared store promises to its replicas. Each promise is broken by a store made to break it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+
+import asyncpg
+import pytest
+from msgspec.structs import replace
+
+from contracts.test_store import (
+    ForgetfulRequestStore,
+    UnlockedStore,
+    append,
+    append_events,
+    assert_refused,
+    claim,
+    find_due,
+    get_function_name,
+    make_entries,
+    read_seqs,
+    with_request,
+)
+from toolyard.core.errors import Fenced, NotFound, RequestRepeated, Unavailable
+from toolyard.core.events import RunEnded
+from toolyard.core.store import (
+    MAX_MESSAGE_BYTES,
+    Allowance,
+    Append,
+    Claim,
+    Key,
+    Letter,
+    LetterAnswer,
+    LogHead,
+    Owned,
+    Store,
+)
+from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.postgres import PostgresStore
+from toolyard.stores.rate_limit import GcraLimiter
+
+EndLease = Callable[[Store], Awaitable[None]]
+"""Lets the other replicas take over what a store owns, as if its process had died."""
+ReplicaPromise = Callable[[Store, Store, EndLease], Awaitable[None]]
+
+
+async def claim_fully(store: Store, conversation: str) -> Claim:
+    answer = await store.claim(conversation)
+    assert isinstance(answer, Claim), f"{conversation} is owned by {answer.replica}"
+    return answer
+
+
+async def a_claim_leaves_alone_what_a_living_replica_owns(first: Store, second: Store, end_lease: EndLease) -> None:
+    assert first.is_shared and first.replica != second.replica
+    epoch = await claim(first, "c")
+    assert await second.claim("c") == Owned(first.replica)
+    assert list(await second.claim_many(["c"])) == []
+    await append(first, "c", epoch, make_entries("c", 1), 0.0)
+    assert await find_due(second, 9.0) == ([], None)
+    assert await append(first, "c", epoch, make_entries("c", 2), 7.0, release=True) is True
+    assert await find_due(second, 9.0) == (["c"], None)
+    claims = await second.claim_many(["c", "new"])
+    assert [(answer.conversation, answer.last_seq) for answer in claims] == [("c", 2), ("new", 0)]
+    assert claims[0].epoch == epoch + 1
+    await assert_refused(Fenced, append(first, "c", epoch, make_entries("c", 3), None))
+    assert await first.claim("c") == Owned(second.replica)
+
+
+async def a_race_for_a_conversation_has_one_winner(first: Store, second: Store, end_lease: EndLease) -> None:
+    for name in ("a", "b", "c", "d"):
+        answers = await asyncio.gather(first.claim(name), second.claim(name))
+        assert sorted(type(answer).__name__ for answer in answers) == ["Claim", "Owned"]
+        for store, answer in zip((first, second), answers, strict=True):
+            if isinstance(answer, Claim):
+                await append(store, name, answer.epoch, make_entries(name, 1), None)
+            else:
+                assert answer.replica not in ("", store.replica)
+
+
+async def what_the_dead_owned_is_taken_over_and_fenced(first: Store, second: Store, end_lease: EndLease) -> None:
+    epoch = await claim(first, "c")
+    await append(first, "c", epoch, make_entries("c", 1), 50.0)
+    await end_lease(first)
+    assert (await find_due(second, 9.0))[0] == ["c"], "only its owner knew why it waited"
+    answer = await claim_fully(second, "c")
+    assert (answer.epoch, answer.deaths) == (epoch + 1, 1)
+    await assert_refused(Fenced, append(first, "c", epoch, make_entries("c", 2), None))
+    await append(second, "c", answer.epoch, make_entries("c", 2), 0.0)
+    assert (await claim_fully(second, "c")).deaths == 1, "a run that goes on keeps count"
+    await append_events(second, "c", RunEnded(ending="done"))
+    assert (await claim_fully(second, "c")).deaths == 0
+
+
+async def a_letter_is_answered_together_with_the_entries(first: Store, second: Store, end_lease: EndLease) -> None:
+    await assert_refused(NotFound, second.post("nobody", "k", b"x"))
+    epoch = await claim(first, "c")
+    assert await second.post("c", "k1", b"one\0") == first.replica
+    assert await second.post("c", "k2", b"two") == first.replica
+    assert list(await first.find_mail()) == ["c"] and list(await second.find_mail()) == []
+    last, letters = await first.read_mail("c", epoch)
+    assert last == 2
+    assert [(letter.number, letter.key, letter.sender, letter.body) for letter in letters] == [
+        (1, "k1", second.replica, b"one\0"),
+        (2, "k2", second.replica, b"two"),
+    ]
+    answers = [LetterAnswer(number=1, outcome=b"done")]
+    await first.append(Append(conversation="c", epoch=epoch, entries=make_entries("c", 1), answers=answers))
+    assert await second.read_outcome("c", "k1") == b"done"
+    assert await second.read_outcome("c", "k2") is None
+    await first.answer("c", epoch, LetterAnswer(number=2, outcome=b"refused"))
+    assert await second.read_outcome("c", "k2") == b"refused"
+    assert list((await first.read_mail("c", epoch))[1]) == [] == list(await first.find_mail())
+    await second.post("c", "k3", b"three")
+    late = [LetterAnswer(number=3, outcome=b"no")]
+    torn = Append(conversation="c", epoch=epoch, entries=make_entries("c", 9), answers=late)
+    await assert_refused(Fenced, first.append(torn))
+    assert await second.read_outcome("c", "k3") is None
+
+
+async def a_letter_keeps_its_conversation_from_being_released_unread(
+    first: Store, second: Store, end_lease: EndLease
+) -> None:
+    epoch = await claim(first, "c")
+    await second.post("c", "k", b"x")
+    assert await append(first, "c", epoch, make_entries("c", 1), None, release=True) is False
+    assert not await first.release("c", epoch, 0, None)
+    assert await second.claim("c") == Owned(first.replica)
+    assert await first.release("c", epoch, 1, None)
+    await assert_refused(Fenced, first.read_mail("c", epoch))
+    await assert_refused(Fenced, first.answer("c", epoch, LetterAnswer(number=1, outcome=b"late")))
+    answer = await claim_fully(second, "c")
+    assert (answer.mail, answer.has_mail) == (1, True)
+    await second.answer("c", answer.epoch, LetterAnswer(number=1, outcome=b"x"))
+    answer = await claim_fully(second, "c")
+    assert answer.has_mail is False
+    assert await second.release("c", answer.epoch, 1, None)
+    assert await first.post("c", "k2", b"x") == ""
+    assert await find_due(first, 0.0) == (["c"], None), "somebody has to read it"
+
+
+async def a_letter_is_withdrawn_only_while_nobody_has_read_it(first: Store, second: Store, end_lease: EndLease) -> None:
+    epoch = await claim(first, "c")
+    await second.post("c", "unread", b"x")
+    assert await second.withdraw("c", "unread") is None
+    assert await first.read_mail("c", epoch) == (1, [])
+    await second.post("c", "read", b"x")
+    await first.read_mail("c", epoch)
+    await assert_refused(Unavailable, second.withdraw("c", "read"))
+    await first.answer("c", epoch, LetterAnswer(number=2, outcome=b"done"))
+    assert await second.withdraw("c", "read") == b"done"
+    assert await second.withdraw("c", "nothing") is None
+
+
+async def letters_that_wait_are_bounded(first: Store, second: Store, end_lease: EndLease) -> None:
+    epoch = await claim(first, "c")
+    for number in range(256):
+        await second.post("c", f"k{number}", b"x")
+    await assert_refused(Unavailable, second.post("c", "one more", b"x"))
+    _, letters = await first.read_mail("c", epoch)
+    assert [letter.number for letter in letters] == list(range(1, 257))
+    answers = [LetterAnswer(number=letter.number, outcome=b"") for letter in letters]
+    await first.append(Append(conversation="c", epoch=epoch, answers=answers))
+    assert await second.post("c", "one more", b"x") == first.replica
+
+
+async def followers_are_named_to_the_next_owner_and_see_where_logs_end(
+    first: Store, second: Store, end_lease: EndLease
+) -> None:
+    assert await second.follow("c") is None
+    epoch = await claim(first, "c")
+    await append(first, "c", epoch, make_entries("c", 1, 2), None)
+    assert await second.follow("c") == LogHead(last_seq=2, epoch=epoch, replica=first.replica)
+    await first.follow("c")
+    assert (await claim_fully(first, "c")).followers == (second.replica,), "it knows of its own readers"
+    await second.unfollow("c")
+    answer = await claim_fully(first, "c")
+    assert answer.followers == ()
+    await first.release("c", answer.epoch, 0, None)
+    assert await second.read_heads(["c", "nobody"]) == {"c": LogHead(last_seq=2, epoch=answer.epoch)}
+
+
+async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease: EndLease) -> None:
+    epoch = await claim(first, "owned")
+    await second.follow("owned")
+    assert list(await second.forget("owned")) == [first.replica]
+    await assert_refused(Fenced, append(first, "owned", epoch, make_entries("owned", 1), None))
+    await claim(first, "followed")
+    await second.follow("followed")
+    assert list(await first.forget("followed")) == [second.replica]
+    head = (await second.read_heads(["followed"]))["followed"]
+    assert head.epoch < 0 and not head.replica
+    await assert_refused(NotFound, second.post("followed", "k", b"x"))
+
+
+async def a_change_of_records_or_keys_raises_their_version(first: Store, second: Store, end_lease: EndLease) -> None:
+    before = dict(await second.read_versions())
+    await first.set("server", "a", b"1")
+    await first.save_key(Key(name="k", hash="h", user="u"))
+    middle = dict(await second.read_versions())
+    assert [middle[kind] > before.get(kind, 0) for kind in ("server", "key")] == [True, True]
+    assert [key.name for key in await second.keys()] == ["k"]
+    assert list(await second.list_records("server")) == [("a", b"1")]
+    await second.revoke_key("k")
+    await second.delete("server", "a")
+    after = dict(await first.read_versions())
+    assert [after[kind] > middle[kind] for kind in ("server", "key")] == [True, True]
+    assert list(await first.keys()) == []
+
+
+async def a_lock_is_held_across_replicas(first: Store, second: Store, end_lease: EndLease) -> None:
+    steps: list[str] = []
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with first.lock("oauth", "server"):
+            entered.set()
+            async with second.lock("oauth", "another"):
+                await asyncio.sleep(0)
+                steps.append("first")
+
+    async def wait() -> None:
+        await entered.wait()
+        async with second.lock("oauth", "server"):
+            steps.append("second")
+
+    await asyncio.gather(wait(), hold())
+    assert steps == ["first", "second"]
+
+
+async def a_rate_limit_is_shared(first: Store, second: Store, end_lease: EndLease) -> None:
+    now = 1_700_000_000.0
+    takes = [store.take("ana", 30, now) for store in (first, second) for _ in range(25)]
+    assert sum(allowance.granted for allowance in await asyncio.gather(*takes)) == 30
+
+
+async def a_message_reaches_the_replica_that_it_is_for(first: Store, second: Store, end_lease: EndLease) -> None:
+    messages: dict[str, list[bytes]] = {"first": [], "second": []}
+    first.listen(messages["first"].append)
+    second.listen(messages["second"].append)
+    body, large = '{"text": "世\\u0000"}'.encode(), b"x" * MAX_MESSAGE_BYTES
+
+    async def tell_until_it_arrives(store: Store, message: bytes, arrived: list[bytes]) -> None:
+        while message not in arrived:  # a hint may be lost, as before the other one listens
+            first.tell(store.replica, message)
+            first.tell("nobody.1", b"lost")
+            await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(10):
+        await tell_until_it_arrives(second, body, messages["second"])
+        await tell_until_it_arrives(first, large, messages["first"])
+    assert (set(messages["first"]), set(messages["second"])) == ({large}, {body})
+
+
+async def a_request_takes_effect_at_one_replica_only(first: Store, second: Store, end_lease: EndLease) -> None:
+    mine, other = await claim(first, "c"), await claim(second, "d")
+    outcomes = await asyncio.gather(
+        append(first, "c", mine, [with_request(make_entries("c", 1)[0], "k")], None),
+        append(first, "e", await claim(first, "e"), [with_request(make_entries("e", 1)[0], "other")], None),
+        append(second, "d", other, [with_request(make_entries("d", 1)[0], "k")], None),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes if isinstance(outcome, Exception)] == [RequestRepeated]
+    assert len(await read_seqs(first, "c")) + len(await read_seqs(first, "d")) == 1
+
+
+async def a_replica_that_closes_leaves_nothing_owned(first: Store, second: Store, end_lease: EndLease) -> None:
+    epoch = await claim(first, "c")
+    await append(first, "c", epoch, make_entries("c", 1), 0.0)
+    await first.close()
+    assert await find_due(second, 9.0) == (["c"], None)
+    assert (await claim_fully(second, "c")).deaths == 0, "to close is not to die"
+
+
+class StealingStore(MemoryStore):
+    """Claims whatever it is asked to."""
+
+    async def claim(self, conversation: str) -> Claim | Owned:
+        self._data.conversations[conversation].replica = ""
+        return await super().claim(conversation)
+
+
+class ImmortalStore(MemoryStore):
+    """Counts no deaths."""
+
+    async def claim(self, conversation: str) -> Claim | Owned:
+        answer = await super().claim(conversation)
+        return replace(answer, deaths=0) if isinstance(answer, Claim) else answer
+
+
+class AnswersFirstStore(MemoryStore):
+    """Stores the outcome of a letter, then sees whether the entries may be stored."""
+
+    async def append(self, append: Append) -> bool:
+        for answer in append.answers:
+            self._store_outcome(self._data.conversations[append.conversation], answer)
+        return await super().append(append)
+
+
+class ReleasesAlwaysStore(MemoryStore):
+    """Looks at no letters before it releases."""
+
+    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+        mail = self._data.conversations[append.conversation].mail
+        return super().begin_append(replace(append, release_at=None if append.release_at is None else mail))
+
+
+class WithdrawsAlwaysStore(MemoryStore):
+    """Withdraws a letter that was read, too."""
+
+    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+        answer = await super().read_mail(conversation, epoch)
+        self._data.conversations[conversation].letters_read = 0
+        return answer
+
+
+class UnboundedMailStore(MemoryStore):
+    """Says nothing when there are too many letters."""
+
+    async def post(self, conversation: str, key: str, body: bytes) -> str:
+        with suppress(Unavailable):
+            return await super().post(conversation, key, body)
+        return ""
+
+
+class NoFollowersStore(MemoryStore):
+    """Names no followers."""
+
+    async def claim(self, conversation: str) -> Claim | Owned:
+        answer = await super().claim(conversation)
+        return replace(answer, followers=()) if isinstance(answer, Claim) else answer
+
+    async def forget(self, conversation: str) -> Sequence[str]:
+        await super().forget(conversation)
+        return ()
+
+
+class UnversionedStore(MemoryStore):
+    """Shows the same versions for ever."""
+
+    async def read_versions(self) -> Mapping[str, int]:
+        return {"server": 1, "key": 1}
+
+
+class OwnLimitStore(MemoryStore):
+    """Limits each replica by itself."""
+
+    def __init__(self, database: MemoryDatabase | None = None) -> None:
+        super().__init__(database)
+        self.limits = GcraLimiter()
+
+    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+        return self.limits.take(key, per_minute, now)
+
+
+class BroadcastStore(MemoryStore):
+    """Tells everybody."""
+
+    def tell(self, replica: str, body: bytes) -> None:
+        for name in self._data.stores:
+            super().tell(name, body)
+
+
+class KeepsOnCloseStore(MemoryStore):
+    """Keeps what it owns."""
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
+    a_claim_leaves_alone_what_a_living_replica_owns: StealingStore,
+    a_race_for_a_conversation_has_one_winner: StealingStore,
+    what_the_dead_owned_is_taken_over_and_fenced: ImmortalStore,
+    a_letter_is_answered_together_with_the_entries: AnswersFirstStore,
+    a_letter_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
+    a_letter_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,
+    letters_that_wait_are_bounded: UnboundedMailStore,
+    followers_are_named_to_the_next_owner_and_see_where_logs_end: NoFollowersStore,
+    deleting_tells_whom_it_concerns: NoFollowersStore,
+    a_change_of_records_or_keys_raises_their_version: UnversionedStore,
+    a_lock_is_held_across_replicas: UnlockedStore,
+    a_rate_limit_is_shared: OwnLimitStore,
+    a_message_reaches_the_replica_that_it_is_for: BroadcastStore,
+    a_request_takes_effect_at_one_replica_only: ForgetfulRequestStore,
+    a_replica_that_closes_leaves_nothing_owned: KeepsOnCloseStore,
+}
+
+
+async def check_replicas(promise: ReplicaPromise, first: Store, second: Store, end_lease: EndLease) -> None:
+    try:
+        await promise(first, second, end_lease)
+    finally:
+        await first.close()
+        await second.close()
+
+
+async def end_memory_lease(store: Store) -> None:
+    assert isinstance(store, MemoryStore)
+    store.lose_lease()
+
+
+@pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
+async def test_replicas_of_a_memory_store_keep_every_promise(promise: ReplicaPromise) -> None:
+    database = MemoryDatabase()
+    await check_replicas(promise, MemoryStore(database), MemoryStore(database), end_memory_lease)
+
+
+@pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
+async def test_replicas_on_postgresql_keep_every_promise(promise: ReplicaPromise, postgres_url: str) -> None:
+    async def end_lease(store: Store) -> None:
+        connection = await asyncpg.connect(postgres_url)
+        try:
+            await connection.execute("UPDATE replicas SET alive_until = '-infinity' WHERE id = $1", store.replica)
+        finally:
+            await connection.close()
+
+    first, second = [await PostgresStore.open(postgres_url) for _ in range(2)]
+    await check_replicas(promise, first, second, end_lease)
+
+
+@pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
+async def test_replicas_that_break_the_promise_are_found_out(promise: ReplicaPromise) -> None:
+    database, broken = MemoryDatabase(), BROKEN_BY[promise]
+    with pytest.raises(AssertionError):
+        await check_replicas(promise, broken(database), broken(database), end_memory_lease)

@@ -1,0 +1,155 @@
+"""One replica of the cluster storm: a server whose tools pay, and whose ledger only grows.
+
+`cluster_child.py STORE LEDGER NAME PORT LEASE_S [rerun] [unfenced]`: `rerun` runs calls again whose owner died, and
+`unfenced` appends whatever others did meanwhile. Both are negative controls of the checker.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of the tests
+from crash.ledger import LedgerWriter
+from toolyard import Context, Limits, ToolLike, configure_logging, tool
+from toolyard.app import Wiring
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Result, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.server.serving import serve
+from toolyard.stores.postgres import PostgresStore, writer
+from toolyard.stores.postgres.lease import Lease
+from toolyard.stores.postgres_settings import PostgresSettings
+from toolyard.testing import Scripted, Turn, call, say, together
+from toolyard.yard import Yard
+
+MIN_PAY_S, MAX_PAY_S = 0.010, 0.120
+PAYMENTS = 6
+PIECE_S = 0.03
+STORY = [f"piece {number}, Grüße 👋. " for number in range(40)]
+DRAIN_S = 0.5
+
+
+def list_amounts(number: int) -> list[int]:
+    """Return the amounts that the conversation of this number pays: no two conversations share one."""
+    return [number * PAYMENTS + step for step in range(PAYMENTS)]
+
+
+class SlowScripted(Scripted):
+    """A scripted model that takes its time between the pieces of a text."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        async for delta in super().stream(request):
+            if isinstance(delta, TextAppended):
+                await asyncio.sleep(PIECE_S)
+            yield delta
+
+
+def script(request: ModelRequest) -> Turn:
+    """Answer `pay NUMBER`, or one of the words that tests use."""
+    question = next(item for item in reversed(request.history) if isinstance(item, UserMessage))
+    word, _, number = question.text.partition(" ")
+    done = sum(isinstance(item, Result) for item in request.history)
+    match word:
+        case "pay":
+            return pay_all(int(number), done)
+        case "order":
+            return say("ordered") if done else call("pay_approved", amount=int(number))
+        case "crash":
+            return say("it came back") if done else call("crash")
+        case "tell":
+            return together(say("First I pay. "), call("pay", amount=int(number))) if not done else say(*STORY)
+        case _:
+            return say("yes")
+
+
+def pay_all(number: int, done: int) -> Turn:
+    """Return the next of six payments: two of them at once, and one that a person has to approve."""
+    amounts = list_amounts(number)
+    if done == 1:
+        return together(call("pay", amount=amounts[1]), call("pay", amount=amounts[2]))
+    if done == PAYMENTS:
+        return say("all paid")
+    return call("pay_approved" if done == 3 else "pay", amount=amounts[done])
+
+
+def build_tools(ledger: LedgerWriter, *, rerun: bool) -> list[ToolLike]:
+    async def take_effect(amount: int, context: Context) -> str:
+        ledger.note("begin", context.conversation, context.call_id, amount)
+        duration_s = random.uniform(MIN_PAY_S, MAX_PAY_S)
+        # The negative control pays at once, so that each call that is hit has taken effect.
+        await asyncio.sleep(0.0 if rerun else duration_s / 2)
+        ledger.note("pay", context.conversation, context.call_id, amount)
+        await asyncio.sleep(duration_s / 2)
+        ledger.note("end", context.conversation, context.call_id, amount)
+        return f"paid {amount}"
+
+    @tool(idempotent=rerun)
+    async def pay(amount: int, context: Context) -> str:
+        """Pay an amount, which must not happen twice."""
+        return await take_effect(amount, context)
+
+    @tool(approval="ask", idempotent=rerun)
+    async def pay_approved(amount: int, context: Context) -> str:
+        """Pay an amount that a person approved, which must not happen twice."""
+        return await take_effect(amount, context)
+
+    @tool(idempotent=True)
+    def crash() -> str:
+        """End the process that runs it, each time."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    return [pay, pay_approved, crash]
+
+
+def remove_fence() -> None:
+    """Let every owner append, whoever claimed the conversation meanwhile, and start effects without a lease."""
+    fence = "c.epoch = job.epoch AND c.epoch > 0 AND c.replica <> '' AND (job.count = 0 OR c.last_seq + 1 = job.first)"
+    changes = {
+        fence: "true",
+        "last_seq = c.last_seq + job.count": "last_seq = greatest(c.last_seq, job.first + job.count - 1)",
+        "FROM job JOIN advanced USING (id) WHERE count > 0": "FROM job JOIN advanced USING (id) WHERE count > 0 "
+        "ON CONFLICT DO NOTHING",
+    }
+    for name in ("_APPEND", "_PROJECT"):
+        statement: str = getattr(writer, name)
+        for fenced, unfenced in changes.items():
+            assert fenced in statement, f"{name} has changed: {fenced}"
+            statement = statement.replace(fenced, unfenced)
+        setattr(writer, name, statement)
+
+    async def start_anyway(self: Lease) -> None:
+        pass
+
+    def ignore_losses(self: PostgresStore, handler: Callable[[Sequence[str]], None]) -> None:
+        pass
+
+    Lease.ensure = start_anyway
+    PostgresStore.on_lost = ignore_losses
+
+
+def main(store: str, ledger: str, name: str, port: int, lease_s: float, *controls: str) -> None:
+    configure_logging("warning")
+    if "unfenced" in controls:
+        remove_fence()
+    wiring = Wiring(
+        model=SlowScripted(script),
+        tools=build_tools(LedgerWriter(Path(ledger), name), rerun="rerun" in controls),
+        store=store,
+        postgres=PostgresSettings(lease_s=lease_s),
+        drain_s=DRAIN_S,
+        limits=Limits(turns_per_request=20, run_seconds=600),
+    )
+
+    def announce(url: str, yard: Yard) -> None:
+        print(url, flush=True)
+
+    serve(wiring, "127.0.0.1", port, announce)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5]), *sys.argv[6:])

@@ -1,0 +1,188 @@
+"""Opening a PostgreSQL store: the migration, and one clear sentence for each thing that may be wrong."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from postgres import create_database, start_own_server
+from toolyard.app import open_store
+from toolyard.core.errors import Misconfigured, StoreDown, ToolyardError
+from toolyard.core.store import Append, Claim
+from toolyard.stores.postgres import PostgresStore
+from toolyard.stores.postgres.schema import SCHEMA_VERSION
+from toolyard.stores.postgres_settings import PostgresSettings
+
+QUICK = PostgresSettings(connect_timeout_s=1.0)
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def list_tables(url: str) -> set[str]:
+    connection = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname NOT LIKE 'pg\\_%'")
+        return {name for (name,) in rows} - {"sql_features", "sql_implementation_info", "sql_parts", "sql_sizing"}
+    finally:
+        await connection.close()
+
+
+async def fail_to_open(url: str, settings: PostgresSettings = QUICK) -> ToolyardError:
+    with pytest.raises(ToolyardError) as raised:
+        await open_store(url, settings)
+    assert "\n" not in str(raised.value) and "secret" not in str(raised.value)
+    return raised.value
+
+
+@asynccontextmanager
+async def serve_as_version_13(port: int) -> AsyncGenerator[int]:
+    """Pass connections on to a server, and let it say that it is PostgreSQL 13."""
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data.replace(b"server_version\x0018.6\x00", b"server_version\x0013.9\x00"))
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pump(reader, server_writer), pump(server_reader, writer), return_exceptions=True)
+
+    proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with proxy:
+        yield proxy.sockets[0].getsockname()[1]
+
+
+async def test_of_twenty_starts_at_once_one_migrates_and_all_serve(postgres_url: str) -> None:
+    settings = PostgresSettings(pool_size=1)
+    stores = await asyncio.gather(*(PostgresStore.open(postgres_url, settings) for _ in range(20)))
+    answers = await asyncio.gather(*(store.claim(f"c{number}") for number, store in enumerate(stores)))
+    assert all(isinstance(answer, Claim) for answer in answers)
+    assert len({store.replica for store in stores}) == 20
+    await asyncio.gather(*(store.close() for store in stores))
+    connection = await asyncpg.connect(postgres_url)
+    assert await connection.fetchval("SELECT count(*) FROM replicas") == 0
+    assert await connection.fetchval("SELECT count(*) FROM conversations WHERE replica <> ''") == 0
+    await connection.close()
+
+
+async def test_a_schema_of_its_own_is_named_in_the_address(postgres_url: str) -> None:
+    assert "there is no schema" in str(await fail_to_open(f"{postgres_url}?search_path=yard"))
+    await execute(postgres_url, "CREATE SCHEMA yard", "CREATE TABLE public.conversations (id text)")
+    store = await PostgresStore.open(f"{postgres_url}?search_path=yard")
+    assert isinstance(await store.claim("c"), Claim)
+    await store.close()
+
+
+async def test_a_newer_schema_is_used_while_it_admits_this_code(postgres_url: str) -> None:
+    await (await PostgresStore.open(postgres_url)).close()
+    await execute(postgres_url, f"UPDATE toolyard_version SET version = {SCHEMA_VERSION + 5}")
+    store = await PostgresStore.open(postgres_url)
+    assert isinstance(await store.claim("c"), Claim)
+    await store.close()
+    await execute(postgres_url, f"UPDATE toolyard_version SET oldest = {SCHEMA_VERSION + 1}")
+    error = await fail_to_open(postgres_url)
+    assert isinstance(error, Misconfigured) and "use a newer one" in str(error)
+
+
+async def test_tables_of_another_program_are_left_alone(postgres_url: str) -> None:
+    await execute(postgres_url, "CREATE TABLE conversations (id text)")
+    error = await fail_to_open(postgres_url)
+    assert isinstance(error, Misconfigured) and "tables of another program, such as 'conversations'" in str(error)
+    assert await list_tables(postgres_url) == {"conversations"}
+
+
+async def test_a_user_who_may_not_create_tables_is_told_what_to_grant(postgres_url: str) -> None:
+    role = f"guest_{os.getpid()}"
+    await execute(postgres_url, f"CREATE ROLE {role} LOGIN")
+    try:
+        error = await fail_to_open(postgres_url.replace("toolyard@", f"{role}:secret@"))
+    finally:
+        await execute(postgres_url, f"DROP ROLE {role}")
+    assert isinstance(error, Misconfigured) and f"GRANT CREATE, USAGE ON SCHEMA public TO {role}" in str(error)
+    assert await list_tables(postgres_url) == set()
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("postgresql://toolyard:secret@127.0.0.1:port/db", "the address of the PostgreSQL store is wrong"),
+        ("postgresql://toolyard:secret@127.0.0.1:1/db", "cannot be reached"),
+        ("postgresql://toolyard:secret@host.invalid/db", "cannot be reached"),
+        ("postgresql://toolyard@{server}/missing", "there is no such database"),
+        ("postgresql://nobody_here:secret@{server}/{database}", "does not accept this user"),
+        ("postgresql://toolyard@{server}/{database}?sslmode=require", "does not offer TLS"),
+        ("postgresql://toolyard@{server}/{database}?sslmode=always", "the address of the PostgreSQL store is wrong"),
+    ],
+)
+async def test_a_wrong_address_is_answered_in_one_sentence(postgres_url: str, address: str, sentence: str) -> None:
+    server, _, database = postgres_url.partition("@")[2].partition("/")
+    error = await fail_to_open(address.format(server=server, database=database))
+    assert isinstance(error, Misconfigured | StoreDown)
+    assert sentence in str(error), str(error)
+    assert await list_tables(postgres_url) == set()
+
+
+async def test_a_wrong_password_a_standby_and_an_old_server_are_refused(tmp_path: Path) -> None:
+    async with start_own_server() as server, create_database(server.url) as url:
+        async with serve_as_version_13(server.port) as port:
+            error = await fail_to_open(url.replace(str(server.port), str(port)))
+            assert isinstance(error, Misconfigured) and "PostgreSQL 13: use version 14 or later" in str(error)
+        await execute(url, "CREATE ROLE guarded LOGIN PASSWORD 'right'")
+        access = server.directory / "data" / "pg_hba.conf"
+        access.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
+        await execute(url, "SELECT pg_reload_conf()")
+        error = await fail_to_open(url.replace("toolyard@", "guarded:secret@"))
+        assert isinstance(error, StoreDown) and "does not accept the password" in str(error)
+        password = tmp_path / "password"
+        password.write_text("right\n")
+        error = await fail_to_open(url.replace("toolyard@", "guarded@"), PostgresSettings(password_file=str(password)))
+        assert isinstance(error, Misconfigured) and "may not create tables" in str(error)
+        await asyncio.to_thread(server.stop, "fast")
+        (server.directory / "data" / "standby.signal").touch()
+        await asyncio.to_thread(server.start)
+        error = await fail_to_open(url)
+        assert isinstance(error, Misconfigured) and "read-only standby" in str(error)
+        assert await list_tables(url) == set()
+
+
+async def test_migrate_creates_the_tables_and_check_says_whether_it_has_to(postgres_url: str) -> None:
+    async def run(*flags: str) -> tuple[int | None, str]:
+        command = [sys.executable, "-m", "toolyard", "migrate", "--store", postgres_url, *flags]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=None)
+        output, _ = await process.communicate()
+        return process.returncode, output.decode()
+
+    code, output = await run("--check")
+    assert (code, "missing: run toolyard migrate" in output) == (1, True)
+    assert await list_tables(postgres_url) == set()
+    assert await run() == (0, "the tables are up to date\n")
+    assert await run("--check") == (0, "the tables are up to date\n")
+    assert "conversations" in await list_tables(postgres_url)
+
+
+async def test_statements_for_a_pooler_need_no_session(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url, PostgresSettings(pgbouncer=True, listen_url=postgres_url))
+    answer = await store.claim("c")
+    assert isinstance(answer, Claim)
+    assert await store.append(Append(conversation="c", epoch=answer.epoch, wake_at=0.0, release_at=0)) is True
+    async with store.lock("kind", "name"):
+        assert (await store.find_due(1.0, 10))[0] == ["c"]
+    messages: list[bytes] = []
+    store.listen(messages.append)
+    async with asyncio.timeout(10):
+        while not messages:
+            store.tell(store.replica, b"hint")
+            await asyncio.sleep(0.01)
+    await store.close()

@@ -1,0 +1,213 @@
+"""A copy of a store holds every kind of row, and a server goes on with it where the last one stopped."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from postgres import create_database
+from toolyard import Context, ToolLike, Yard, tool
+from toolyard.app import open_store
+from toolyard.core.caller import Caller
+from toolyard.core.commands import Delete
+from toolyard.core.errors import Misconfigured, StoreDown
+from toolyard.core.events import CallEnded, Entry, RequestKey, RunSuspended
+from toolyard.core.items import Result, TextPart, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.core.store import CatalogQuery, Claim, ConversationCard, CopyableStore, Export, Key
+from toolyard.stores.copy import CopyCounts, copy_store
+from toolyard.testing import Scripted, Turn, call, say
+
+ANA = Caller(user="ana", tenant="acme")
+BO = Caller(user="bo")
+EVERYBODY = (CatalogQuery(tenant="acme", unlisted=True), CatalogQuery(tenant="", unlisted=True))
+RECORDS = [("servers", "time", b'{"command":"time"}'), ("pins", "time", b"\x00\xff"), ("tokens", "time", b"{}")]
+
+
+@tool
+def read_report() -> str:
+    """Return more than fits into a message."""
+    return "x" * 200_000
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order something."""
+    return f"ordered {item}"
+
+
+def build_tools(began: asyncio.Event) -> list[ToolLike]:
+    @tool
+    async def wait_forever(context: Context) -> str:
+        """Wait until the process ends."""
+        began.set()
+        await asyncio.Event().wait()
+        return ""
+
+    return [read_report, order, wait_forever]
+
+
+def script(request: ModelRequest) -> Turn:
+    last = request.history[-1]
+    if isinstance(last, Result):
+        return say(f"it is {last.outcome}")
+    assert isinstance(last, UserMessage)
+    name, _, item = last.text.partition(" ")
+    return call(name, item=item) if item else call(name) if name in ("read_report", "wait_forever") else say("hello")
+
+
+async def fill(url: str) -> None:
+    """Use a store for everything that it can hold."""
+    began = asyncio.Event()
+    async with Yard(tools=build_tools(began), model=Scripted(script), store=url, grace_s=0.0) as yard:
+        await yard.ask("hello", conversation="done", caller=ANA)
+        await yard.ask("read_report", conversation="large", caller=BO)
+        await yard.ask("hello", conversation="rewound", caller=BO)
+        first = (await yard.history("rewound"))[0]
+        await yard.rewind("rewound", first.id, caller=BO)
+        await yard.fork("large", caller=BO)
+        await yard.ask("read_report", conversation="deleted", caller=BO)
+        await yard.service.submit("deleted", Delete(by=BO))
+        async for event in yard.run("order milk", conversation="waiting", caller=ANA):
+            if isinstance(event, RunSuspended):
+                break
+        service = yard.service
+        request = RequestKey(key_hash="k" * 64, body_hash="b" * 64)
+        question = UserMessage(id="q", at=0.0, parts=(TextPart(text="hello"),))
+        started = await service.start_run("requested", service.build_start(ANA, [question], request=request))
+        started.reader.detach()
+        async for _ in yard.run("wait_forever", conversation="interrupted", caller=BO):
+            break
+        await began.wait()
+    store = await open_store(url)
+    await store.save_key(Key(name="ops", hash="h", user="ops", roles=frozenset({"admin"}), created_at=5.0))
+    for kind, name, body in RECORDS:
+        await store.set(kind, name, body)
+    await store.set("readiness", "probe", b"")
+    await store.put("done", "turn.run.1", b"a recorded turn")
+    await store.close()
+
+
+async def read_all(store: CopyableStore) -> dict[str, Sequence[Entry]]:
+    return {id: await store.read(id) for id, _ in await store.list_stored_conversations("", 100)}
+
+
+async def list_cards(store: CopyableStore) -> list[ConversationCard]:
+    return [card for query in EVERYBODY for card in await store.cards(query)]
+
+
+async def open_copyable(url: str) -> CopyableStore:
+    store = await open_store(url)
+    assert isinstance(store, Export)
+    return cast(CopyableStore, store)
+
+
+def ignore_progress(counts: CopyCounts) -> None:
+    pass
+
+
+@pytest.fixture
+async def source_url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/source.db"
+    await fill(url)
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def target_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/target.db"
+        return
+    async with create_database() as url:
+        yield url
+
+
+async def copy(source_url: str, target_url: str) -> CopyCounts:
+    source, target = await open_copyable(source_url), await open_copyable(target_url)
+    try:
+        return await copy_store(source, target, ignore_progress)
+    finally:
+        await target.close()
+        await source.close()
+
+
+async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) -> None:
+    counts = await copy(source_url, target_url)
+    source, target = await open_copyable(source_url), await open_copyable(target_url)
+    logs = await read_all(source)
+    assert len(logs) == counts.conversations == 7 and "deleted" not in logs
+    assert await read_all(target) == logs
+    assert counts.entries == sum(len(log) for log in logs.values())
+    assert await list_cards(target) == await list_cards(source)
+    blobs = {(id, handle) for id in logs for handle in await source.list_blob_handles(id)}
+    assert len(blobs) == counts.blobs >= 3
+    for id, handle in blobs:
+        assert await target.get(id, handle) == await source.get(id, handle)
+    assert await target.keys() == await source.keys()
+    assert counts.records == len(RECORDS)
+    for kind, name, body in RECORDS:
+        assert await target.list_records(kind) == [(name, body)]
+    assert await target.list_figures(0, 1000) == await source.list_figures(0, 1000)
+    assert counts.figures == len(await source.list_figures(0, 1000)) > 0
+    assert await target.find_request("k" * 64) == await source.find_request("k" * 64) is not None
+    for log in logs.values():
+        for trace in {entry.correlation_id for entry in log}:
+            assert await target.find_runs(trace) == await source.find_runs(trace)
+    await target.close()
+    await source.close()
+
+
+async def test_a_server_goes_on_where_the_last_one_stopped(source_url: str, target_url: str) -> None:
+    await copy(source_url, target_url)
+    tools = build_tools(asyncio.Event())
+    async with asyncio.timeout(30), Yard(tools=tools, model=Scripted(script), store=target_url) as yard:
+        await wait_for_outcome(yard, "interrupted", "unknown")
+        state = await yard.service.view("waiting")
+        (waiting,) = state.calls_in("asking")
+        await yard.approve("waiting", waiting.call.id, caller=ANA)
+        await wait_for_outcome(yard, "waiting", "ok")
+        assert await yard.ask("hello", conversation="rewound", caller=BO) == "hello"
+
+
+async def wait_for_outcome(yard: Yard, conversation: str, outcome: str) -> None:
+    reader = await yard.follow(conversation, "0")
+    async for item in reader:
+        if isinstance(item, Entry) and isinstance(item.event, CallEnded):
+            assert item.event.result.outcome == outcome
+            break
+    reader.detach()
+
+
+async def test_a_call_of_an_epoch_that_the_target_reaches_again_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    """The copy is the first owner in the target, and a server the second, as in the source."""
+    source_url, target_url = f"sqlite:///{tmp_path}/source.db", f"sqlite:///{tmp_path}/target.db"
+    store = await open_store(source_url)
+    await store.claim("interrupted")
+    await store.close()
+    await fill(source_url)
+    await copy(source_url, target_url)
+    target = await open_copyable(target_url)
+    log = await target.read("interrupted")
+    claim = await target.claim("interrupted")
+    assert isinstance(claim, Claim) and claim.epoch > max(entry.epoch for entry in log)
+    await target.close()
+
+
+async def test_a_target_with_data_is_refused_and_left_as_it_is(source_url: str, target_url: str) -> None:
+    target = await open_copyable(target_url)
+    await target.save_key(Key(name="other", hash="h", user="other"))
+    await target.close()
+    with pytest.raises(Misconfigured, match="empty"):
+        await copy(source_url, target_url)
+    target = await open_copyable(target_url)
+    assert [key.name for key in await target.keys()] == ["other"] and await read_all(target) == {}
+    await target.close()
+
+
+async def test_a_source_in_use_is_refused(source_url: str, tmp_path: Path) -> None:
+    source = await open_store(source_url)
+    with pytest.raises((Misconfigured, StoreDown), match="in use"):
+        await copy(source_url, f"sqlite:///{tmp_path}/target.db")
+    await source.close()
