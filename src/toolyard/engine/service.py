@@ -116,7 +116,7 @@ class Service:
         If the command's request took effect before, nothing is started: the earlier run is followed.
         """
         if record := await self.find_request(command.request):
-            return await self._follow_request(record, include_argument_deltas)
+            return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
         # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
         # another replica owns the conversation, its log is followed.
         await self._owner.open_journal(conversation)
@@ -130,7 +130,7 @@ class Service:
         if record is not None:
             reader.detach()
             self._owner.release_unused(conversation)
-            return await self._follow_request(record, include_argument_deltas)
+            return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
         return StartedRun(conversation=conversation, run_id=command.run_id, reader=reader)
 
     async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
@@ -147,7 +147,8 @@ class Service:
         """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""
         return await self._requests.find(request)
 
-    async def _follow_request(self, record: RequestRecord, include_argument_deltas: bool) -> StartedRun:
+    async def follow_request(self, record: RequestRecord, *, include_argument_deltas: bool = True) -> StartedRun:
+        """Follow the run that an earlier request has started, from its beginning. The caller detaches the reader."""
         if (await self.view(record.conversation)).owner is None:
             raise NotFound("the conversation of the first request with this Idempotency-Key was deleted")
         after = Cursor(record.seq - 1)
@@ -177,7 +178,7 @@ class Service:
         entries = await self.read_entries(source) if after else ()
         # Folding a long log takes long: other conversations go on meanwhile.
         items = tuple(await asyncio.to_thread(find_fork_items, state, after, entries))
-        await self._copy_blobs(source, target, items)
+        await self.copy_blobs(source, target, items)
         settings = replace(state.settings, ephemeral=False, unlisted=False)
         origin = Origin(conversation=source, after=after)
         command = Fork(
@@ -198,7 +199,7 @@ class Service:
         if await self._store.card(target) is None:
             await self._store.forget(target)
 
-    async def _copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
+    async def copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
         """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
         for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
             if handle and (body := await self._store.get(source, handle)) is not None:

@@ -432,7 +432,13 @@ def _project(job: _QueuedAppend, entries: Sequence[Entry]) -> None:
         job.change = title, description, updated_at
     job.traces = traces
     job.requests = [
-        (entry.request.key_hash, entry.request.body_hash, entry.seq, entry.run, entry.at)
+        (
+            entry.request.key_hash,
+            entry.request.body_hash,
+            entry.seq,
+            entry.run,
+            entry.request.counts_from(entry.at),
+        )
         for entry in {entry.request.key_hash: entry for entry in entries if entry.request}.values()
         if entry.request
     ]

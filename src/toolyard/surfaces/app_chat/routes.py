@@ -32,7 +32,6 @@ from toolyard.engine.readers import Reader
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
-from toolyard.surfaces.app_chat.call_ids import parse_call_id
 from toolyard.surfaces.app_chat.parse import (
     APP_NOTE_PREFIX,
     MAX_TOOLS,
@@ -46,6 +45,7 @@ from toolyard.surfaces.app_chat.parse import (
     select_new_messages,
 )
 from toolyard.surfaces.app_chat.stream import AppResponse
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import find_used_ids, read_history
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key

@@ -1,0 +1,95 @@
+"""`POST /v1/chat/completions`."""
+
+import asyncio
+
+from litestar import Response, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
+from litestar.response import Stream
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Unavailable
+from toolyard.core.events import Entry
+from toolyard.core.run_view import RunView
+from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.engine.service import Service, StartedRun
+from toolyard.surfaces.errors import ModelFailed
+from toolyard.surfaces.history import read_history
+from toolyard.surfaces.openai.chat.completion import Completion, build_completion
+from toolyard.surfaces.openai.chat.encoder import CompletionEncoder
+from toolyard.surfaces.openai.chat.parse import CompletionBody, add_completion_message, read_options, read_tools
+from toolyard.surfaces.openai.models import DEFAULT
+from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
+from toolyard.surfaces.openai.options import read_tool_choice
+from toolyard.surfaces.openai.runs import RunStarter, WholeRequest, read_server_tools
+from toolyard.surfaces.openai.waiting_text import describe_waiting
+from toolyard.surfaces.openapi import JsonOrStreamOperation
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.sse import build_stream_response, stream_events
+
+COMPLETION_RESPONSE = ResponseSpec(
+    data_container=Completion, description="The answer, or a stream of its chunks", generate_examples=False
+)
+
+
+def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
+    @post(
+        "/v1/chat/completions",
+        status_code=200,
+        responses={**OPENAI_ERRORS, 200: COMPLETION_RESPONSE},
+        operation_class=JsonOrStreamOperation,
+        tags=["openai"],
+    )
+    async def complete(request: HttpRequest, data: JSONBody[CompletionBody]) -> Response[Completion] | Stream:
+        """Answer a chat as OpenAI does. The server's tools run inside; a call of a tool of yours is in the answer."""
+        context = get_request_context(request.scope)
+        items = await read_history(data.messages, service.clock, add_completion_message)
+        run = await starter.start(
+            request,
+            WholeRequest(
+                items=items,
+                tools=read_tools(data.tools),
+                model=data.model,
+                tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
+                options=read_options(data),
+                server_tools=read_server_tools(data.toolyard, service, context.caller),
+                keep=bool(data.store),
+            ),
+        )
+        model = service.default_model if data.model in ("", DEFAULT) else data.model
+        created, base = int(service.clock.now()), str(request.base_url)
+        if not data.stream:
+            view = await wait_for_rest(service, run.started, context.caller)
+            body = build_completion(view, model, created, describe_waiting(view, base))
+            return Response(body, headers=run.headers)
+        encoder = CompletionEncoder(
+            RunView(run_id=run.started.run_id),
+            run.started.reader.end,
+            model=model,
+            created=created,
+            describe_waiting=lambda view: describe_waiting(view, base),
+            show_tools=bool(data.toolyard and data.toolyard.show_tools),
+            include_usage=bool(data.stream_options and data.stream_options.include_usage),
+        )
+        return build_stream_response(stream_events(run.started.reader, encoder, context.correlation_id), run.headers)
+
+    return [complete]
+
+
+async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -> RunView:
+    """Return the view of a run once it has ended or waits. Raise ModelFailed if it fails."""
+    view, log_end = RunView(run_id=started.run_id), started.reader.end
+    try:
+        async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S):
+            async for item in started.reader:
+                if isinstance(item, Entry) and view.apply(item) and is_at_rest(view, item.seq, log_end):
+                    break
+    except TimeoutError:
+        raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
+    finally:
+        started.reader.detach()
+    if (problem := view.problem) is not None:
+        raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
+    return view
