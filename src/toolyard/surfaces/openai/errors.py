@@ -74,7 +74,7 @@ def _find_field(details: dict[str, object]) -> str | None:
     fields = details.get("fields")
     first = cast("list[object]", fields)[0] if isinstance(fields, list) and fields else None
     key = cast("dict[str, object]", first).get("key") if isinstance(first, dict) else None
-    return key if isinstance(key, str) else None
+    return key if isinstance(key, str) and key != "data" else None
 
 
 def _describe(body: ErrorBody) -> str:
@@ -83,4 +83,4 @@ def _describe(body: ErrorBody) -> str:
     if body.error != "some fields are wrong" or not isinstance(fields, list):
         return body.error
     entries = [cast("dict[str, object]", entry) for entry in cast("list[object]", fields) if isinstance(entry, dict)]
-    return "; ".join(f"{entry.get('key') or 'body'}: {entry.get('message')}" for entry in entries) or body.error
+    return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error

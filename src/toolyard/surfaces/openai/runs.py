@@ -9,20 +9,23 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Delete
 from toolyard.core.errors import ToolyardError
+from toolyard.core.events import RequestKey
 from toolyard.core.items import Call, Item
 from toolyard.core.options import Options
+from toolyard.core.run_view import RunView
 from toolyard.core.tools import Tool
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
+from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentence, wait_for_decided_run
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields
-from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
+from toolyard.surfaces.openai.request_keys import find_earlier, identify_request
 from toolyard.surfaces.openai.waiting_runs import find_conversation, load_waiting, merge_waiting_run
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 
 _log = logging.getLogger("toolyard.openai")
 
@@ -42,9 +45,12 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
 
 
 class AdmittedRun(Struct, frozen=True, kw_only=True):
-    """The run that answers a request, and the headers of the response."""
+    """The run that answers a request, and the headers of the response.
 
-    started: StartedRun
+    It is followed from its start, or it is an earlier one, which waits for a person or has ended since.
+    """
+
+    run: StartedRun | RunView
     headers: dict[str, str]
 
 
@@ -57,40 +63,46 @@ class RunStarter:
 
     async def start(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
-        conversation = find_conversation(_list_last_calls(request.items))
-        identity = await identify_request(http_request, delivered_to=conversation)
-        correlation_id = get_request_context(http_request.scope).correlation_id
-        async with self._locks.hold(identity.lock_key):
-            if record := await find_earlier(self._service, identity):
-                started = await self._service.follow_request(record, include_argument_deltas=False)
-                headers = {"x-request-id": correlation_id, **REPLAYED_HEADERS}
-                return AdmittedRun(started=started, headers=headers)
-            headers = await self._admit(http_request)
-            started = await self._start(http_request, request, identity, conversation)
-        return AdmittedRun(started=started, headers={**headers, "x-request-id": correlation_id})
-
-    async def _admit(self, http_request: HttpRequest) -> dict[str, str]:
-        caller = get_request_context(http_request.scope).caller
-        return rename_rate_headers(await admit_request(self._service, caller))
-
-    async def _start(
-        self, http_request: HttpRequest, request: WholeRequest, identity: RequestIdentity, waiting_id: str
-    ) -> StartedRun:
         service, context = self._service, get_request_context(http_request.scope)
-        target, items = service.clock.new_id("conversation"), request.items
-        waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
-        if waiting is not None:
-            items = merge_waiting_run(items, waiting, service.clock.now())
-            await service.copy_blobs(waiting_id, target, items)
+        id_headers = {"x-request-id": context.correlation_id}
+        items, source = request.items, ""
+        if (linked := find_linked_call(items)) is not None:
+            view = await wait_for_decided_run(service, linked, context.caller)
+            if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
+                return AdmittedRun(run=view, headers=id_headers)
+            if view is not None:
+                items, source = replace_sentence(items, linked, view), linked.conversation
+        waiting_id = find_conversation(_list_last_calls(items))
+        identity = await identify_request(http_request, delivered_to=waiting_id)
+        async with self._locks.hold(identity.lock_key):
+            if record := await find_earlier(service, identity):
+                started = await service.follow_request(record, include_argument_deltas=False)
+                return AdmittedRun(run=started, headers={**id_headers, **REPLAYED_HEADERS})
+            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+            waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
+            if waiting is not None:
+                items, source = merge_waiting_run(items, waiting, service.clock.now()), waiting_id
+            key = identity.build_key(service.clock)
+            started = await self._start(context, replace(request, items=items), key, source)
+            if waiting is not None and not started.repeated:
+                await self._end_waiting(waiting_id, context.caller)
+        return AdmittedRun(run=started, headers={**id_headers, **rate_headers})
+
+    async def _start(self, context: RequestContext, request: WholeRequest, key: RequestKey, source: str) -> StartedRun:
+        """Start a run in a new conversation. `source` is the one that items were taken from, if any."""
+        service = self._service
+        conversation, defaults = service.clock.new_id("conversation"), service.default_settings
+        if source:
+            await service.copy_blobs(source, conversation, request.items)
         settings = replace(
-            service.default_settings,
+            defaults,
             ephemeral=not request.keep,
             unlisted=not request.keep,
-            tools=request.server_tools if request.server_tools is not None else service.default_settings.tools,
+            tools=defaults.tools if request.server_tools is None else request.server_tools,
         )
         start = service.build_start(
             context.caller,
-            items,
+            request.items,
             correlation_id=context.correlation_id,
             tool_choice=request.tool_choice,
             model=resolve_model(request.model),
@@ -98,17 +110,14 @@ class RunStarter:
             app_tools=request.tools,
             options=request.options,
             ends_on_expiry=True,
-            request=identity.build_key(service.clock),
+            request=key,
         )
-        started = await service.start_run(target, start, include_argument_deltas=False)
-        if waiting is not None and not started.repeated:
-            await self._end_waiting(waiting_id, http_request)
-        return started
+        return await service.start_run(conversation, start, include_argument_deltas=False)
 
-    async def _end_waiting(self, conversation: str, http_request: HttpRequest) -> None:
+    async def _end_waiting(self, conversation: str, caller: Caller) -> None:
         """Delete the conversation that a new run goes on from. If that fails, its run ends when its calls expire."""
         try:
-            await self._service.submit(conversation, Delete(by=get_request_context(http_request.scope).caller))
+            await self._service.submit(conversation, Delete(by=caller))
         except ToolyardError as error:
             _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
 

@@ -18,6 +18,7 @@ from toolyard.surfaces.openai.chat.completion import (
     build_toolyard_answer,
     build_usage,
     find_finish_reason,
+    join_texts,
     wants_only_final_text,
 )
 from toolyard.surfaces.openai.errors import build_stream_error
@@ -67,6 +68,11 @@ class CompletionEncoder:
 
     def opening(self) -> bytes:
         return self._encode_delta({"role": "assistant", "content": ""})
+
+    def replay(self) -> bytes:
+        """Return the text of a run that is at rest and that no reader follows."""
+        text = "" if wants_only_final_text(self._view) else join_texts(self._view)
+        return self._encode_text(text) if text else b""
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)

@@ -1,6 +1,7 @@
 """`POST /v1/chat/completions`."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 from litestar import Response, post
 from litestar.handlers import HTTPRouteHandler
@@ -46,7 +47,7 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
         """Answer a chat as OpenAI does. The server's tools run inside; a call of a tool of yours is in the answer."""
         context = get_request_context(request.scope)
         items = await read_history(data.messages, service.clock, add_completion_message)
-        run = await starter.start(
+        admitted = await starter.start(
             request,
             WholeRequest(
                 items=items,
@@ -60,22 +61,32 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
         )
         model = service.default_model if data.model in ("", DEFAULT) else data.model
         created, base = int(service.clock.now()), str(request.base_url)
+        run = admitted.run
         if not data.stream:
-            view = await wait_for_rest(service, run.started, context.caller)
+            view = run if isinstance(run, RunView) else await wait_for_rest(service, run, context.caller)
             body = build_completion(view, model, created, describe_waiting(view, base))
-            return Response(body, headers=run.headers)
+            return Response(body, headers=admitted.headers)
         encoder = CompletionEncoder(
-            RunView(run_id=run.started.run_id),
-            run.started.reader.end,
+            run if isinstance(run, RunView) else RunView(run_id=run.run_id),
+            0 if isinstance(run, RunView) else run.reader.end,
             model=model,
             created=created,
             describe_waiting=lambda view: describe_waiting(view, base),
             show_tools=bool(data.toolyard and data.toolyard.show_tools),
             include_usage=bool(data.stream_options and data.stream_options.include_usage),
         )
-        return build_stream_response(stream_events(run.started.reader, encoder, context.correlation_id), run.headers)
+        if isinstance(run, RunView):
+            pieces = replay_run(encoder)
+        else:
+            pieces = stream_events(run.reader, encoder, context.correlation_id)
+        return build_stream_response(pieces, admitted.headers)
 
     return [complete]
+
+
+async def replay_run(encoder: CompletionEncoder) -> AsyncGenerator[bytes, None]:
+    """Yield the stream of a run that is not followed: it is at rest."""
+    yield encoder.opening() + encoder.replay() + encoder.closing()
 
 
 async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -> RunView:
