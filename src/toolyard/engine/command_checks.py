@@ -26,7 +26,7 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     if isinstance(command, Start):
         check_language(command.language)
         check_options(command.options)
-        if not command.input and not has_question(state.history):
+        if not (command.input or command.delivers) and not has_question(state.history):
             raise Invalid("there is nothing to answer: send a message", {"field": "input"})
         _check_start(command, deps)
         _check_search(command, state, deps)

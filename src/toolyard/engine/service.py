@@ -223,6 +223,7 @@ class Service:
         mcp_client: McpClient | None = None,
         options: Options = DEFAULT_OPTIONS,
         ends_on_expiry: bool = False,
+        delivers: Sequence[Result] = (),
         request: RequestKey | None = None,
         may_open: bool = True,
     ) -> Start:
@@ -246,6 +247,7 @@ class Service:
             mcp_client=mcp_client,
             options=options,
             ends_on_expiry=ends_on_expiry,
+            delivers=tuple(delivers),
             request=request,
             may_open=may_open,
         )
@@ -407,16 +409,22 @@ class Service:
             return record
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        state = await self.view(conversation)
-        calls = {call_id: self._require_awaited(state, call_id, by) for call_id in answers}
-        unwrap = self._deps.unwrap_delivered
-        results = [
-            await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
-            for call_id, (call, tool) in calls.items()
-        ]
+        results = await self.encode_results(conversation, answers, by)
         # Encoding may have stored large results meanwhile. Deciding the command checks again whether each call still
         # waits: another device may have delivered first.
         return await self.submit_once(conversation, Deliver(by=by, results=tuple(results), request=request))
+
+    async def encode_results(
+        self, conversation: str, answers: Mapping[str, Value | Failure], by: Caller
+    ) -> Sequence[Result]:
+        """Return the application's results for calls that wait for it, as the log holds them. Raises Refused."""
+        state = await self.view(conversation)
+        calls = {call_id: self._require_awaited(state, call_id, by) for call_id in answers}
+        unwrap = self._deps.unwrap_delivered
+        return [
+            await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
+            for call_id, (call, tool) in calls.items()
+        ]
 
     def _require_awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
         """Return a call that waits for this caller's result, and its tool. Raises Refused before anything is stored."""

@@ -6,6 +6,7 @@ from toolyard.surfaces.openai import models
 from toolyard.surfaces.openai.chat import routes as chat
 from toolyard.surfaces.openai.errors import encode_error
 from toolyard.surfaces.openai.request_keys import RETRY_HEADER
+from toolyard.surfaces.openai.responses import routes as responses
 from toolyard.surfaces.openai.runs import RunStarter
 from toolyard.surfaces.surface import Backend, Route, Surface
 
@@ -14,7 +15,11 @@ PATHS = frozenset({"/v1/*"})
 
 def routes(backend: Backend) -> Sequence[Route]:
     starter = RunStarter(backend.service)
-    return [*models.routes(backend.service), *chat.routes(backend.service, starter)]
+    return [
+        *models.routes(backend.service),
+        *chat.routes(backend.service, starter),
+        *responses.routes(backend.service, starter),
+    ]
 
 
 SURFACE = Surface(

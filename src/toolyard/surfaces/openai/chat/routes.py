@@ -1,6 +1,5 @@
 """`POST /v1/chat/completions`."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 from litestar import Response, post
@@ -9,13 +8,8 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from toolyard.core.caller import Caller
-from toolyard.core.errors import Unavailable
-from toolyard.core.events import Entry
 from toolyard.core.run_view import RunView
-from toolyard.engine.replayed_waits import is_at_rest
-from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.errors import ModelFailed
+from toolyard.engine.service import Service
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
 from toolyard.surfaces.openai.chat.encoder import CompletionEncoder
@@ -23,11 +17,10 @@ from toolyard.surfaces.openai.chat.parse import CompletionBody, add_completion_m
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.options import read_tool_choice
-from toolyard.surfaces.openai.runs import RunStarter, WholeRequest, read_server_tools
+from toolyard.surfaces.openai.runs import RunStarter, WholeRequest, read_server_tools, wait_for_rest
 from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.openapi import JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.sse import build_stream_response, stream_events
 
 COMPLETION_RESPONSE = ResponseSpec(
@@ -57,6 +50,7 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
                 options=read_options(data),
                 server_tools=read_server_tools(data.toolyard, service, context.caller),
                 keep=bool(data.store),
+                is_listed=bool(data.store),
             ),
         )
         model = service.default_model if data.model in ("", DEFAULT) else data.model
@@ -87,20 +81,3 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
 async def replay_run(encoder: CompletionEncoder) -> AsyncGenerator[bytes, None]:
     """Yield the stream of a run that is not followed: it is at rest."""
     yield encoder.opening() + encoder.replay() + encoder.closing()
-
-
-async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -> RunView:
-    """Return the view of a run once it has ended or waits. Raise ModelFailed if it fails."""
-    view, log_end = RunView(run_id=started.run_id), started.reader.end
-    try:
-        async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S):
-            async for item in started.reader:
-                if isinstance(item, Entry) and view.apply(item) and is_at_rest(view, item.seq, log_end):
-                    break
-    except TimeoutError:
-        raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
-    finally:
-        started.reader.detach()
-    if (problem := view.problem) is not None:
-        raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
-    return view
