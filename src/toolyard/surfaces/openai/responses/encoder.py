@@ -117,9 +117,9 @@ class ResponseEncoder:
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)
-        self._move_to(cursor)
         if not isinstance(published, Entry):
-            return self._encode_fleeting(published) if view is not None else b""
+            return self._encode_fleeting(published, cursor) if view is not None else b""
+        self._move_to(cursor)
         self.over = is_at_rest(self._view, published.seq, self._log_end)
         return self._encode_entry(published) if view is not None else b""
 
@@ -127,12 +127,13 @@ class ResponseEncoder:
         if (cursor.seq, cursor.seen) != (self._place.seq, self._place.seen):
             self._place = StreamPlace(cursor.seq, cursor.seen, 0)
 
-    def _encode_fleeting(self, event: Published) -> bytes:
+    def _encode_fleeting(self, event: Published, cursor: Cursor) -> bytes:
         turn = self._view.turns[-1] if self._view.turns else None
         if turn is None:
             return b""
         if isinstance(event, TextAppended) and not has_schema(self._view):
-            return self._encode_text(event.text, turn)
+            # The item begins before its text: a client that has seen only its beginning has seen none of the text.
+            return self._begin_message(turn) + self._encode_text(event.text, cursor)
         if isinstance(event, ReasoningAppended) and self._message is None:
             return self._encode_reasoning(event.text, turn)
         return b""
@@ -176,18 +177,24 @@ class ResponseEncoder:
         pieces.append(self._encode_content("response.reasoning_text.delta", self._reasoning, {"delta": text}))
         return b"".join(pieces)
 
-    def _encode_text(self, text: str, turn: TurnView) -> bytes:
-        pieces: list[bytes] = []
-        if self._message is None:
-            pieces.append(self._close_reasoning(turn))
-            self._message = self._open_item("msg", turn)
-            item = {**build_message(turn_id(self._view, turn), "", (), "in_progress"), "content": NO_ITEMS}
-            pieces.append(self._encode_added(self._message.index, item))
-            part = {"part": build_text_part("")}
-            pieces.append(self._encode_content("response.content_part.added", self._message, part))
+    def _begin_message(self, turn: TurnView) -> bytes:
+        """Return the beginning of the turn's message, unless it has begun."""
+        if self._message is not None:
+            return b""
+        closed = self._close_reasoning(turn)
+        self._message = self._open_item("msg", turn)
+        item = {**build_message(turn_id(self._view, turn), "", (), "in_progress"), "content": NO_ITEMS}
+        added = self._encode_added(self._message.index, item)
+        part = {"part": build_text_part("")}
+        return closed + added + self._encode_content("response.content_part.added", self._message, part)
+
+    def _encode_text(self, text: str, cursor: Cursor | None = None) -> bytes:
+        """Return a delta of the message that has begun, at the place after it."""
+        assert self._message is not None
+        if cursor is not None:
+            self._move_to(cursor)
         delta = {"delta": text, "logprobs": NO_ITEMS}
-        pieces.append(self._encode_content("response.output_text.delta", self._message, delta))
-        return b"".join(pieces)
+        return self._encode_content("response.output_text.delta", self._message, delta)
 
     def _open_item(self, prefix: str, turn: TurnView) -> _OpenItem:
         opened = _OpenItem(self._next_index, build_item_id(prefix, turn_id(self._view, turn)))
@@ -206,7 +213,7 @@ class ResponseEncoder:
         pieces: list[bytes] = []
         text = join_text(turn) if shows_text(self._view, turn) else ""
         if self._message is None and text:  # a text that was held back, or that this reader has not seen
-            pieces.append(self._encode_text(text, turn))
+            pieces.append(self._begin_message(turn) + self._encode_text(text))
         pieces.append(self._close_reasoning(turn))
         if self._message is not None:
             pieces.append(self._close_message(self._message, turn, text))
