@@ -28,8 +28,8 @@ def find_values(tree: Yaml, key: str) -> list[Yaml]:
     if not isinstance(tree, dict):
         return []
     branches = cast(dict[str, Yaml], tree)
-    own = [branches[key]] if key in branches else []
-    return own + [value for child in branches.values() for value in find_values(child, key)]
+    direct = [branches[key]] if key in branches else []
+    return direct + [value for child in branches.values() for value in find_values(child, key)]
 
 
 def read_stages() -> list[list[tuple[str, str]]]:

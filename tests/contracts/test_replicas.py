@@ -182,11 +182,11 @@ async def followers_are_named_to_the_next_owner_and_see_where_logs_end(
 async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease: EndLease) -> None:
     epoch = await claim(first, "owned")
     await second.follow("owned")
-    assert list(await second.forget("owned")) == [first.replica]
+    assert list(await second.delete_conversation("owned")) == [first.replica]
     await assert_refused(Fenced, append(first, "owned", epoch, make_entries("owned", 1), None))
     await claim(first, "followed")
     await second.follow("followed")
-    assert list(await first.forget("followed")) == [second.replica]
+    assert list(await first.delete_conversation("followed")) == [second.replica]
     head = (await second.read_heads(["followed"]))["followed"]
     assert head.epoch < 0 and not head.replica
     await assert_refused(NotFound, second.post("followed", "k", b"x"))
@@ -194,14 +194,14 @@ async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease
 
 async def a_change_of_records_or_keys_raises_their_version(first: Store, second: Store, end_lease: EndLease) -> None:
     before = dict(await second.read_versions())
-    await first.set("server", "a", b"1")
+    await first.set_record("server", "a", b"1")
     await first.save_key(Key(name="k", hash="h", user="u"))
     middle = dict(await second.read_versions())
     assert [middle[kind] > before.get(kind, 0) for kind in ("server", "key")] == [True, True]
     assert [key.name for key in await second.keys()] == ["k"]
     assert list(await second.list_records("server")) == [("a", b"1")]
     await second.revoke_key("k")
-    await second.delete("server", "a")
+    await second.delete_record("server", "a")
     after = dict(await first.read_versions())
     assert [after[kind] > middle[kind] for kind in ("server", "key")] == [True, True]
     assert list(await first.keys()) == []
@@ -229,7 +229,7 @@ async def a_lock_is_held_across_replicas(first: Store, second: Store, end_lease:
 
 async def a_rate_limit_is_shared(first: Store, second: Store, end_lease: EndLease) -> None:
     now = 1_700_000_000.0
-    takes = [store.take("ana", 30, now) for store in (first, second) for _ in range(25)]
+    takes = [store.take_allowance("ana", 30, now) for store in (first, second) for _ in range(25)]
     assert sum(allowance.granted for allowance in await asyncio.gather(*takes)) == 30
 
 
@@ -329,8 +329,8 @@ class NoFollowersStore(MemoryStore):
         answer = await super().claim(conversation)
         return replace(answer, followers=()) if isinstance(answer, Claim) else answer
 
-    async def forget(self, conversation: str) -> Sequence[str]:
-        await super().forget(conversation)
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        await super().delete_conversation(conversation)
         return ()
 
 
@@ -348,8 +348,8 @@ class OwnLimitStore(MemoryStore):
         super().__init__(database)
         self.limits = GcraLimiter()
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
-        return self.limits.take(key, per_minute, now)
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
+        return self.limits.take_allowance(key, per_minute, now)
 
 
 class BroadcastStore(MemoryStore):

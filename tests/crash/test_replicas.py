@@ -163,8 +163,8 @@ async def test_a_log_that_is_cut_at_every_event_is_whole_wherever_it_goes_on(cli
     whole = await read_from(client, 0, path, "0")
     check_complete([item for _, item in whole])
     for index, (event_id, _) in enumerate(whole[:-1], 1):
-        rest = await read_from(client, index % 3, path, event_id)
-        assert [summarize(item) for _, item in rest] == [summarize(item) for _, item in whole[index:]]
+        later = await read_from(client, index % 3, path, event_id)
+        assert [summarize(item) for _, item in later] == [summarize(item) for _, item in whole[index:]]
 
 
 def summarize(item: Json) -> tuple[str, int, str]:

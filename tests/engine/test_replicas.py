@@ -58,7 +58,7 @@ async def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-class PausingModel:
+class HalvingModel:
     """A model that writes two halves of a text, and between them waits for the test."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
@@ -74,7 +74,7 @@ class PausingModel:
         pass
 
 
-class Replica:
+class MemoryReplica:
     """A yard with its store."""
 
     def __init__(self, yard: Yard, store: MemoryStore) -> None:
@@ -83,24 +83,24 @@ class Replica:
 
 @asynccontextmanager
 async def open_replicas(
-    script: Script | PausingModel,
+    script: Script | HalvingModel,
     stores: Sequence[type[MemoryStore]] = (MemoryStore, MemoryStore),
     tools: Sequence[object] = (),
-) -> AsyncGenerator[list[Replica]]:
+) -> AsyncGenerator[list[MemoryReplica]]:
     global gate
     gate = Gate()
     database = MemoryDatabase()
     async with asyncio.timeout(TEST_TIMEOUT_S), AsyncExitStack() as stack:
-        replicas: list[Replica] = []
+        replicas: list[MemoryReplica] = []
         for make_store in stores:
             store = make_store(database)
             wiring = Wiring(
-                model=script if isinstance(script, PausingModel) else Scripted(script),
+                model=script if isinstance(script, HalvingModel) else Scripted(script),
                 tools=tools or [hold, pay],
                 opened_store=store,
                 grace_s=0.1,
             )
-            replicas.append(Replica(await stack.enter_async_context(Yard.from_wiring(wiring)), store))
+            replicas.append(MemoryReplica(await stack.enter_async_context(Yard.from_wiring(wiring)), store))
         yield replicas
 
 
@@ -122,7 +122,7 @@ async def read_outcomes(store: MemoryStore) -> list[str]:
     return [event.result.outcome for event in events if isinstance(event, CallEnded)]
 
 
-async def start(replica: Replica) -> "asyncio.Task[str]":
+async def start(replica: MemoryReplica) -> "asyncio.Task[str]":
     run = asyncio.create_task(replica.yard.ask("go", conversation="c"))
     await gate.entered.wait()
     return run
@@ -157,15 +157,15 @@ async def test_a_command_at_another_replica_is_decided_by_the_owner() -> None:
 async def test_a_run_is_stopped_from_another_replica() -> None:
     async with open_replicas(hold_then_answer) as (first, second):
         run = first.yard.run("go", conversation="c")
-        rest = asyncio.create_task(run.wait_for_rest())
+        resting = asyncio.create_task(run.wait_for_rest())
         await gate.entered.wait()
         await second.yard.stop("c")
-        view = await rest
+        view = await resting
         assert view.end is not None and view.end.ending == "cancelled"
 
 
 async def test_a_reader_at_another_replica_gets_the_text_of_a_turn_while_it_is_written() -> None:
-    async with open_replicas(PausingModel()) as (first, second):
+    async with open_replicas(HalvingModel()) as (first, second):
         early = await second.yard.follow("c")
         run = await start(first)
         late = await second.yard.follow("c", "1")
@@ -205,7 +205,7 @@ async def test_the_work_of_a_replica_that_died_is_taken_over() -> None:
         assert outcomes[0] == "unknown", "it may have taken effect: nobody ran it again"
 
 
-class DeafStore(MemoryStore):
+class HungStore(MemoryStore):
     """The store of a replica that hangs: it reads no mail."""
 
     def receive(self, body: bytes) -> None:
@@ -216,7 +216,7 @@ class DeafStore(MemoryStore):
 
 
 async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> None:
-    async with open_replicas(hold_then_answer, (DeafStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
         run = await start(first)
         second.yard.service._deps.command_s = 0.2  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Unavailable, match="Nothing was done"):
@@ -226,7 +226,7 @@ async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> 
 
 
 async def test_the_letter_of_an_owner_that_died_is_decided_by_the_replica_that_posted_it() -> None:
-    async with open_replicas(hold_then_answer, (DeafStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
         await start(first)
         stop = asyncio.create_task(second.yard.stop("c"))
         await asyncio.sleep(0)

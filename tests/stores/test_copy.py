@@ -84,9 +84,9 @@ async def fill(url: str) -> None:
     store = await open_store(url)
     await store.save_key(Key(name="ops", hash="h", user="ops", roles=frozenset({"admin"}), created_at=5.0))
     for kind, name, body in RECORDS:
-        await store.set(kind, name, body)
-    await store.set("readiness", "probe", b"")
-    await store.put("done", "turn.run.1", b"a recorded turn")
+        await store.set_record(kind, name, body)
+    await store.set_record("readiness", "probe", b"")
+    await store.put_blob("done", "turn.run.1", b"a recorded turn")
     await store.close()
 
 
@@ -144,7 +144,7 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
     blobs = {(id, handle) for id in logs for handle in await source.list_blob_handles(id)}
     assert len(blobs) == counts.blobs >= 3
     for id, handle in blobs:
-        assert await target.get(id, handle) == await source.get(id, handle)
+        assert await target.get_blob(id, handle) == await source.get_blob(id, handle)
     assert await target.keys() == await source.keys()
     assert counts.records == len(RECORDS)
     for kind, name, body in RECORDS:

@@ -79,10 +79,10 @@ class Fenced(ToolyardError):
 
 
 class StoreDown(ToolyardError):
-    """The store cannot be used. `reason` is the message without the store's path, for callers of a server."""
+    """The store cannot be used. `reason` is the message without the store's address, for callers of a server."""
 
-    def __init__(self, reason: str, *, place: str = "") -> None:
-        super().__init__(f"{place}: {reason}" if place else reason)
+    def __init__(self, reason: str, *, address: str = "") -> None:
+        super().__init__(f"{address}: {reason}" if address else reason)
         self.reason = reason
 
 

@@ -15,12 +15,12 @@ from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Una
 from toolyard.core.events import REQUEST_KEY_S
 from toolyard.core.plan import Rest, plan
 from toolyard.core.state import State
-from toolyard.core.store import Claim, Owned, Store
+from toolyard.core.store import MAX_DEATHS, Claim, Owned, Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import build_abandonment, drive
 from toolyard.engine.relay import Relay
-from toolyard.engine.replica_messages import ConversationDeleted, encode_message
+from toolyard.engine.replica_messages import DeletionNotice, encode_message
 from toolyard.engine.views import Views
 
 MAX_IDLE = 1024
@@ -39,8 +39,6 @@ MAX_DUE = 1_000_000
 """All conversations that are due: in a store of one process most of them are open here."""
 MAX_CLAIMED = 50
 """Conversations that are claimed and opened at once: a replica that died leaves thousands."""
-MAX_DEATHS = 8
-"""How many owners may die with a run. It may be what killed them, and ends as failed before anything runs."""
 STORE_RETRY_S = 5.0
 DROP_REQUESTS_EVERY_S = 600.0
 MAX_DROPPED = 100
@@ -236,8 +234,8 @@ class Owner:
         """Delete a conversation with everything that belongs to it, and stop what runs in it. Readers get `why`."""
         # Delete first: that fences the appends of its owner, and the run is no longer due, so that it is not claimed
         # again as soon as its driver has stopped.
-        replicas = await self._store.forget(conversation)
-        body = encode_message(ConversationDeleted(conversation))
+        replicas = await self._store.delete_conversation(conversation)
+        body = encode_message(DeletionNotice(conversation))
         for replica in replicas:
             self._store.tell(replica, body)
         await self.forget(conversation, why)

@@ -196,13 +196,13 @@ class Service:
     async def _drop_copies(self, target: str) -> None:
         """Delete the blobs of a fork that was not made."""
         if await self._store.card(target) is None:
-            await self._store.forget(target)
+            await self._store.delete_conversation(target)
 
     async def _copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
         """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
         for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
-            if handle and (body := await self._store.get(source, handle)) is not None:
-                await self._store.put(target, handle, body)
+            if handle and (body := await self._store.get_blob(source, handle)) is not None:
+                await self._store.put_blob(target, handle, body)
 
     def build_start(
         self,
@@ -384,7 +384,9 @@ class Service:
             return Allowance(granted=True, remaining=0, retry_after_s=0.0)
         # A user counts once for the server's limit, and separately in each division that has a limit of its own.
         suffix = f"/{caller.division}" if self._deps.division_for(caller).requests_per_minute is not None else ""
-        allowance = await self._store.take(f"{caller.tenant}/{caller.user}{suffix}", per_minute, self._deps.clock.now())
+        allowance = await self._store.take_allowance(
+            f"{caller.tenant}/{caller.user}{suffix}", per_minute, self._deps.clock.now()
+        )
         if not allowance.granted:
             message = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
             raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
@@ -449,7 +451,7 @@ class Service:
 
     async def read_blob(self, conversation: str, handle: str) -> bytes | None:
         """Return a whole result, or its form in the venue's own format, by a handle of its Result."""
-        return await self._store.get(conversation, handle)
+        return await self._store.get_blob(conversation, handle)
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """Return the conversations and runs with this correlation id. Permission is not checked here."""

@@ -40,7 +40,7 @@ async def copy_store(source: CopyableStore, target: CopyableStore, report: Calla
         counts.keys += 1
     for kind in await _list_kinds(source):
         for name, body in await source.list_records(kind):
-            await target.set(kind, name, body)
+            await target.set_record(kind, name, body)
             counts.records += 1
     while figures := await source.list_figures(counts.figures, FIGURES_PER_PAGE):
         await target.add_figures(figures)
@@ -70,8 +70,8 @@ async def _copy_conversation(
 ) -> None:
     claim = await _claim(target, conversation)
     for handle in await source.list_blob_handles(conversation):
-        if (body := await source.get(conversation, handle)) is not None:
-            await target.put(conversation, handle, body)
+        if (body := await source.get_blob(conversation, handle)) is not None:
+            await target.put_blob(conversation, handle, body)
             counts.blobs += 1
     last_seq = last_epoch = 0
     while entries := await source.read(conversation, last_seq, ENTRIES_PER_APPEND):

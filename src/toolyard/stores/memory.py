@@ -268,13 +268,13 @@ class MemoryStore:
             for id, row in rows.items()
         }
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None:
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()
         row = self._data.conversations.get(conversation)
         if row is None or row.epoch >= 0:
             self._data.blobs[conversation, handle] = body
 
-    async def get(self, conversation: str, handle: str) -> bytes | None:
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None:
         self._require_open()
         return self._data.blobs.get((conversation, handle))
 
@@ -358,7 +358,7 @@ class MemoryStore:
             key: record for key, record in requests if record.conversation != conversation or record.at >= before
         }
 
-    async def forget(self, conversation: str) -> Sequence[str]:
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
         self._require_open()
         data = self._data
         replicas = set[str]()
@@ -393,12 +393,12 @@ class MemoryStore:
         self._require_open()
         return self._data.records.get((kind, name))
 
-    async def set(self, kind: str, name: str, body: bytes) -> None:
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
         self._require_open()
         self._data.records[kind, name] = body
         self._data.versions[kind] += 1
 
-    async def delete(self, kind: str, name: str) -> None:
+    async def delete_record(self, kind: str, name: str) -> None:
         self._require_open()
         self._data.records.pop((kind, name), None)
         self._data.versions[kind] += 1
@@ -407,9 +407,9 @@ class MemoryStore:
         self._require_open()
         return dict(self._data.versions) if self.is_shared else {}
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._data.limits.take(key, per_minute, now)
+        return self._data.limits.take_allowance(key, per_minute, now)
 
     async def close(self) -> None:
         if not self._closed and self.is_shared:

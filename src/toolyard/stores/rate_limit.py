@@ -27,7 +27,7 @@ class GcraLimiter:
     def __len__(self) -> int:
         return len(self._free_at)
 
-    def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
         tick = self._advance(floor(now * _TICKS_PER_S))

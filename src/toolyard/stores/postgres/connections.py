@@ -75,8 +75,8 @@ def explain_error(error: BaseException) -> str:
 class DatabaseHealth:
     """Whether the database works, as the connections last experienced it. Each change is logged once."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, address: str) -> None:
+        self.address = address
         self._problems: dict[Role, str] = {}
         self._down_at = 0.0
 
@@ -91,12 +91,12 @@ class DatabaseHealth:
     def fail(self, role: Role, error: BaseException) -> None:
         if not self._problems:
             self._down_at = time.monotonic()
-            _log.error("%s: %s; work goes on by itself afterwards", self.place, explain_error(error))
+            _log.error("%s: %s; work goes on by itself afterwards", self.address, explain_error(error))
         self._problems[role] = explain_error(error)
 
     def recover(self, role: Role) -> None:
         if self._problems.pop(role, None) and not self._problems:
-            _log.warning("%s: the database works again after %.1f s", self.place, time.monotonic() - self._down_at)
+            _log.warning("%s: the database works again after %.1f s", self.address, time.monotonic() - self._down_at)
 
 
 class ConnectionPool:
@@ -160,8 +160,8 @@ class Database:
         self.settings = settings
         self._url = url
         self._password = _read_password(settings.password_file)
-        self.place = _describe_place(url)
-        self.health = DatabaseHealth(self.place)
+        self.address = _describe_address(url)
+        self.health = DatabaseHealth(self.address)
         self.closed = False
         timeout_s = settings.statement_timeout_s
         self._readers = ConnectionPool(lambda: self._open("reader"), settings.pool_size, timeout_s)
@@ -234,16 +234,16 @@ class Database:
     def require_up(self, *, to_write: bool = False) -> None:
         """Raise StoreDown at once while the database is known to be down."""
         if self.closed:
-            raise StoreDown("the store is closed: open it again", place=self.place)
+            raise StoreDown("the store is closed: open it again", address=self.address)
         if problem := self.health.problem if to_write else self.health.get_problem("heartbeat"):
-            raise StoreDown(problem, place=self.place)
+            raise StoreDown(problem, address=self.address)
 
     def build_error(self, error: BaseException) -> ToolyardError:
         if get_sqlstate(error) in _UNTRANSLATABLE:
             return Invalid("an id or a name holds U+0000, which the store cannot hold")
         if is_outage(error):
             self.on_trouble()
-        return StoreDown(explain_error(error), place=self.place)
+        return StoreDown(explain_error(error), address=self.address)
 
     def close(self) -> None:
         self.closed = True
@@ -284,7 +284,7 @@ def _read_password(file: str) -> str:
         raise Misconfigured(f"the password_file of the PostgreSQL store cannot be read: {error}") from error
 
 
-def _describe_place(url: str) -> str:
+def _describe_address(url: str) -> str:
     try:
         parts = urlsplit(url)
         host = parts.hostname or "localhost"

@@ -67,10 +67,10 @@ class PostgresRecords(LeasedPorts):
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         return [(name, body) for name, body in await self._database.fetch(_LIST_RECORDS, kind)]
 
-    async def set(self, kind: str, name: str, body: bytes) -> None:
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
         await self._database.fetch(_SET_RECORD, kind, name, body)
 
-    async def delete(self, kind: str, name: str) -> None:
+    async def delete_record(self, kind: str, name: str) -> None:
         await self._database.fetch(_DELETE_RECORD, kind, name)
 
     async def read_versions(self) -> Mapping[str, int]:
@@ -106,7 +106,7 @@ class PostgresRecords(LeasedPorts):
             await connection.execute("SELECT pg_advisory_xact_lock($1)", number, timeout=MAX_LOCK_WAIT_S + 2)
             held.push_async_exit(stack.pop_all())
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
         row = await self._database.fetch_row(_TAKE, key.encode(), per_minute, floor(now * _TICKS_PER_S), _MINUTE)

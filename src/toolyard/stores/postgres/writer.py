@@ -187,7 +187,7 @@ class PostgresWriter:
         with suppress(asyncio.CancelledError):
             await self._task
         for job in (*self._queue, *self._deferred):
-            self._fail(job, StoreDown("the store is closed: open it again", place=self._database.place))
+            self._fail(job, StoreDown("the store is closed: open it again", address=self._database.address))
         self._queue.clear()
         self._deferred.clear()
         self._drop_connection()
@@ -220,7 +220,7 @@ class PostgresWriter:
 
     def _require_open(self) -> None:
         if self._closing:
-            raise StoreDown("the store is closed: open it again", place=self._database.place)
+            raise StoreDown("the store is closed: open it again", address=self._database.address)
 
     async def _run(self) -> None:
         while True:

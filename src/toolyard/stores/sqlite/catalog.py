@@ -92,7 +92,7 @@ def drop_request(connection: sqlite3.Connection, conversation: str, before: floa
     return connection.execute(_DROP_REQUEST, (conversation, before)).rowcount
 
 
-def forget(connection: sqlite3.Connection, conversation: str) -> int:
+def delete_conversation(connection: sqlite3.Connection, conversation: str) -> int:
     """Delete a conversation; return how many rows were deleted or changed."""
     return sum(connection.execute(statement, (conversation,)).rowcount for statement in _FORGET)
 

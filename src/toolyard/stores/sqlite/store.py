@@ -133,7 +133,7 @@ class SqliteStore(SingleProcessPorts):
 
         return await self._query(query)
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None:
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
         row = {"id": conversation, "handle": handle, "body": body}
 
         def work(connection: sqlite3.Connection) -> int:
@@ -141,7 +141,7 @@ class SqliteStore(SingleProcessPorts):
 
         await self._writer.run(work, len(body))
 
-    async def get(self, conversation: str, handle: str) -> bytes | None:
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None:
         def query(connection: sqlite3.Connection) -> bytes | None:
             row = connection.execute(_GET, (conversation, handle)).fetchone()
             return row[0] if row else None
@@ -218,8 +218,8 @@ class SqliteStore(SingleProcessPorts):
     async def drop_request(self, conversation: str, before: float) -> None:
         await self._writer.run(lambda connection: _catalog.drop_request(connection, conversation, before))
 
-    async def forget(self, conversation: str) -> Sequence[str]:
-        await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        await self._writer.run(lambda connection: _catalog.delete_conversation(connection, conversation))
         return ()
 
     async def keys(self) -> Sequence[Key]:
@@ -242,16 +242,16 @@ class SqliteStore(SingleProcessPorts):
         row = await self._query(lambda connection: connection.execute(_READ_RECORD, (kind, name)).fetchone())
         return row[0] if row else None
 
-    async def set(self, kind: str, name: str, body: bytes) -> None:
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
         row = (kind, name, body)
         await self._writer.run(lambda connection: connection.execute(_SET_RECORD, row).rowcount, len(body))
 
-    async def delete(self, kind: str, name: str) -> None:
+    async def delete_record(self, kind: str, name: str) -> None:
         await self._writer.run(lambda connection: connection.execute(_DELETE_RECORD, (kind, name)).rowcount)
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._limits.take(key, per_minute, now)
+        return self._limits.take_allowance(key, per_minute, now)
 
     async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
         return await self._query(lambda connection: export.list_stored_conversations(connection, after, limit))
@@ -277,11 +277,11 @@ class SqliteStore(SingleProcessPorts):
             raise build_store_down(path, error) from error
         except msgspec.DecodeError as error:
             reason = f"it holds an entry that cannot be read: {error}. A newer version may read it"
-            raise StoreDown(reason, place=str(path)) from error
+            raise StoreDown(reason, address=str(path)) from error
 
     def _require_open(self) -> None:
         if self._writer.closed:
-            raise StoreDown("the store is closed: open it again", place=str(self._file.path))
+            raise StoreDown("the store is closed: open it again", address=str(self._file.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
