@@ -8,11 +8,11 @@ from contextlib import suppress
 from toolyard.core.errors import ToolyardError
 from toolyard.core.store import MAX_DEATHS
 from toolyard.stores.postgres.lease import LeasedPorts
+from toolyard.stores.rate_limit import TICKS_PER_S
 
 INTERVAL_S = 60.0
 OUTCOME_S = 3600.0
 """How long an outcome stays for a sender that asks again."""
-_TICKS_PER_S = 1 << 20
 _LOCK = 0x6D61696E74
 _STATEMENTS = (
     # Without a row nobody would find what a replica owned. There should be none; a restored database may have some.
@@ -52,4 +52,4 @@ class Maintenance(LeasedPorts):
                     await connection.execute(statement)
             await connection.execute(_DROP_OUTCOMES, OUTCOME_S)
             now = time.time() + self._lease.clock_offset
-            await connection.execute(_DROP_RATES, int(now * _TICKS_PER_S))
+            await connection.execute(_DROP_RATES, int(now * TICKS_PER_S))
