@@ -96,11 +96,12 @@ async def test_a_newer_schema_is_used_while_it_admits_this_code(postgres_url: st
     assert isinstance(error, Misconfigured) and "use a newer one" in str(error)
 
 
-async def test_tables_of_another_program_are_left_alone(postgres_url: str) -> None:
-    await execute(postgres_url, "CREATE TABLE conversations (id text)")
+@pytest.mark.parametrize("table", ["conversations", "figures", "rates", "keys"])
+async def test_tables_of_another_program_are_left_alone(postgres_url: str, table: str) -> None:
+    await execute(postgres_url, f"CREATE TABLE {table} (id text)")
     error = await fail_to_open(postgres_url)
-    assert isinstance(error, Misconfigured) and "tables of another program, such as 'conversations'" in str(error)
-    assert await list_tables(postgres_url) == {"conversations"}
+    assert isinstance(error, Misconfigured) and f"tables of another program, such as {table!r}" in str(error)
+    assert await list_tables(postgres_url) == {table}
 
 
 async def test_a_user_who_may_not_create_tables_is_told_what_to_grant(postgres_url: str) -> None:

@@ -5,6 +5,8 @@ older code can ignore, and leaves `oldest` as it is; a later release removes wha
 So replicas of two releases can share the database. A step never changes once it was released.
 """
 
+import re
+
 import asyncpg
 from asyncpg import Connection
 from msgspec import Struct
@@ -164,7 +166,7 @@ SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""
 _VERSION_TABLE = "toolyard_version"
-_TABLES = ("replicas", "conversations", "batches", "blobs", "cards", "letters", "followers", "records", "versions")
+_TABLES = re.findall(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", "\n".join(map("\n".join, _STEPS)), re.MULTILINE)
 """Names that show, without the version table, that another program uses the schema."""
 
 
