@@ -8,7 +8,7 @@ from itertools import count, islice
 
 from msgspec.structs import replace
 
-from toolyard.core.errors import Fenced, NotFound, StoreDown, Unavailable
+from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.figures import merge_steps
 from toolyard.core.store import (
@@ -29,12 +29,12 @@ from toolyard.core.store import (
     SnapshotUpdate,
 )
 from toolyard.stores.entries import (
-    build_repeated_error,
+    contains_text,
     ends_run,
     fold_case,
-    is_mentioned,
     select_catalog_entries,
 )
+from toolyard.stores.errors import build_closed_error, build_repeated_error
 from toolyard.stores.memory_snapshots import MemorySnapshot
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import NamedLocks
@@ -488,12 +488,8 @@ class MemoryStore:
         if query.after and card.position >= query.after:
             return False
         needle, entries = fold_case(query.text), self._data.conversations[card.id].entries
-        return (
-            needle in fold_case(card.title)
-            or needle in fold_case(card.description)
-            or is_mentioned(needle, entries, lambda: entries)
-        )
+        return contains_text(card, needle, entries)
 
     def _require_open(self) -> None:
         if self._closed:
-            raise StoreDown("this memory store is closed: open a new one")
+            raise build_closed_error()

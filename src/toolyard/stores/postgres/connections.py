@@ -17,6 +17,7 @@ import asyncpg
 from asyncpg import Connection, Record
 
 from toolyard.core.errors import Invalid, Misconfigured, StoreDown, ToolyardError
+from toolyard.stores.errors import build_closed_error
 from toolyard.stores.postgres_settings import PostgresSettings
 
 _T = TypeVar("_T")
@@ -100,10 +101,14 @@ class DatabaseHealth:
 
 
 class ConnectionPool:
-    """Up to `size` connections of one role, opened when they are needed."""
+    """Up to `size` connections of one role, opened when they are needed.
+
+    asyncpg's own pool takes back a connection whose statement was cancelled only once the server has answered: after a
+    cut network its caller would wait for a second deadline. Here such a connection is terminated at once.
+    """
 
     def __init__(
-        self, open_connection: Callable[[], "asyncio.Future[Connection]"], size: int, timeout_s: float
+        self, open_connection: Callable[[], Coroutine[None, None, Connection]], size: int, timeout_s: float
     ) -> None:
         self._open = open_connection
         self._slots = asyncio.Semaphore(size)
@@ -164,8 +169,8 @@ class Database:
         self.health = DatabaseHealth(self.address)
         self.closed = False
         timeout_s = settings.statement_timeout_s
-        self._readers = ConnectionPool(lambda: self._open("reader"), settings.pool_size, timeout_s)
-        self.locks = ConnectionPool(lambda: self._open("locks"), max(2, settings.pool_size // 2), timeout_s)
+        self._readers = ConnectionPool(lambda: self.connect("reader"), settings.pool_size, timeout_s)
+        self.locks = ConnectionPool(lambda: self.connect("locks"), max(2, settings.pool_size // 2), timeout_s)
         self.on_trouble: Callable[[], None] = lambda: None
         """Called when a statement found its connection broken."""
 
@@ -188,9 +193,6 @@ class Database:
             )
         except (ValueError, asyncpg.ClientConfigurationError) as error:
             raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
-
-    def _open(self, role: Role) -> "asyncio.Future[Connection]":
-        return asyncio.ensure_future(self.connect(role))
 
     async def fetch(self, query: str, *values: object) -> Sequence[Record]:
         """Run one statement on a connection of the pool. Raises StoreDown, or Invalid for text that it cannot hold."""
@@ -234,7 +236,7 @@ class Database:
     def require_up(self, *, to_write: bool = False) -> None:
         """Raise StoreDown at once while the database is known to be down."""
         if self.closed:
-            raise StoreDown("the store is closed: open it again", address=self.address)
+            raise build_closed_error(self.address)
         if problem := self.health.problem if to_write else self.health.get_problem("heartbeat"):
             raise StoreDown(problem, address=self.address)
 
@@ -304,3 +306,8 @@ async def finish_anyway(work: Coroutine[None, None, _T]) -> _T:
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled caller retrieves nothing
     return await asyncio.shield(task)
+
+
+def transpose_rows(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    """Return the columns of rows, as the parameters of an `unnest`."""
+    return [[row[column] for row in rows] for column in range(width)]

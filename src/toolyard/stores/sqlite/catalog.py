@@ -8,7 +8,8 @@ from unicodedata import category
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
 from toolyard.stores.batches import decode_batch
-from toolyard.stores.entries import build_repeated_error, fold_case, is_mentioned
+from toolyard.stores.entries import is_mentioned, is_titled
+from toolyard.stores.errors import build_repeated_error
 from toolyard.stores.sqlite.snapshots import FORGET_SNAPSHOTS
 
 MAX_PATTERN = 40
@@ -174,7 +175,7 @@ def read_cards(rows: Iterable[CardRow]) -> list[ConversationCard]:
 
 def matches_log(connection: sqlite3.Connection, card: ConversationCard, needle: str) -> bool:
     """Return whether the title, the description or a message in the log contains the folded text."""
-    if needle in fold_case(card.title) or needle in fold_case(card.description):
+    if is_titled(card, needle):
         return True
     values = {"id": card.id, "pattern": build_pattern(needle)}
 

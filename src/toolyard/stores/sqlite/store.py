@@ -31,6 +31,7 @@ from toolyard.core.store import (
 )
 from toolyard.stores.batches import decode_batch, encode_batch
 from toolyard.stores.entries import has_texts, select_catalog_entries
+from toolyard.stores.errors import build_closed_error
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import SingleProcessPorts
 from toolyard.stores.sqlite import catalog as _catalog
@@ -281,7 +282,7 @@ class SqliteStore(SingleProcessPorts):
 
     def _require_open(self) -> None:
         if self._writer.closed:
-            raise StoreDown("the store is closed: open it again", address=str(self._file.path))
+            raise build_closed_error(str(self._file.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

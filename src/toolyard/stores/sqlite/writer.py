@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TypeVar, cast
 
 from toolyard.core.errors import StoreDown
+from toolyard.stores.errors import build_closed_error
 
 MAX_GROUP_JOBS = 512
 MAX_QUEUED_JOBS = 4096
@@ -147,7 +148,7 @@ class SqliteWriter:
 
     def _submit(self, work: Work[_T], size_bytes: int) -> asyncio.Future[_T]:
         if self.closed:
-            raise StoreDown("the store is closed: open it again", address=str(self._file))
+            raise build_closed_error(str(self._file))
         done: asyncio.Future[_T] = self._loop.create_future()
         job = _Job(work, size_bytes, cast("asyncio.Future[object]", done))
         self.queued_jobs += 1
