@@ -45,6 +45,7 @@ from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
+from toolyard.engine.due_work import DueWork
 from toolyard.engine.journal import Observe
 from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.readers import Reader
@@ -86,6 +87,7 @@ class Service:
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
+        self._due_work = DueWork(deps, store, self._owner)
         self._probe = StoreProbe(store, tasks)
         self._requests = Requests(store, deps.clock)
         self._delivery = CommandDelivery(deps, store, self._owner, self._requests)
@@ -94,7 +96,7 @@ class Service:
 
     async def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
-        self._owner.start()
+        self._due_work.start(self._tasks)
         self._replicas.start(self._tasks)
 
     async def submit(self, conversation: str, command: Command) -> None:
@@ -512,11 +514,12 @@ class Service:
     def stop_claiming(self) -> None:
         """Say that this process is not ready, and leave due work to others. Requests are still served."""
         self._deps.leaving = True
-        self._owner.stop_claiming()
+        self._due_work.stop()
 
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.leaving = True
+        self._due_work.stop()
         await self._owner.close(grace_s)
         await self._figures.close()
         self._replicas.close()

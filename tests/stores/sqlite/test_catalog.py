@@ -18,7 +18,7 @@ from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.store import CatalogQuery, Key, Store
 from toolyard.stores.entries import fold_case
 from toolyard.stores.memory import MemoryStore
-from toolyard.stores.sqlite.search import SCAN_SIZE
+from toolyard.stores.search_terms import SCAN_SIZE
 from toolyard.stores.sqlite.store import SqliteStore
 
 OWNER = Caller(user="ana", tenant="acme")
