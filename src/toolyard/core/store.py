@@ -181,6 +181,10 @@ class Letter(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+MAX_LETTERS = 256
+"""Letters of a conversation that may wait for an outcome."""
+
+
 class Mail(Protocol):
     """Commands on their way to the owners of conversations, and their outcomes."""
 

@@ -12,6 +12,7 @@ from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.figures import merge_steps
 from toolyard.core.store import (
+    MAX_LETTERS,
     Allowance,
     Append,
     CatalogQuery,
@@ -38,9 +39,6 @@ from toolyard.stores.errors import build_closed_error, build_repeated_error
 from toolyard.stores.memory_snapshots import MemorySnapshot
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import NamedLocks
-
-MAX_LETTERS = 256
-"""Letters of a conversation that wait for an outcome."""
 
 
 @dataclass(slots=True)
