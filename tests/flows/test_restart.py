@@ -193,7 +193,7 @@ async def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_wh
 @pytest.mark.parametrize(
     ("store", "why"),
     [
-        ("postgres://x", "is not a store"),
+        ("mysql://u:secret@x/y", "is not a store"),
         ("sqlite:", "is not a store"),
         ("sqlite:///x.db?synchronous=OFF", "is not a setting"),
     ],

@@ -134,6 +134,51 @@ async def test_a_wrong_address_is_answered_in_one_sentence(postgres_url: str, ad
     assert await list_tables(postgres_url) == set()
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://toolyard:secret#1@127.0.0.1/db",
+        "postgresql://toolyard:1/secret@127.0.0.1/db",
+        "postgresql://toolyard:1?secret@127.0.0.1/db",
+        "postgresql://toolyard:[secret@127.0.0.1/db",
+        "postgresql:toolyard:secret@127.0.0.1/db",
+        "postgresql:///db?user=toolyard&password=secret&host=127.0.0.1&port=secret",
+        "mysql:toolyard:secret@127.0.0.1/db",
+    ],
+)
+async def test_no_part_of_a_password_is_told_however_the_address_is_cut(address: str) -> None:
+    error = await fail_to_open(address)
+    assert isinstance(error, Misconfigured) and error.__cause__ is None
+    assert "toolyard:1" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("listen_url", "sentence"),
+    [
+        ("http://toolyard:secret@127.0.0.1/db", "listen_url is wrong"),
+        ("postgresql://toolyard:secret@127.0.0.1:port/db", "listen_url is wrong"),
+        ("postgresql://toolyard@{server}/db?sslmode=secret", "listen_url is wrong: check its sslmode"),
+        ("postgresql://toolyard:secret@127.0.0.1:1/db", "listen_url (postgresql://127.0.0.1:1/db): the database cannot"),
+        ("postgresql://toolyard:secret@{server}/missing", "listen_url (postgresql://{server}/missing): there is no such"),
+        ("postgresql://toolyard:secret@{server}/postgres", "{server}/postgres, which is not the database of the store"),
+    ],
+)
+async def test_a_listen_url_must_lead_to_the_database_of_the_store(
+    postgres_url: str, listen_url: str, sentence: str
+) -> None:
+    server = postgres_url.partition("@")[2].partition("/")[0]
+    settings = PostgresSettings(connect_timeout_s=1.0, pgbouncer=True, listen_url=listen_url.format(server=server))
+    error = await fail_to_open(postgres_url, settings)
+    assert isinstance(error, Misconfigured) and sentence.format(server=server) in str(error), str(error)
+
+
+async def test_a_listen_url_may_name_the_database_in_another_way(postgres_url: str) -> None:
+    await execute(postgres_url, "CREATE SCHEMA yard")
+    listen_url = postgres_url.replace("127.0.0.1", "localhost")
+    store = await PostgresStore.open(f"{postgres_url}?search_path=yard", PostgresSettings(listen_url=listen_url))
+    await store.close()
+
+
 async def test_a_wrong_password_a_standby_and_an_old_server_are_refused(tmp_path: Path) -> None:
     async with start_own_server() as server, create_database(server.url) as url:
         async with serve_as_version_13(server.port) as port:

@@ -174,15 +174,20 @@ class SchemaState(Struct, frozen=True):
     oldest: int
 
 
-async def prepare_schema(database: Database) -> str:
+async def prepare_schema(database: Database, *, may_migrate: bool = True) -> str:
     """Check that the server and the schema fit, migrate, and return an id of the tables.
 
-    Raises Misconfigured or one of DATABASE_ERRORS.
+    Raises Misconfigured or one of DATABASE_ERRORS. Without `may_migrate` it changes nothing, and tables must be there.
     """
     connection = await database.connect("setup")
     try:
         await _check_server(connection)
         if (await read_schema_state(connection)).version < SCHEMA_VERSION:
+            if not may_migrate:
+                raise Misconfigured(
+                    f"{database.place} lacks tables or their last changes: run `toolyard migrate` first, with the "
+                    "same store"
+                )
             await _migrate(connection)
         return str(await connection.fetchval(f"SELECT installation FROM {_VERSION_TABLE}"))
     finally:
