@@ -285,7 +285,7 @@ class Database:
         if is_outage(error):
             self.on_trouble()
         # Only operators see the place: callers of a server are not told the name of its user.
-        place = f"{self.place}, user {self._user!r}, {error}" if get_sqlstate(error) == _FORBIDDEN else self.place
+        place = f"{self.place} as {self._user!r} ({error})" if get_sqlstate(error) == _FORBIDDEN else self.place
         return StoreDown(explain_error(error), place=place)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import asyncpg
 from asyncpg import Connection
 from msgspec import Struct
 
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, MissingTables
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database, get_sqlstate
 from toolyard.stores.postgres_settings import PostgresSettings
 
@@ -184,9 +184,8 @@ async def prepare_schema(database: Database, *, may_migrate: bool = True) -> str
         await _check_server(connection)
         if (await read_schema_state(connection)).version < SCHEMA_VERSION:
             if not may_migrate:
-                raise Misconfigured(
-                    f"{database.place} lacks tables or their last changes: run `toolyard migrate` first, with the "
-                    "same store"
+                raise MissingTables(
+                    f"{database.place} lacks tables or their last changes: run `toolyard migrate` with this store first"
                 )
             await _migrate(connection)
         return str(await connection.fetchval(f"SELECT installation FROM {_VERSION_TABLE}"))
