@@ -164,8 +164,8 @@ async def use_everything(url: str) -> None:
         assert await yard.ask("milk please", conversation="c") == "hello"
     store = await PostgresStore.open(url)
     await store.index_texts()
-    (found,) = await store.cards(CatalogQuery(tenant="", text="milk"))
-    assert found.id == "c"
+    (card,) = await store.cards(CatalogQuery(tenant="", text="milk"))
+    assert card.id == "c"
     epoch = await claim_epoch(store, "c")
     head = SnapshotHead(token="t", seq=1, body=b"")
     assert await store.save_snapshot("c", SnapshotUpdate(head=head, pieces=[("p", b"")]))
