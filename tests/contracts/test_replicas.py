@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.test_store import (
+    CountsItselfStore,
     ForgetfulRequestStore,
     UnlockedStore,
     append,
@@ -89,6 +90,14 @@ async def what_the_dead_owned_is_taken_over_and_fenced(first: Store, second: Sto
     assert (await claim_fully(second, "c")).deaths == 1, "a run that goes on keeps count"
     await append_events(second, "c", RunEnded(ending="done"))
     assert (await claim_fully(second, "c")).deaths == 0
+
+
+async def the_others_that_live_are_counted(first: Store, second: Store, end_lease: EndLease) -> None:
+    assert [await store.count_other_replicas() for store in (first, second)] == [1, 1]
+    await end_lease(first)
+    assert await second.count_other_replicas() == 0
+    await second.close()
+    assert await first.count_other_replicas() == 0
 
 
 async def a_letter_is_answered_together_with_the_entries(first: Store, second: Store, end_lease: EndLease) -> None:
@@ -375,6 +384,7 @@ BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     a_claim_leaves_alone_what_a_living_replica_owns: StealingStore,
     a_race_for_a_conversation_has_one_winner: StealingStore,
     what_the_dead_owned_is_taken_over_and_fenced: ImmortalStore,
+    the_others_that_live_are_counted: CountsItselfStore,
     a_letter_is_answered_together_with_the_entries: AnswersFirstStore,
     a_letter_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
     a_letter_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,

@@ -200,6 +200,11 @@ async def each_claim_raises_the_epoch_of_its_conversation(store: Store) -> None:
     assert (again.epoch, new.epoch > 0) == (first + 3, True)
 
 
+async def a_store_by_itself_has_no_other_replicas(store: Store) -> None:
+    await claim(store, "c")
+    assert await store.count_other_replicas() == 0
+
+
 async def a_claim_tells_where_the_log_ends_and_keeps_the_wake_up(store: Store) -> None:
     await append(store, "c", await claim(store, "c"), make_entries("c", 1, 3), 5.0)
     answer = await store.claim("c")
@@ -678,6 +683,13 @@ class SharedEpochStore(MemoryStore):
         return replace(answer, epoch=self.epoch) if isinstance(answer, Claim) else answer
 
 
+class CountsItselfStore(MemoryStore):
+    """Counts itself among the others, and the dead."""
+
+    async def count_other_replicas(self) -> int:
+        return 1
+
+
 class NoWakeUpStore(MemoryStore):
     """Keeps no wake-up."""
 
@@ -854,6 +866,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_conversation_that_nobody_claimed_is_fenced: UnfencedStore,
     a_gap_or_a_repeat_is_fenced: DropsOutOfOrderStore,
     each_claim_raises_the_epoch_of_its_conversation: SharedEpochStore,
+    a_store_by_itself_has_no_other_replicas: CountsItselfStore,
     a_claim_tells_where_the_log_ends_and_keeps_the_wake_up: NoWakeUpStore,
     reading_goes_on_after_a_seq_and_stops_at_most: LosesLastEntryStore,
     what_is_due_is_named_and_what_is_next_is_timed: NoWakeUpStore,

@@ -10,6 +10,7 @@ ToolyardError
   + RateLimited    too many new requests; `retry_after_s` is the time to wait (HTTP 429)
   + Unavailable    the request cannot be served now, for example while the server is stopping (HTTP 503)
   + Misconfigured  the configuration is wrong; the message says what to change
+    + MissingTables  a database must be migrated first
   + Fenced         another owner has claimed the conversation; this one must stop writing
   + StoreDown      the store cannot be read or written; nothing that was committed is lost
   + Declined       an MCP server answered a request with an error, which is passed on unchanged
@@ -72,6 +73,10 @@ class MissingKey(Misconfigured):
     def __init__(self, model: str, variable: str, hint: str = "") -> None:
         super().__init__(f"{model!r} needs a key: set the environment variable {variable}{hint}")
         self.variable = variable
+
+
+class MissingTables(Misconfigured):
+    """A database lacks tables, or the last changes to them, and may not be migrated now."""
 
 
 class Fenced(ToolyardError):

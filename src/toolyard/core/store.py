@@ -139,6 +139,10 @@ class Claims(Sharing, Protocol):
         """Return the conversations that this replica owns; none for a store that one process uses."""
         ...
 
+    async def count_other_replicas(self) -> int:
+        """Return how many other processes use the store now: servers, and commands while they run."""
+        ...
+
     async def ensure_lease(self) -> None:
         """Return once the lease holds for long enough to start an effect. Raises StoreDown after a time limit."""
         ...

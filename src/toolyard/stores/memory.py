@@ -138,6 +138,10 @@ class MemoryStore:
     def list_owned(self) -> Sequence[str]:
         return [id for id, row in self._data.conversations.items() if row.replica == self.replica]
 
+    async def count_other_replicas(self) -> int:
+        self._require_open()
+        return len(self._data.stores.keys() - {self.replica})
+
     async def ensure_lease(self) -> None:
         self._require_open()
 

@@ -64,6 +64,8 @@ UNION ALL
 UNION ALL
 (SELECT c.id FROM dead JOIN conversations c ON c.replica = dead.id AND c.replica <> ''
 WHERE {_IS_SUSPECT} AND c.wake_at IS NOT NULL AND {_MAY_RETRY} ORDER BY c.taken_at LIMIT 1)"""
+# By process: one that has just begun a new life may still have the row of its last one.
+_COUNT_OTHERS = "SELECT count(DISTINCT process) FROM replicas WHERE alive_until > now() AND process <> $1"
 FIND_NEXT = "SELECT min(wake_at) FROM conversations WHERE replica = '' AND wake_at > $1"
 
 
@@ -84,6 +86,11 @@ class PostgresClaims(LeasedPorts):
 
     def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         self._lease.on_lost = handler
+
+    async def count_other_replicas(self) -> int:
+        await self._lease.record_local_deaths()
+        ((count,),) = await self._database.fetch(_COUNT_OTHERS, self._lease.process)
+        return count
 
     async def ensure_lease(self) -> None:
         await self._lease.ensure()

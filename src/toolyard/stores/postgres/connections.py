@@ -5,20 +5,20 @@ Only this package imports asyncpg.
 
 import asyncio
 import logging
+import secrets
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
-from urllib.parse import urlsplit
 
 import asyncpg
 from asyncpg import Connection, Record
 
 from toolyard.core.errors import Invalid, Misconfigured, StoreDown, ToolyardError
 from toolyard.stores.errors import build_closed_error
-from toolyard.stores.postgres_settings import PostgresSettings
+from toolyard.stores.postgres_settings import PostgresSettings, describe_address
 
 _T = TypeVar("_T")
 
@@ -43,7 +43,10 @@ _REASONS = {
 _OUTAGE_CLASSES = ("08", "53", "57P", "58")
 """SQLSTATE classes: connection, resources, operator intervention such as a shutdown, and system errors."""
 READ_ONLY = "25006"
+_FORBIDDEN = "42501"
 _UNTRANSLATABLE = ("22021", "22P05")
+_PARAMETERS = ("sslmode", "sslnegotiation", "target_session_attrs", "krbsrvname", "gsslib", "port", "user", "database")
+"""Parameters of an address that the driver checks."""
 
 
 def get_sqlstate(error: BaseException) -> str:
@@ -164,8 +167,11 @@ class Database:
     def __init__(self, url: str, settings: PostgresSettings) -> None:
         self.settings = settings
         self._url = url
+        self.address = describe_address(url)
+        self._listen_address = describe_address(settings.listen_url, "listen_url") if settings.listen_url else ""
         self._password = _read_password(settings.password_file)
-        self.address = _describe_address(url)
+        self._user = ""
+        """The user's name as the database reports it."""
         self.health = DatabaseHealth(self.address)
         self.closed = False
         timeout_s = settings.statement_timeout_s
@@ -183,7 +189,7 @@ class Database:
         url = settings.listen_url if role == "listener" and settings.listen_url else self._url
         pooled = settings.pgbouncer and url == self._url
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 url,
                 password=self._password or None,
                 timeout=min(settings.connect_timeout_s, timeout_s or settings.connect_timeout_s),
@@ -192,7 +198,42 @@ class Database:
                 server_settings=_build_session_settings(role, settings, pooled),
             )
         except (ValueError, asyncpg.ClientConfigurationError) as error:
-            raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
+            name = "the address of the PostgreSQL store" if url == self._url else "listen_url"
+            # The driver's text may quote a part of the address, and so of a password: only what it is about is told.
+            parameter = next((parameter for parameter in _PARAMETERS if parameter in str(error)), "form")
+            raise Misconfigured(f"{name} is wrong: check its {parameter}") from None
+        self._user = getattr(connection.get_settings(), "session_authorization", "") or self._user
+        return connection
+
+    async def check_listen_url(self) -> None:
+        """Raise Misconfigured if notifications would be awaited elsewhere than in the store's database."""
+        if not self.settings.listen_url:
+            return
+        # A lock that the first connection holds is taken for the second one only in the same database. That needs no
+        # rights, and works behind a pooler and with any schema.
+        number = secrets.randbits(62)
+        connection = await self.connect("setup")
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", number)
+                is_free = await self._try_lock_at_listen_url(number)
+        finally:
+            connection.terminate()
+        if is_free:
+            raise Misconfigured(
+                f"listen_url leads to {self._listen_address}, which is not the database of the store: give the address "
+                "of that database without its pooler"
+            )
+
+    async def _try_lock_at_listen_url(self, number: int) -> bool:
+        try:
+            listener = await self.connect("listener")
+            try:
+                return await listener.fetchval("SELECT pg_try_advisory_xact_lock($1)", number)
+            finally:
+                listener.terminate()
+        except DATABASE_ERRORS as error:
+            raise Misconfigured(f"listen_url ({self._listen_address}): {explain_error(error)}") from error
 
     async def fetch(self, query: str, *values: object) -> Sequence[Record]:
         """Run one statement on a connection of the pool. Raises StoreDown, or Invalid for text that it cannot hold."""
@@ -245,7 +286,11 @@ class Database:
             return Invalid("an id or a name holds U+0000, which the store cannot hold")
         if is_outage(error):
             self.on_trouble()
-        return StoreDown(explain_error(error), address=self.address)
+        # Only operators see the address: callers of a server are not told the name of its user.
+        address = self.address
+        if get_sqlstate(error) == _FORBIDDEN:
+            address = f"{address}, user {self._user!r}, {error}"
+        return StoreDown(explain_error(error), address=address)
 
     def close(self) -> None:
         self.closed = True
@@ -284,21 +329,6 @@ def _read_password(file: str) -> str:
         return Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Misconfigured(f"the password_file of the PostgreSQL store cannot be read: {error}") from error
-
-
-def _describe_address(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or "localhost"
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError as error:
-        raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
-    return f"postgresql://{host}{port}{parts.path}"
-
-
-def _hide(text: str, url: str) -> str:
-    """Return an error's text without the address, which may hold a password."""
-    return text.replace(url, "…") if "@" not in text else "see the form postgresql://user@host:5432/database"
 
 
 async def finish_anyway(work: Coroutine[None, None, _T]) -> _T:

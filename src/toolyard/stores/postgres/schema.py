@@ -11,7 +11,7 @@ import asyncpg
 from asyncpg import Connection
 from msgspec import Struct
 
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, MissingTables
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database, get_sqlstate
 from toolyard.stores.postgres_settings import PostgresSettings
 
@@ -176,15 +176,19 @@ class SchemaState(Struct, frozen=True):
     oldest: int
 
 
-async def prepare_schema(database: Database) -> str:
+async def prepare_schema(database: Database, *, may_migrate: bool = True) -> str:
     """Check that the server and the schema fit, migrate, and return an id of the tables.
 
-    Raises Misconfigured or one of DATABASE_ERRORS.
+    Raises Misconfigured or one of DATABASE_ERRORS. Without `may_migrate` it changes nothing, and tables must be there.
     """
     connection = await database.connect("setup")
     try:
         await _check_server(connection)
         if (await read_schema_state(connection)).version < SCHEMA_VERSION:
+            if not may_migrate:
+                raise MissingTables(
+                    f"{database.address} lacks tables or their last changes: run `toolyard migrate` with this store first"
+                )
             await _migrate(connection)
         return str(await connection.fetchval(f"SELECT installation FROM {_VERSION_TABLE}"))
     finally:

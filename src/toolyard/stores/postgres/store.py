@@ -57,11 +57,14 @@ class PostgresStore(
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, url: str, settings: PostgresSettings | None = None) -> "PostgresStore":
+    async def open(
+        cls, url: str, settings: PostgresSettings | None = None, *, may_migrate: bool = True
+    ) -> "PostgresStore":
         """Connect, migrate if needed, and become a replica. Raises StoreDown or Misconfigured."""
         database = Database(url, settings or PostgresSettings())
         try:
-            lease = Lease(database, await prepare_schema(database))
+            lease = Lease(database, await prepare_schema(database, may_migrate=may_migrate))
+            await database.check_listen_url()
             await lease.start()
         except DATABASE_ERRORS as error:
             database.close()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -50,7 +51,9 @@ MAX_ROWS_PER_JOB = 32
 MAX_SEARCH_S = 2.0
 """A search that takes longer answers with what it has found. It may happen while a large file is indexed."""
 SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
-_CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
+# The first epoch of a row is the time in milliseconds: a conversation that was copied from another store never has an
+# epoch that an owner had there.
+_CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, ?)
 ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch, last_seq"""
 CHECKPOINT_PAGES = 4000
 """16 MB of write-ahead log: a page that many appends change is copied into the file once for all of them."""
@@ -119,7 +122,8 @@ class SqliteStore(SingleProcessPorts):
 
     async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
         def work(connection: sqlite3.Connection) -> list[Claim]:
-            rows = [(id, *connection.execute(_CLAIM, (id,)).fetchone()) for id in conversations]
+            now_ms = time.time_ns() // 1_000_000
+            rows = [(id, *connection.execute(_CLAIM, (id, now_ms)).fetchone()) for id in conversations]
             return [Claim(conversation=id, epoch=epoch, last_seq=last_seq) for id, epoch, last_seq in rows]
 
         return await self._writer.run(work)

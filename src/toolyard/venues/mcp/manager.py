@@ -160,7 +160,8 @@ class McpManager:
         return [server.build_card() for server in self._servers.values()]
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Store and start a new server. Raise Refused if the id is taken or there are too many."""
+        """Store and start a new server. Raise Refused if the id is taken, or if it could never be started here."""
+        self._require_startable(spec)
         async with self._changing():
             if id in self._servers:
                 raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
@@ -177,6 +178,7 @@ class McpManager:
 
     async def change(self, id: str, spec: ServerSpec) -> ServerCard:
         """Store another configuration for a server, end its sessions, and start it again if it is to run."""
+        self._require_startable(spec)
         async with self._changing():
             server = self.get_server(id)
             if server.configured:
@@ -277,6 +279,10 @@ class McpManager:
         """Call `handler` for each notification of a server. Return a function that ends the subscription."""
         self._listeners.append(handler)
         return lambda: self._listeners.remove(handler)
+
+    def _require_startable(self, spec: ServerSpec) -> None:
+        if self._store.is_shared and (problem := spec.replica_problem):
+            raise Refused(problem)
 
     @asynccontextmanager
     async def _changing(self) -> AsyncGenerator[None]:

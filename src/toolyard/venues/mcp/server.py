@@ -128,13 +128,7 @@ class ManagedServer:
     @property
     def forbidden_reason(self) -> str:
         """Return why no process of this server may be started; empty if one may be, or if it needs none."""
-        if not self._deps.store.is_shared or not self.spec.command or self.spec.replicas == "each":
-            return ""
-        return (
-            "this server is a command, and several replicas share the store: each would start a copy of the process, "
-            'with a state of its own. If that is fine, set replicas = "each"; if not, run the server once, over HTTP, '
-            "and give its url"
-        )
+        return self.spec.replica_problem if self._deps.store.is_shared else ""
 
     def start(self) -> None:
         """Open the shared session. With `auth = "caller"` it serves only for the first listing of the tools."""

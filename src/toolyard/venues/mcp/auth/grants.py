@@ -16,6 +16,8 @@ from toolyard.venues.mcp.auth.sealed_records import SealedRecords, Undecryptable
 
 TOKENS = "mcp.tokens"
 SIGN_INS = "mcp.sign_ins"
+SEALED_KINDS = (TOKENS, SIGN_INS)
+"""The kinds of records that are encrypted if there is a secret."""
 
 
 class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -127,7 +129,7 @@ class GrantStore:
 
 async def forget_grants(records: SealedRecords, server: str) -> None:
     """Delete the grants of all callers for a server that is removed, and the sign-ins that are under way."""
-    for kind in (TOKENS, SIGN_INS):
+    for kind in SEALED_KINDS:
         for name, _ in await records.list_sealed(kind):
             if msgspec.json.decode(name, type=list[str])[0] == server:
                 await records.delete(kind, name)

@@ -50,7 +50,7 @@ class SealedRecords:
         if self._store.is_shared and not self._secrets:
             raise Refused(
                 f"tokens are not stored in a shared database without encryption: set {SECRET_VARIABLE} to at least "
-                f"{MIN_SECRET_CHARS} characters, the same at all replicas, and restart them"
+                f"{MIN_SECRET_CHARS} characters, the same at all replicas, and start again"
             )
 
     async def read(self, kind: str, name: str) -> bytes | None:
@@ -63,8 +63,19 @@ class SealedRecords:
         return await self._store.list_records(kind)
 
     async def set(self, kind: str, name: str, body: bytes) -> None:
+        await self._store.set_record(kind, name, self.seal(kind, name, body))
+
+    def seal(self, kind: str, name: str, body: bytes) -> bytes:
+        """Return the body of a record as it is to be stored; one that is encrypted already stays as it is.
+
+        Raise Refused if it cannot be stored for want of a secret.
+        """
+        if body.startswith(_PREFIX):
+            return body
         self.require_secret()
-        await self._store.set_record(kind, name, self._seal(kind, name, body))
+        if not self._secrets:
+            return body
+        return _PREFIX + self._load_ciphers()[0].encrypt(body, _encode_associated_data(kind, name))
 
     async def delete(self, kind: str, name: str) -> None:
         await self._store.delete_record(kind, name)
@@ -83,11 +94,6 @@ class SealedRecords:
             f"the stored token cannot be decrypted: {SECRET_VARIABLE} {reason}. Set the right one (after a comma, if a "
             "new one comes first), or sign in again"
         )
-
-    def _seal(self, kind: str, name: str, body: bytes) -> bytes:
-        if not self._secrets:
-            return body
-        return _PREFIX + self._load_ciphers()[0].encrypt(body, _encode_associated_data(kind, name))
 
     def _load_ciphers(self) -> "list[RecordCipher]":
         if len(self._ciphers) < len(self._secrets):
