@@ -288,6 +288,9 @@ class Owner:
             while not (journal.released or self._is_at_rest(journal)):
                 await drive(journal, self._deps)
                 await journal.wait_committed()
+                # `drive` returns at once during a release: without this wait the loop would spin and keep the outcome
+                # of the release from ever coming.
+                await journal.wait_released()
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # ends this conversation only; its next use claims it again
