@@ -168,7 +168,6 @@ class Owner:
             size=view.size,
         )
         journal.followers |= self._joining.pop(claim.conversation, set())
-        journal.lacks_tools = self._store.is_shared and self._deps.registry.lacks_tools(view.state)
         self._drop(claim.conversation)
         self._journals[claim.conversation] = journal
         self._update_size(journal)
@@ -307,15 +306,19 @@ class Owner:
 
         During a rolling deployment replicas have different tools. Later the call is answered here as unknown.
         """
-        while journal.lacks_tools and not (journal.released or self._deps.draining):
+        while self._lacks_tools(journal) and not (journal.released or self._deps.draining):
             now = self._deps.clock.now()
-            if now - journal.require_state().last_at > LEAVE_TO_OTHERS_S:
+            if now - journal.state.last_at > LEAVE_TO_OTHERS_S:
                 return
             await journal.wait_committed()
             if journal.begin_release(while_open=True):
                 await self._release(journal, now + SHARED_SLEEP_S * random.uniform(0.5, 1.5))
             if not journal.released:  # a letter came, which is being read
                 await self._deps.sleep(SHARED_SLEEP_S / 10)
+
+    def _lacks_tools(self, journal: Journal) -> bool:
+        # Not only when it is claimed: a call may be approved here afterwards.
+        return self._store.is_shared and self._deps.registry.lacks_tools(journal.require_state())
 
     def _is_at_rest(self, journal: Journal) -> bool:
         state = journal.require_state()
