@@ -450,7 +450,7 @@ class Owner:
             wake_at = None if journal.conversation in self._drivers else journal.state.wake_at
             if wake_at is not None and wake_at <= now and self.find_journal(journal.conversation) is journal:
                 self.wake(journal)
-        orphans = [id for id in self._store.list_owned() if id not in self._journals and id not in self._opening]
+        orphans = [id for id in self._store.list_owned() if id not in self._opening and self.find_journal(id) is None]
         for conversation in set(orphans) & self._orphans:  # those of the last time are not about to be opened
             await self._resume(conversation)
         self._orphans = set(orphans)
