@@ -77,6 +77,8 @@ class Owner:
         """Conversations that this replica owned without a journal when it last looked."""
         self._joining: dict[str, set[str]] = {}
         """The replicas that follow conversations which are being opened."""
+        self._lingering: set[Journal] = set()
+        """Journals of conversations that are not kept, which readers at other replicas still read."""
         self._is_store_down = False
 
     def start(self) -> None:
@@ -358,13 +360,20 @@ class Owner:
         """Delete an ephemeral conversation once its last reader has gone."""
         if journal.is_busy:
             journal.readers.on_idle = partial(self._forget_when_idle, journal)
+        elif journal in self._lingering:  # `_resume_own` finds it due meanwhile
+            pass
         elif journal.followers:
             # Their readers are elsewhere and may not have read the end yet.
             journal.followers.clear()
-            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._forget_when_idle, journal)
+            self._lingering.add(journal)
+            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._end_grace, journal)
         elif journal.state.is_disposable and journal.conversation not in self._drivers:
             journal.readers.on_idle = None
             self.spawn(self._forget_stored(journal.conversation))
+
+    def _end_grace(self, journal: Journal) -> None:
+        self._lingering.discard(journal)
+        self._forget_when_idle(journal)
 
     async def _forget_stored(self, conversation: str) -> None:
         try:
