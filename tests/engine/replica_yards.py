@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from support import TEST_TIMEOUT_S
+from support import TEST_TIMEOUT_S, wait_until
 from toolyard import Caller, ModelRequest, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.events import (
@@ -68,6 +68,36 @@ class PausingModel:
 
     async def close(self) -> None:
         pass
+
+
+class DeafStore(MemoryStore):
+    """The store of a replica that hangs: it reads no mail until the test lets it hear again."""
+
+    is_deaf = True
+
+    def receive(self, body: bytes) -> None:
+        if not self.is_deaf:
+            super().receive(body)
+
+    async def find_mail(self) -> Sequence[str]:
+        return () if self.is_deaf else await super().find_mail()
+
+
+class SweepingStore(MemoryStore):
+    """A store that tells when its replica has looked for due work."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        super().__init__(database)
+        self._sweeps = 0
+
+    async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
+        self._sweeps += 1
+        return await super().find_due(now, limit)
+
+    async def wait_for_sweep(self) -> None:
+        """Wait until a search for due work that begins from now on has been dealt with."""
+        seen = self._sweeps
+        await wait_until(lambda: self._sweeps >= seen + 3)
 
 
 class Replica:

@@ -7,7 +7,9 @@ import pytest
 
 from engine.replica_yards import (
     OWNER,
+    DeafStore,
     PausingModel,
+    SweepingStore,
     find_asked_call,
     gate,
     hold,
@@ -101,16 +103,6 @@ async def test_the_work_of_a_replica_that_died_is_taken_over() -> None:
         await run
         outcomes = await read_outcomes(second.store)
         assert outcomes[0] == "unknown", "it may have taken effect: nobody ran it again"
-
-
-class DeafStore(MemoryStore):
-    """The store of a replica that hangs: it reads no mail."""
-
-    def receive(self, body: bytes) -> None:
-        pass
-
-    async def find_mail(self) -> Sequence[str]:
-        return ()
 
 
 async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> None:
@@ -213,32 +205,12 @@ async def test_a_call_is_left_to_a_replica_that_has_its_tool() -> None:
         assert outcomes == ["ok"]
 
 
-class SweepingStore(MemoryStore):
-    """A store whose replica looks for due work twice before `swept` is set: it has dealt with the first result then."""
-
-    def __init__(self, database: MemoryDatabase) -> None:
-        super().__init__(database)
-        self.sweeps = 0
-        self.swept = asyncio.Event()
-
-    def lose_lease(self) -> None:
-        super().lose_lease()
-        self.sweeps = 0
-
-    async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
-        self.sweeps += 1
-        if self.sweeps == 2:
-            self.swept.set()
-        return await super().find_due(now, limit)
-
-
 async def test_a_replica_whose_lease_has_ended_does_not_take_its_own_work_from_itself() -> None:
     async with open_replicas(hold_then_answer, [SweepingStore]) as (replica,):
         assert isinstance(replica.store, SweepingStore)
         run = await start(replica)
-        replica.store.swept.clear()
         replica.store.lose_lease()  # as when its process was stopped for a while, and no other replica took over
-        await replica.store.swept.wait()
+        await replica.store.wait_for_sweep()
         gate.opened.set()
         assert await run == "done"
         assert await read_outcomes(replica.store) == ["ok"]
