@@ -14,6 +14,8 @@ import pytest_asyncio
 
 from crash.cluster import Cluster, start_cluster
 from crash.cluster_child import STORY
+from support import wait_until
+from toolyard.stores.postgres.claims import MAX_DEATHS, SUSPECT_DEATHS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Json = Any
@@ -80,7 +82,7 @@ class Client:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
     async with (
-        start_cluster(tmp_path_factory.mktemp("cluster"), has_proxies=False) as cluster,
+        start_cluster(tmp_path_factory.mktemp("cluster"), "deadly", has_proxies=False) as cluster,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
     ):
         yield Client(cluster, session)
@@ -213,6 +215,73 @@ async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(clien
     for replica in range(3):
         await wait_until_ready(client, replica)
     assert (await client.chat(path, "still there?"))["assistant_message"]["content"] == "yes"
+
+
+async def send_and_leave(client: Client, path: str, content: str) -> None:
+    """Send a message whose answer nobody waits for: its process may die."""
+    with suppress(aiohttp.ClientError):
+        await client.post(0, f"{path}/chat", {"content": content})
+
+
+async def wait_for_deaths(database: asyncpg.Connection, path: str, number: int) -> None:
+    query, id = "SELECT deaths FROM conversations WHERE id = $1", path.rpartition("/")[2]
+    async with asyncio.timeout(WAIT_S):
+        while await database.fetchval(query, id) != number:  # noqa: ASYNC110 - there is nothing to wait on
+            await asyncio.sleep(0.02)
+
+
+async def let_die(client: Client, path: str, content: str) -> None:
+    """Let processes die with a conversation until it is taken up for the last time.
+
+    The first deaths show that it goes by itself. The next ones, with growing delays, would take a minute.
+    """
+    database = await asyncpg.connect(client.cluster.database_url)
+    try:
+        await send_and_leave(client, path, content)
+        await wait_for_deaths(database, path, SUSPECT_DEATHS)
+        query = "UPDATE conversations SET deaths = $2, taken_at = NULL WHERE id = $1"
+        await database.execute(query, path.rpartition("/")[2], MAX_DEATHS - 1)
+        await wait_for_deaths(database, path, MAX_DEATHS)
+    finally:
+        await database.close()
+
+
+async def expect_ends(client: Client, ends: list[str], number: int) -> None:
+    """Wait until so many processes have ended, and until all replicas are back."""
+    await wait_until(lambda: len(ends) == number)
+    for replica in range(3):
+        async with client.cluster.replicas[replica].lock:
+            await wait_until_ready(client, replica)
+
+
+async def test_a_run_that_kills_every_process_which_takes_it_up_ends_as_failed(client: Client) -> None:
+    path, other = await client.open_conversation(), await client.open_conversation()
+    async with supervise(client.cluster) as ends:
+        dying = asyncio.create_task(let_die(client, path, "deadly"))
+        assert (await client.chat(other, "tell 710")).get("status") == "done"
+        await dying
+        await expect_ends(client, ends, 1 + SUSPECT_DEATHS)
+        (ended,) = [item["event"] for item in await read_to_end(client, path, per_connection=10_000)][-1:]
+        assert (ended["ending"], "8 times" in ended["detail"]) == ("failed", True)
+        assert (await client.chat(path, "still there?"))["assistant_message"]["content"] == "yes"
+    assert len(ends) == 1 + SUSPECT_DEATHS, "no process died with it once it was given up"
+
+
+async def test_a_log_that_kills_every_process_which_takes_it_up_is_out_of_reach_and_nothing_else_is(
+    client: Client,
+) -> None:
+    path, other = await client.open_conversation(), await client.open_conversation()
+    async with supervise(client.cluster) as ends:
+        dying = asyncio.create_task(let_die(client, path, "poison"))
+        assert (await client.chat(other, "tell 720")).get("status") == "done"
+        await dying
+        await expect_ends(client, ends, 2 + SUSPECT_DEATHS)
+        for replica in range(3):
+            status, answer, headers = await client.post(replica, f"{path}/chat", {"content": "still there?"})
+            assert (status, "every process that took up this conversation died" in answer["error"]) == (503, True)
+            assert int(headers["retry-after"]) >= 1
+            assert (await client.chat(other, "still there?"))["assistant_message"]["content"] == "yes"
+    assert len(ends) == 2 + SUSPECT_DEATHS, "no process died with it afterwards"
 
 
 async def wait_until_ready(client: Client, replica: int, status: int = 200) -> None:
