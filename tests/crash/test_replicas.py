@@ -66,6 +66,12 @@ class Client:
                     assert status == 503, answer
                 await asyncio.sleep(0.1)
 
+    async def respond(self, replica: int, prompt: str) -> str:
+        """Return the events of a request whose conversation is not kept."""
+        body, url = {"prompt": prompt, "keep": False}, self.cluster.urls[replica] + "/ai/respond"
+        async with self._session.post(url, json=body) as response:
+            return await response.text()
+
     async def stream(self, replica: int, path: str, last_id: str) -> AsyncGenerator[tuple[str, str]]:
         """Yield the id and the data of each event after `last_id`."""
         url, headers = f"{self.cluster.urls[replica]}{path}/events?format=entries", {"last-event-id": last_id}
@@ -199,15 +205,17 @@ async def test_of_approvals_raced_at_all_replicas_one_is_taken(client: Client) -
         assert [line.step for line in paid] == ["begin", "pay", "end"]
 
 
-async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(client: Client) -> None:
+async def check_deadly_tool(client: Client, amount: int) -> None:
+    """Let a tool kill its processes, and see that its own run ends and no other one suffers."""
     path, other = await client.open_conversation(), await client.open_conversation()
+    key = f"crash-{amount}"
     async with supervise(client.cluster) as ends:
-        chat = asyncio.create_task(client.chat(path, "crash", "the-crash"))
-        done = await client.chat(other, "tell 700")
+        chat = asyncio.create_task(client.chat(path, "crash", key))
+        done = await client.chat(other, f"tell {amount}")
         assert done.get("status") == "done", done
         answer = await chat
         while answer.get("status") == "running":
-            answer = await client.chat(path, "crash", "the-crash")
+            answer = await client.chat(path, "crash", key)
     assert len(ends) == 3, ends
     events = await read_to_end(client, path, per_connection=10_000)
     (ended,) = [item["event"]["result"] for item in events if get_type(item) == "call.ended"]
@@ -215,6 +223,30 @@ async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(clien
     for replica in range(3):
         await wait_until_ready(client, replica)
     assert (await client.chat(path, "still there?"))["assistant_message"]["content"] == "yes"
+
+
+async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(client: Client) -> None:
+    await check_deadly_tool(client, 700)
+
+
+async def test_runs_and_take_overs_go_on_while_an_old_snapshot_of_the_database_is_held_open(client: Client) -> None:
+    """Row versions that the snapshot still sees cannot be removed, and its own transaction sees none of the new."""
+    connection = await asyncpg.connect(client.cluster.database_url)
+    count = "SELECT count(*) FROM batches"
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            before = await connection.fetchval(count)
+            await check_deadly_tool(client, 701)
+            path = await client.open_conversation()
+            (waiting,) = (await client.chat(path, "order 702"))["waiting"]
+            assert (await client.post(1, f"{path}/calls/{waiting['call_id']}/approve"))[0] == 200
+            await read_to_end(client, path, per_connection=10_000)
+            for replica in range(3):
+                assert '"ending":"done"' in await client.respond(replica, "still there?")
+            assert await connection.fetchval(count) == before, "the snapshot is still open"
+        assert await connection.fetchval(count) > before
+    finally:
+        await connection.close()
 
 
 async def send_and_leave(client: Client, path: str, content: str) -> None:
@@ -303,14 +335,36 @@ async def check_outage(client: Client, first_amount: int) -> tuple[list[asyncio.
     return runs, [len(replica.read_log().splitlines()) for replica in client.cluster.replicas]
 
 
+def check_refusal(route: str, status: int, error: Json, headers: Json) -> None:
+    assert (status, route == "/readyz" or error["error_type"] == "unavailable") == (503, True), (route, error)
+    assert int(headers["retry-after"]) >= 1, route
+
+
 async def expect_refusals(client: Client) -> None:
     """Wait until each replica refuses requests as it should while the database is down."""
     for replica in range(3):
         await wait_until_ready(client, replica, status=503)
-        status, error, headers = await client.post(replica, "/conversations", {"title": "t"})
-        assert (status, error["error_type"]) == (503, "unavailable")
-        assert int(headers["retry-after"]) >= 1
+        check_refusal("/conversations", *await client.post(replica, "/conversations", {"title": "t"}))
         assert (await client.get(replica, "/healthz"))[0] == 200
+
+
+async def expect_refusals_everywhere(client: Client, path: str) -> None:
+    """Check that every route which needs the store refuses its requests at once, and says when to come again."""
+    call = f"{path}/calls/call_1"
+    of_conversation = [f"{path}/{name}" for name in ("messages", "events", "tools", "runs/run_1")]
+    for route in ["/conversations", path, *of_conversation, "/traces", "/overview", "/live", "/readyz"]:
+        check_refusal(route, *await client.get(1, route))
+    posts: dict[str, Json] = {
+        "/ai/respond": {"prompt": "go"},
+        "/chat/v1/conversation": {"messages": [{"role": "user", "content": "go"}]},
+        f"{path}/chat": {"content": "go"},
+        f"{path}/messages": {"role": "user", "content": "go"},
+        f"{path}/cancel": {},
+        f"{call}/approve": {},
+        f"{call}/result": {"result": 1},
+    }
+    for route, body in posts.items():
+        check_refusal(route, *await client.post(1, route, body))
 
 
 async def expect_recovery(client: Client, runs: list[asyncio.Task[Json]], log_lengths: list[int]) -> None:
@@ -329,9 +383,11 @@ async def expect_recovery(client: Client, runs: list[asyncio.Task[Json]], log_le
 
 
 async def test_while_the_database_is_down_requests_are_refused_and_runs_go_on_afterwards(client: Client) -> None:
+    path = await client.open_conversation()
     runs, log_lengths = await check_outage(client, 800)
     await asyncio.to_thread(client.cluster.server.stop, "immediate")
     await expect_refusals(client)
+    await expect_refusals_everywhere(client, path)
     await asyncio.sleep(2 * client.cluster.lease_s)  # longer than the lease of every replica
     await asyncio.to_thread(client.cluster.server.start)
     await expect_recovery(client, runs, log_lengths)
