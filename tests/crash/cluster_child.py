@@ -133,7 +133,7 @@ def remove_fence() -> None:
     async def start_anyway(self: Lease) -> None:
         pass
 
-    def ignore_losses(self: PostgresStore, handler: Callable[[Sequence[str]], None]) -> None:
+    def ignore_losses(self: PostgresStore, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         pass
 
     Lease.ensure = start_anyway
