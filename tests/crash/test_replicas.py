@@ -98,9 +98,10 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clie
 async def supervise(cluster: Cluster) -> AsyncGenerator[list[str]]:
     """Start replicas again that end, as a supervisor does. Yield the list of their ends."""
     ends: list[str] = []
+    stopping = asyncio.Event()
 
     async def watch() -> None:
-        while True:
+        while not stopping.is_set():
             await cluster.revive(ends.append)
             await asyncio.sleep(0.1)
 
@@ -108,8 +109,8 @@ async def supervise(cluster: Cluster) -> AsyncGenerator[list[str]]:
     try:
         yield ends
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        stopping.set()  # not cancelled: a replica may be on its way up
+        await watching
         await cluster.revive(ends.append)
 
 
