@@ -272,9 +272,11 @@ async def let_die(client: Client, path: str, content: str) -> None:
     try:
         await send_and_leave(client, path, content)
         await wait_for_deaths(database, path, SUSPECT_DEATHS)
+        id = path.rpartition("/")[2]
         query = "UPDATE conversations SET deaths = $2, taken_at = NULL WHERE id = $1"
-        await database.execute(query, path.rpartition("/")[2], MAX_DEATHS - 1)
+        await database.execute(query, id, MAX_DEATHS - 1)
         await wait_for_deaths(database, path, MAX_DEATHS)
+        await database.execute("UPDATE conversations SET taken_at = NULL WHERE id = $1", id)  # as after a long time
     finally:
         await database.close()
 
