@@ -125,8 +125,8 @@ class DueWork:
             wake_at = None if owner.is_driving(journal.conversation) else journal.state.wake_at
             if wake_at is not None and wake_at <= now and owner.find_journal(journal.conversation) is journal:
                 owner.wake(journal)
-        open_conversations = {journal.conversation for journal in owner}
-        orphans = {id for id in self._store.list_owned() if id not in open_conversations and not owner.is_opening(id)}
+        owned = self._store.list_owned()
+        orphans = {id for id in owned if not owner.is_opening(id) and owner.find_journal(id) is None}
         for conversation in orphans & self._orphans:  # those of the last time are not about to be opened
             await self._resume(conversation)
         self._orphans = orphans

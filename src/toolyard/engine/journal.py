@@ -62,8 +62,6 @@ class Journal:
         """The number of the last letter that was dealt with."""
         self.is_releasing = False
         self.released = False
-        self.lacks_tools = False
-        """Whether this process lacked a tool of an open call when it claimed the conversation."""
         self._relay = relay
         self._on_settled_release = on_settled_release
         self._answers: list[LetterAnswer] = []

@@ -63,6 +63,8 @@ class Owner:
         self._max_bytes = MAX_IDLE_BYTES
         self._joining: dict[str, set[str]] = {}
         """The replicas that follow conversations which are being opened."""
+        self._lingering: set[Journal] = set()
+        """Journals of conversations that are not kept, which readers at other replicas still read."""
         store.on_lost(self._lose)
 
     def __iter__(self) -> Iterator[Journal]:
@@ -156,7 +158,6 @@ class Owner:
             size=view.size,
         )
         journal.followers |= self._joining.pop(claim.conversation, set())
-        journal.lacks_tools = self._store.is_shared and self._deps.registry.lacks_tools(view.state)
         self._drop(claim.conversation)
         self._journals[claim.conversation] = journal
         self._update_size(journal)
@@ -275,6 +276,9 @@ class Owner:
             while not (journal.released or self._is_at_rest(journal)):
                 await drive(journal, self._deps)
                 await journal.wait_committed()
+                # `drive` returns at once during a release: without this wait the loop would spin and keep the outcome
+                # of the release from ever coming.
+                await journal.wait_released()
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # ends this conversation only; its next use claims it again
@@ -291,15 +295,19 @@ class Owner:
 
         During a rolling deployment replicas have different tools. Later the call is answered here as unknown.
         """
-        while journal.lacks_tools and not (journal.released or self._deps.draining):
+        while self._lacks_tools(journal) and not (journal.released or self._deps.draining):
             now = self._deps.clock.now()
-            if now - journal.require_state().last_at > LEAVE_TO_OTHERS_S:
+            if now - journal.state.last_at > LEAVE_TO_OTHERS_S:
                 return
             await journal.wait_committed()
             if journal.begin_release(while_open=True):
                 await self._release(journal, now + LEFT_RETRY_S * random.uniform(0.5, 1.5))
             if not journal.released:  # a letter came, which is being read
                 await self._deps.sleep(LEFT_RETRY_S / 10)
+
+    def _lacks_tools(self, journal: Journal) -> bool:
+        # Not only when it is claimed: a call may be approved here afterwards.
+        return self._store.is_shared and self._deps.registry.lacks_tools(journal.require_state())
 
     def _is_at_rest(self, journal: Journal) -> bool:
         state = journal.require_state()
@@ -333,13 +341,20 @@ class Owner:
         """Delete an ephemeral conversation once its last reader has gone."""
         if journal.is_busy:
             journal.readers.on_idle = partial(self._forget_when_idle, journal)
+        elif journal in self._lingering:  # `_resume_own` finds it due meanwhile
+            pass
         elif journal.followers:
             # Their readers are elsewhere and may not have read the end yet.
             journal.followers.clear()
-            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._forget_when_idle, journal)
+            self._lingering.add(journal)
+            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._end_grace, journal)
         elif journal.state.is_disposable and journal.conversation not in self._drivers:
             journal.readers.on_idle = None
             self.spawn(self._forget_stored(journal.conversation))
+
+    def _end_grace(self, journal: Journal) -> None:
+        self._lingering.discard(journal)
+        self._forget_when_idle(journal)
 
     async def _forget_stored(self, conversation: str) -> None:
         try:

@@ -289,7 +289,7 @@ class Database:
         # Only operators see the address: callers of a server are not told the name of its user.
         address = self.address
         if get_sqlstate(error) == _FORBIDDEN:
-            address = f"{address}, user {self._user!r}, {error}"
+            address = f"{address} as {self._user!r} ({error})"
         return StoreDown(explain_error(error), address=address)
 
     def close(self) -> None:

@@ -187,7 +187,8 @@ async def prepare_schema(database: Database, *, may_migrate: bool = True) -> str
         if (await read_schema_state(connection)).version < SCHEMA_VERSION:
             if not may_migrate:
                 raise MissingTables(
-                    f"{database.address} lacks tables or their last changes: run `toolyard migrate` with this store first"
+                    f"{database.address} lacks tables or their last changes: "
+                    "run `toolyard migrate` with this store first"
                 )
             await _migrate(connection)
         return str(await connection.fetchval(f"SELECT installation FROM {_VERSION_TABLE}"))
