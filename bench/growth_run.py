@@ -199,9 +199,9 @@ async def fill_figures(store: Store, now: float) -> None:
         await store.add_figures([FigureRow(tenant=TENANT, user="", step_s=step_s, at=at, body=body) for at in times])
 
 
-async def search(store: Store, text: str, found: int | None, user: str = "") -> None:
+async def search(store: Store, text: str, expected: int | None, user: str = "") -> None:
     cards = await store.cards(CatalogQuery(tenant=TENANT, user=user, text=text))
-    assert found is None or len(cards) == found, (text, len(cards))
+    assert expected is None or len(cards) == expected, (text, len(cards))
 
 
 async def show_overview(store: Store, hours: float) -> None:

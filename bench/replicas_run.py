@@ -297,8 +297,11 @@ async def measure_rest(url: str, waiting: int, seconds: float) -> dict[str, floa
         await asyncio.sleep(2)
         before, database_before = cpu_s(), database_cpu_s()
         await asyncio.sleep(seconds)
-        own, theirs = cpu_s() - before, database_cpu_s() - database_before
-    return {"replica_percent": round(own / seconds * 100, 2), "database_percent": round(theirs / seconds * 100, 2)}
+        replica_s, database_s = cpu_s() - before, database_cpu_s() - database_before
+    return {
+        "replica_percent": round(replica_s / seconds * 100, 2),
+        "database_percent": round(database_s / seconds * 100, 2),
+    }
 
 
 async def measure_due(url: str) -> float:

@@ -1,5 +1,6 @@
 """What the files of deploy/ promise: no root, no floating tags, no secret, the right probes, enough time to stop."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -7,6 +8,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from toolyard.cli import parse_arguments
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.server.config import load
 
@@ -28,8 +30,8 @@ def find_values(tree: Yaml, key: str) -> list[Yaml]:
     if not isinstance(tree, dict):
         return []
     branches = cast(dict[str, Yaml], tree)
-    own = [branches[key]] if key in branches else []
-    return own + [value for child in branches.values() for value in find_values(child, key)]
+    direct = [branches[key]] if key in branches else []
+    return direct + [value for child in branches.values() for value in find_values(child, key)]
 
 
 def read_stages() -> list[list[tuple[str, str]]]:
@@ -92,6 +94,32 @@ def test_compose_gives_each_replica_the_time_to_stop_and_no_more_rights_than_it_
     upstreams = (DEPLOY / "Caddyfile").read_text("utf-8")
     assert all(f"{name}:8080" in upstreams for name in services if name.startswith("replica"))
     assert "health_uri /readyz" in upstreams and "flush_interval -1" in upstreams
+
+
+def read_comments(name: str) -> str:
+    lines = (DEPLOY / name).read_text("utf-8").splitlines()
+    return " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern"),
+    [
+        ("compose.yaml", r"run --rm replica-1 (migrate|keys add [\w -]*admin)"),
+        ("kubernetes/kustomization.yaml", r"toolyard (migrate|keys add [\w -]*admin)"),
+    ],
+)
+def test_the_first_key_is_added_with_commands_that_exist_after_the_migration(file: str, pattern: str) -> None:
+    migrate, add = [parse_arguments(words.split()) for words in re.findall(pattern, read_comments(file))]
+    assert migrate.run.__module__.endswith(".migrate") and not migrate.check
+    assert add.roles == ["admin"]
+
+
+def test_the_pod_that_adds_the_first_key_is_a_valid_one() -> None:
+    overrides = re.search(r"--overrides='(.*?)'", read_comments("kubernetes/kustomization.yaml"))
+    assert overrides is not None
+    (container,) = json.loads(overrides[1])["spec"]["containers"]
+    (deployed,) = load_yaml("kubernetes/deployment.yaml")["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["envFrom"]) == (deployed["image"], deployed["envFrom"])
 
 
 def test_kubernetes_gives_each_pod_the_time_to_stop() -> None:

@@ -18,7 +18,6 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import NO_DIVISIONS, Divisions
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.limits import Budget, Limits
-from toolyard.core.masking import mask_addresses
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
@@ -40,7 +39,7 @@ from toolyard.observability.exporters import find_exporters
 from toolyard.observability.wire_log import WireLog
 from toolyard.policies.ordered import OrderedPolicy
 from toolyard.stores.memory import MemoryStore
-from toolyard.stores.postgres_settings import POSTGRES_SCHEMES, PostgresSettings
+from toolyard.stores.postgres_settings import PostgresSettings, is_postgres
 from toolyard.venues.builtin.find_tools import FindToolsVenue
 from toolyard.venues.builtin.read_result import ReadResultVenue
 from toolyard.venues.client import ClientVenue
@@ -93,20 +92,21 @@ class SharedClock(SystemClock):
         return time.time() + self._store.clock_offset
 
 
-async def open_store(name: str, postgres: PostgresSettings | None = None) -> Store:
+async def open_store(name: str, postgres: PostgresSettings | None = None, *, may_migrate: bool = True) -> Store:
     """Open a store: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user@host/database`.
 
-    SQLite also takes `?synchronous=FULL`; `postgres` holds the settings of a PostgreSQL store.
+    SQLite also takes `?synchronous=FULL`; `postgres` holds the settings of a PostgreSQL store. Without `may_migrate`
+    the tables of a PostgreSQL store are left as they are, and it raises Misconfigured if some are missing.
     """
     if name == "memory:":
         return MemoryStore()
-    if name.startswith(POSTGRES_SCHEMES):
-        return await import_postgres().PostgresStore.open(name, postgres)
+    if is_postgres(name):
+        return await import_postgres().PostgresStore.open(name, postgres, may_migrate=may_migrate)
     url = urlsplit(name)
     if url.scheme != "sqlite" or not url.path.strip("/"):
+        # Without the address, which may hold a password in a place where nobody expects it.
         raise Misconfigured(
-            f"{mask_addresses(name)!r} is not a store: "
-            "use memory:, sqlite:///path/to/toolyard.db or postgresql://user@host/database"
+            "this address is not a store: use memory:, sqlite:///path/to/toolyard.db or postgresql://user@host/database"
         )
     if url.query not in ("", "synchronous=NORMAL", "synchronous=FULL"):
         raise Misconfigured(f"{url.query!r} is not a setting of a SQLite store: use synchronous=NORMAL or FULL")

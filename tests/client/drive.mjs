@@ -89,10 +89,10 @@ const tools = {
       return told;
     },
   },
-  halved: {
+  half_character: {
     description: "Tells half a character.",
     run: () => {
-      ran("halved", {});
+      ran("half_character", {});
       return { told: "cat \u{1F408}".slice(0, 5) };
     },
   },

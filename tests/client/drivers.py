@@ -140,9 +140,9 @@ def odd_tools(record: ClientRecord) -> list[object]:
             nested = [nested]
         return nested
 
-    def halved() -> dict[str, str]:
+    def half_character() -> dict[str, str]:
         """Tells half a character."""
-        record.executed.append(("halved", {}))
+        record.executed.append(("half_character", {}))
         return {"told": "cat \ud83d"}
 
     @tool(timeout_s=0.2)
@@ -151,7 +151,7 @@ def odd_tools(record: ClientRecord) -> list[object]:
         record.executed.append(("too_slow", {}))
         await asyncio.Event().wait()
 
-    return [huge, large, too_slow, odd, deep, halved, raw_mcp_result]
+    return [huge, large, too_slow, odd, deep, half_character, raw_mcp_result]
 
 
 def raw_mcp_result(failed: bool = False) -> CallToolResult:

@@ -386,7 +386,7 @@ def test_what_no_server_can_read_ends_as_an_error(client: str, name: str) -> Non
 
 @CLIENTS
 def test_half_a_character_does_no_harm(client: str) -> None:
-    model = Scripted([call("halved"), say("ok")])
+    model = Scripted([call("half_character"), say("ok")])
     assert drive_client(client, model, case={"say": ["half \ud83d"]}).texts == ["ok"]
     user_message, *_, call_result = model.requests[1].history
     assert isinstance(user_message, UserMessage) and user_message.text[:-1] == "half "

@@ -490,9 +490,9 @@ def list_prompts(request: FixtureRequest) -> Json:
     prompts = [
         {
             **_describe(name),
-            "arguments": [{"name": argument, "description": argument, "required": True} for argument in wanted],
+            "arguments": [{"name": argument, "description": argument, "required": True} for argument in arguments],
         }
-        for name, (_, wanted) in PROMPTS.items()
+        for name, (_, arguments) in PROMPTS.items()
     ]
     return {"prompts": [*prompts, *(_describe(name) for name in request.server.extra if "_prompt_" in name)]}
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.test_store import (
+    CountsItselfStore,
     ForgetfulRequestStore,
     UnlockedStore,
     append,
@@ -89,6 +90,14 @@ async def what_the_dead_owned_is_taken_over_and_fenced(first: Store, second: Sto
     assert (await claim_fully(second, "c")).deaths == 1, "a run that goes on keeps count"
     await append_events(second, "c", RunEnded(ending="done"))
     assert (await claim_fully(second, "c")).deaths == 0
+
+
+async def the_others_that_live_are_counted(first: Store, second: Store, end_lease: EndLease) -> None:
+    assert [await store.count_other_replicas() for store in (first, second)] == [1, 1]
+    await end_lease(first)
+    assert await second.count_other_replicas() == 0
+    await second.close()
+    assert await first.count_other_replicas() == 0
 
 
 async def a_letter_is_answered_together_with_the_entries(first: Store, second: Store, end_lease: EndLease) -> None:
@@ -182,11 +191,11 @@ async def followers_are_named_to_the_next_owner_and_see_where_logs_end(
 async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease: EndLease) -> None:
     epoch = await claim(first, "owned")
     await second.follow("owned")
-    assert list(await second.forget("owned")) == [first.replica]
+    assert list(await second.delete_conversation("owned")) == [first.replica]
     await assert_refused(Fenced, append(first, "owned", epoch, make_entries("owned", 1), None))
     await claim(first, "followed")
     await second.follow("followed")
-    assert list(await first.forget("followed")) == [second.replica]
+    assert list(await first.delete_conversation("followed")) == [second.replica]
     head = (await second.read_heads(["followed"]))["followed"]
     assert head.epoch < 0 and not head.replica
     await assert_refused(NotFound, second.post("followed", "k", b"x"))
@@ -194,14 +203,14 @@ async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease
 
 async def a_change_of_records_or_keys_raises_their_version(first: Store, second: Store, end_lease: EndLease) -> None:
     before = dict(await second.read_versions())
-    await first.set("server", "a", b"1")
+    await first.set_record("server", "a", b"1")
     await first.save_key(Key(name="k", hash="h", user="u"))
     middle = dict(await second.read_versions())
     assert [middle[kind] > before.get(kind, 0) for kind in ("server", "key")] == [True, True]
     assert [key.name for key in await second.keys()] == ["k"]
     assert list(await second.list_records("server")) == [("a", b"1")]
     await second.revoke_key("k")
-    await second.delete("server", "a")
+    await second.delete_record("server", "a")
     after = dict(await first.read_versions())
     assert [after[kind] > middle[kind] for kind in ("server", "key")] == [True, True]
     assert list(await first.keys()) == []
@@ -229,8 +238,12 @@ async def a_lock_is_held_across_replicas(first: Store, second: Store, end_lease:
 
 async def a_rate_limit_is_shared(first: Store, second: Store, end_lease: EndLease) -> None:
     now = 1_700_000_000.0
-    takes = [store.take("ana", 30, now) for store in (first, second) for _ in range(25)]
-    assert sum(allowance.granted for allowance in await asyncio.gather(*takes)) == 30
+    for caller in ("ana", "bo", "cy"):  # some of their requests meet in the middle of a statement
+        takes = [store.take_allowance(caller, 30, now) for _ in range(25) for store in (first, second)]
+        allowances = await asyncio.gather(*takes)
+        assert sorted(allowance.remaining for allowance in allowances if allowance.granted) == list(range(30))
+        too_many = Allowance(granted=False, remaining=0, retry_after_s=2.0)
+        assert [allowance for allowance in allowances if not allowance.granted] == [too_many] * 20
 
 
 async def a_message_reaches_the_replica_that_it_is_for(first: Store, second: Store, end_lease: EndLease) -> None:
@@ -329,8 +342,8 @@ class NoFollowersStore(MemoryStore):
         answer = await super().claim(conversation)
         return replace(answer, followers=()) if isinstance(answer, Claim) else answer
 
-    async def forget(self, conversation: str) -> Sequence[str]:
-        await super().forget(conversation)
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        await super().delete_conversation(conversation)
         return ()
 
 
@@ -348,8 +361,8 @@ class OwnLimitStore(MemoryStore):
         super().__init__(database)
         self.limits = GcraLimiter()
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
-        return self.limits.take(key, per_minute, now)
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
+        return self.limits.take_allowance(key, per_minute, now)
 
 
 class BroadcastStore(MemoryStore):
@@ -371,6 +384,7 @@ BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     a_claim_leaves_alone_what_a_living_replica_owns: StealingStore,
     a_race_for_a_conversation_has_one_winner: StealingStore,
     what_the_dead_owned_is_taken_over_and_fenced: ImmortalStore,
+    the_others_that_live_are_counted: CountsItselfStore,
     a_letter_is_answered_together_with_the_entries: AnswersFirstStore,
     a_letter_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
     a_letter_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,

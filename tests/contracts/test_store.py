@@ -200,6 +200,11 @@ async def each_claim_raises_the_epoch_of_its_conversation(store: Store) -> None:
     assert (again.epoch, new.epoch > 0) == (first + 3, True)
 
 
+async def a_store_by_itself_has_no_other_replicas(store: Store) -> None:
+    await claim(store, "c")
+    assert await store.count_other_replicas() == 0
+
+
 async def a_claim_tells_where_the_log_ends_and_keeps_the_wake_up(store: Store) -> None:
     await append(store, "c", await claim(store, "c"), make_entries("c", 1, 3), 5.0)
     answer = await store.claim("c")
@@ -250,13 +255,13 @@ async def an_append_moves_or_ends_the_wake_up(store: Store) -> None:
 
 async def blobs_are_scoped_to_their_conversation(store: Store) -> None:
     body = bytes(range(256)) * 1000
-    await store.put("c", "blob_1", body)
-    assert await store.get("c", "blob_1") == body
-    assert await store.get("other", "blob_1") is None
-    assert await store.get("c", "blob_2") is None
-    await store.put("other", "blob_1", b"")
-    assert await store.get("other", "blob_1") == b""
-    assert await store.get("c", "blob_1") == body
+    await store.put_blob("c", "blob_1", body)
+    assert await store.get_blob("c", "blob_1") == body
+    assert await store.get_blob("other", "blob_1") is None
+    assert await store.get_blob("c", "blob_2") is None
+    await store.put_blob("other", "blob_1", b"")
+    assert await store.get_blob("other", "blob_1") == b""
+    assert await store.get_blob("c", "blob_1") == body
 
 
 async def many_conversations_keep_their_order_side_by_side(store: Store) -> None:
@@ -431,39 +436,39 @@ async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> 
         epoch = await append_events(
             store, name, conversation_opened(), run_queued(user_says("m", "hello")), run="run_1", correlation_id="t"
         )
-        await store.put(name, "blob_1", b"whole")
+        await store.put_blob(name, "blob_1", b"whole")
         await append(store, name, epoch, [], 5.0, release=True)
-    assert list(await store.forget("c")) == []
-    await store.forget("c")
-    await store.forget("nobody")
+    assert list(await store.delete_conversation("c")) == []
+    await store.delete_conversation("c")
+    await store.delete_conversation("nobody")
     assert await read_seqs(store, "c") == []
-    assert await store.get("c", "blob_1") is None
+    assert await store.get_blob("c", "blob_1") is None
     assert await store.card("c") is None
     assert await list_ids(store) == await list_ids(store, "hello") == ["other"]
     assert list(await store.find_runs("t")) == [("other", "run_1")]
     assert await find_due(store, 9.0) == (["other"], None)
     assert await read_seqs(store, "other") == [1, 2]
-    assert await store.get("other", "blob_1") == b"whole"
+    assert await store.get_blob("other", "blob_1") == b"whole"
 
 
 async def a_forgotten_conversation_fences_its_owners_for_good(store: Store) -> None:
     old = [await append_events(store, "c", conversation_opened(), at=1.0) for _ in range(3)]
     for _ in range(2):
-        await store.forget("c")
+        await store.delete_conversation("c")
         for epoch in (*old, 0, -max(old), max(old) + 1):
             await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", 1), 1.0))
             await assert_refused(Fenced, append(store, "c", epoch, [], 1.0))
-        await store.put("c", "blob_1", b"too late")
+        await store.put_blob("c", "blob_1", b"too late")
     new = await claim(store, "c")
     assert new > max(old)
-    assert await store.get("c", "blob_1") is None
+    assert await store.get_blob("c", "blob_1") is None
     assert await read_seqs(store, "c") == []
     for epoch in old:
         await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", 1), 1.0))
     await append(store, "c", new, make_entries("c", 1, 2), None)
-    await store.put("c", "blob_1", b"of the new owner")
+    await store.put_blob("c", "blob_1", b"of the new owner")
     assert await read_seqs(store, "c") == [1, 2]
-    assert await store.get("c", "blob_1") == b"of the new owner"
+    assert await store.get_blob("c", "blob_1") == b"of the new owner"
     assert await store.card("c") is None
 
 
@@ -493,17 +498,19 @@ async def a_key_is_kept_by_name_until_it_is_revoked(store: Store) -> None:
 
 async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
     now = 1_700_000_000.123456
-    left = [await store.take("ana", 30, now) for _ in range(30)]
+    left = [await store.take_allowance("ana", 30, now) for _ in range(30)]
     assert [allowance.remaining for allowance in left] == list(range(29, -1, -1))
     assert all(allowance.granted and not allowance.retry_after_s for allowance in left)
     too_many = Allowance(granted=False, remaining=0, retry_after_s=2.0)
-    assert [await store.take("ana", 30, now) for _ in range(3)] == [too_many] * 3
-    assert await store.take("ana", 30, now + 1.5) == replace(too_many, retry_after_s=0.5)
+    assert [await store.take_allowance("ana", 30, now) for _ in range(3)] == [too_many] * 3
+    assert await store.take_allowance("ana", 30, now + 1.5) == replace(too_many, retry_after_s=0.5)
     for later in (2.0, 4.0):
-        assert await store.take("ana", 30, now + later) == Allowance(granted=True, remaining=0, retry_after_s=0.0)
-        assert await store.take("ana", 30, now + later) == too_many
-    assert (await store.take("bo", 30, now)).remaining == 29
-    assert (await store.take("ana", 30, now + 64.0)).remaining == 29
+        assert await store.take_allowance("ana", 30, now + later) == Allowance(
+            granted=True, remaining=0, retry_after_s=0.0
+        )
+        assert await store.take_allowance("ana", 30, now + later) == too_many
+    assert (await store.take_allowance("bo", 30, now)).remaining == 29
+    assert (await store.take_allowance("ana", 30, now + 64.0)).remaining == 29
 
 
 def with_request(entry: Entry, key: str, body: str = "body") -> Entry:
@@ -522,7 +529,7 @@ async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: 
     await assert_refused(RequestRepeated, append(store, "d", other, again, None))
     assert await read_seqs(store, "d") == [] and await store.find_request("k") == record
     await append(store, "d", other, make_entries("d", 1), None)
-    await store.forget("c")
+    await store.delete_conversation("c")
     assert await store.find_request("k") == record, "a late repetition must not start it again"
 
 
@@ -586,11 +593,11 @@ async def open_runs_are_listed_with_their_cards_and_counted(store: Store) -> Non
 
 async def records_are_kept_by_kind_in_the_order_of_their_first_setting(store: Store) -> None:
     for name, body in (("b", b"1"), ("a", b"\0"), ("b", b"2")):
-        await store.set("server", name, body)
-    await store.set("pin", "b", b"3")
+        await store.set_record("server", name, body)
+    await store.set_record("pin", "b", b"3")
     assert list(await store.list_records("server")) == [("b", b"2"), ("a", b"\0")]
-    await store.delete("server", "b")
-    await store.delete("server", "nobody")
+    await store.delete_record("server", "b")
+    await store.delete_record("server", "nobody")
     assert list(await store.list_records("server")) == [("a", b"\0")]
     assert list(await store.list_records("pin")) == [("b", b"3")]
 
@@ -621,8 +628,8 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await assert_refused(StoreDown, store.claim("c"))
     await assert_refused(StoreDown, store.read("c"))
     await assert_refused(StoreDown, store.find_due(1.0, 10))
-    await assert_refused(StoreDown, store.put("c", "blob_1", b""))
-    await assert_refused(StoreDown, store.get("c", "blob_1"))
+    await assert_refused(StoreDown, store.put_blob("c", "blob_1", b""))
+    await assert_refused(StoreDown, store.get_blob("c", "blob_1"))
     await assert_refused(StoreDown, store.card("c"))
     await assert_refused(StoreDown, store.cards(CatalogQuery(tenant="")))
     await assert_refused(StoreDown, store.cards(CatalogQuery(tenant="", text="x")))
@@ -630,11 +637,11 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await assert_refused(StoreDown, store.find_request("k"))
     await assert_refused(StoreDown, store.list_expired_requests(1.0, 1))
     await assert_refused(StoreDown, store.drop_request("c", 1.0))
-    await assert_refused(StoreDown, store.forget("c"))
+    await assert_refused(StoreDown, store.delete_conversation("c"))
     await assert_refused(StoreDown, store.keys())
     await assert_refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
     await assert_refused(StoreDown, store.revoke_key("k"))
-    await assert_refused(StoreDown, store.take("u", 1, 1.0))
+    await assert_refused(StoreDown, store.take_allowance("u", 1, 1.0))
 
 
 class LosesLastEntryStore(MemoryStore):
@@ -694,6 +701,13 @@ class SharedEpochStore(MemoryStore):
         return replace(answer, epoch=self.epoch) if isinstance(answer, Claim) else answer
 
 
+class CountsItselfStore(MemoryStore):
+    """Counts itself among the others, and the dead."""
+
+    async def count_other_replicas(self) -> int:
+        return 1
+
+
 class NoWakeUpStore(MemoryStore):
     """Keeps no wake-up."""
 
@@ -704,11 +718,11 @@ class NoWakeUpStore(MemoryStore):
 class SharedBlobStore(MemoryStore):
     """Shows everybody's blobs to everybody."""
 
-    async def get(self, conversation: str, handle: str) -> bytes | None:
-        return await super().get("all", handle)
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None:
+        return await super().get_blob("all", handle)
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None:
-        await super().put("all", handle, body)
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
+        await super().put_blob("all", handle, body)
 
 
 class NeverClosedStore(MemoryStore):
@@ -783,9 +797,9 @@ class NewestRunFirstStore(MemoryStore):
 class KeepsBlobsStore(MemoryStore):
     """Keeps the blobs of what it should forget."""
 
-    async def forget(self, conversation: str) -> Sequence[str]:
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
         blobs = self._data.blobs
-        replicas = await super().forget(conversation)
+        replicas = await super().delete_conversation(conversation)
         self._data.blobs = blobs
         return replicas
 
@@ -793,8 +807,8 @@ class KeepsBlobsStore(MemoryStore):
 class ForgetsEpochsStore(MemoryStore):
     """Forgets also which epochs there were."""
 
-    async def forget(self, conversation: str) -> Sequence[str]:
-        replicas = await super().forget(conversation)
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        replicas = await super().delete_conversation(conversation)
         self._data.conversations.pop(conversation, None)
         return replicas
 
@@ -814,7 +828,7 @@ class MinuteCountStore(MemoryStore):
         super().__init__()
         self.counts: dict[tuple[str, float], int] = {}
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         count = self.counts[key, now // 60] = self.counts.get((key, now // 60), 0) + 1
         late = count > per_minute
         return Allowance(
@@ -888,6 +902,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_conversation_that_nobody_claimed_is_fenced: UnfencedStore,
     a_gap_or_a_repeat_is_fenced: DropsOutOfOrderStore,
     each_claim_raises_the_epoch_of_its_conversation: SharedEpochStore,
+    a_store_by_itself_has_no_other_replicas: CountsItselfStore,
     a_claim_tells_where_the_log_ends_and_keeps_the_wake_up: NoWakeUpStore,
     reading_goes_on_after_a_seq_and_stops_at_most: LosesLastEntryStore,
     what_is_due_is_named_and_what_is_next_is_timed: NoWakeUpStore,

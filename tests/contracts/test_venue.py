@@ -51,7 +51,7 @@ def bad() -> None:
 
 
 @tool
-def refused() -> None:
+def refuse() -> None:
     """Says no in its own words."""
     raise ToolError("not today", "closed")
 
@@ -66,12 +66,12 @@ async def endless() -> None:
 
 
 async def function_venue() -> Venue:
-    return FunctionVenue([good, bad, refused, endless])
+    return FunctionVenue([good, bad, refuse, endless])
 
 
 async def results_venue() -> Venue:
     store = MemoryStore()
-    await store.put("c", "h", b"kept")
+    await store.put_blob("c", "h", b"kept")
     return ReadResultVenue(store)
 
 
@@ -106,7 +106,7 @@ VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, c
 CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object]] = [
     (function_venue, "good", {}, Value(value="fine")),
     (function_venue, "bad", {}, "execution_error"),
-    (function_venue, "refused", {}, "closed"),
+    (function_venue, "refuse", {}, "closed"),
     (finding_venue, "find_tools", {"query": "good"}, Value(value=build_result([]))),  # this caller may use nothing
     (results_venue, "read_result", {"handle": "other"}, "not_found"),
     (

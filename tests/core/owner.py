@@ -30,7 +30,7 @@ from toolyard.core.items import Call, Item, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import (
     CLIENT_GONE,
-    MAX_OWNERS,
+    MAX_CALL_OWNERS,
     AskModel,
     BeginRun,
     End,
@@ -60,7 +60,7 @@ asks a question first, and one that nobody may use."""
 
 def may_run_again(call: CallState) -> bool:
     """The engine's rule for a call whose owner died."""
-    return call.call.tool == SAFE_TO_REPEAT and call.owners < MAX_OWNERS
+    return call.call.tool == SAFE_TO_REPEAT and call.owners < MAX_CALL_OWNERS
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def test_an_accepted_command_raises_nothing_and_an_unknown_error_is_a_failure() 
 
 
 def test_the_path_of_a_store_is_not_sent() -> None:
-    outcome = describe_error(StoreDown("the disk is full", place="/home/ann/toolyard.db"))
+    outcome = describe_error(StoreDown("the disk is full", address="/home/ann/toolyard.db"))
     assert (outcome.error, outcome.message) == ("store_down", "the disk is full")
 
 

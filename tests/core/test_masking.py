@@ -14,6 +14,7 @@ from toolyard.observability.telemetry import mask_secrets
         ("see https://u:p@host/a, then go", "see https://***@host/a, then go"),
         ("https://u:p@ss@host:8080/a@b", "https://***@host:8080/a@b"),
         ("postgresql://u:p@db/x?sslmode=require", "postgresql://***@db/x?sslmode=require"),
+        ("postgresql://u:p/q#r?s@db/x?user=me", "postgresql://***@db/x?user=me"),
         ("https://h/?access_token=x&X-Amz-Signature=y&n=1", "https://h/?access_token=***&X-Amz-Signature=***&n=1"),
         ("'https://h/cb#access_token=x' failed", "'https://h/cb#access_token=***' failed"),
     ],

@@ -19,7 +19,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Problem, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import (
-    MAX_OWNERS,
+    MAX_TURN_OWNERS,
     AskModel,
     BeginRun,
     End,
@@ -281,14 +281,14 @@ def test_an_exclusive_call_does_not_wait_for_a_sibling_that_waits_for_a_person()
     assert _start_calls(story) == ["x"]
 
 
-def test_a_turn_whose_owners_died_three_times_is_given_up() -> None:
+def test_a_turn_that_too_many_owners_died_in_is_given_up() -> None:
     story = _run()
-    for epoch in range(1, MAX_OWNERS):
+    for epoch in range(1, MAX_TURN_OWNERS):
         story.ask(epoch=epoch)
         assert _plan_step(story, epoch=epoch + 1) == AskModel()
-    story.ask(epoch=MAX_OWNERS)
-    assert isinstance(_plan_step(story, epoch=MAX_OWNERS), Wait)
-    assert _plan_step(story, epoch=MAX_OWNERS + 1) == GiveUpTurn(3)
+    story.ask(epoch=MAX_TURN_OWNERS)
+    assert isinstance(_plan_step(story, epoch=MAX_TURN_OWNERS), Wait)
+    assert _plan_step(story, epoch=MAX_TURN_OWNERS + 1) == GiveUpTurn(MAX_TURN_OWNERS)
 
 
 def test_the_owners_of_a_call_are_counted_and_its_retries_are_not() -> None:

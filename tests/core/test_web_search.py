@@ -66,8 +66,10 @@ def read_rows() -> list[list[str]]:
 
 def read_outcome(mode: str, *conditions: bool) -> str:
     facts = ["yes" if condition else "no" for condition in conditions]
-    for wishes, *wanted, outcome in read_rows():
-        if mode in wishes.split(", ") and all(want in ("any", fact) for want, fact in zip(wanted, facts, strict=True)):
+    for wishes, *conditions_asked, outcome in read_rows():
+        if mode in wishes.split(", ") and all(
+            want in ("any", fact) for want, fact in zip(conditions_asked, facts, strict=True)
+        ):
             return outcome
     raise AssertionError(f"the page does not say what becomes of {mode} with {facts}")
 

@@ -31,7 +31,7 @@ POLL_S = 0.005
 MAX_LOG_CHARS = 3000
 
 
-class Replica:
+class ReplicaProcess:
     """A process of the cluster, which can be started again under the same address."""
 
     def __init__(self, name: str, port: int, proxy: TcpProxy, command: Sequence[str], log: Path) -> None:
@@ -87,7 +87,7 @@ class Cluster:
     """Replicas on one database, what was done to them, and the ledger of what they did."""
 
     def __init__(
-        self, server: PostgresServer, database_url: str, replicas: Sequence[Replica], ledger: LedgerReader
+        self, server: PostgresServer, database_url: str, replicas: Sequence[ReplicaProcess], ledger: LedgerReader
     ) -> None:
         self.server = server
         self.database_url = database_url
@@ -126,7 +126,7 @@ class Cluster:
                 case "long cut" | "short cut":
                     return await self._cut(replica, kind)
 
-    async def _wait_for_call(self, replicas: Sequence[Replica]) -> None:
+    async def _wait_for_call(self, replicas: Sequence[ReplicaProcess]) -> None:
         """Wait until a replica is in a call, and then for a random part of the call."""
         deadline = time.monotonic() + WAIT_FOR_CALL_S
         while time.monotonic() < deadline:
@@ -135,13 +135,13 @@ class Cluster:
                 return
             await asyncio.sleep(POLL_S)
 
-    async def _kill(self, replica: Replica) -> bool:
+    async def _kill(self, replica: ReplicaProcess) -> bool:
         pid, at = replica.pid, time.time()
         replica.send(signal.SIGKILL)
         await replica.wait()
         return await self._replace(replica, Fault("kill", pid, at, time.time()))
 
-    async def _terminate(self, replica: Replica) -> bool:
+    async def _terminate(self, replica: ReplicaProcess) -> bool:
         pid, at = replica.pid, time.time()
         replica.send(signal.SIGTERM)
         has_call = bool(self.ledger.list_in_flight(pid))
@@ -150,14 +150,14 @@ class Cluster:
         await self._replace(replica, Fault("term", pid, at, time.time()))
         return has_call
 
-    async def _replace(self, replica: Replica, fault: Fault) -> bool:
+    async def _replace(self, replica: ReplicaProcess, fault: Fault) -> bool:
         self.faults.append(fault)
         has_call = bool(self.ledger.list_in_flight(fault.pid))
         self.ledger.forget_process(fault.pid)
         await replica.start()
         return has_call
 
-    async def _pause(self, replica: Replica) -> bool:
+    async def _pause(self, replica: ReplicaProcess) -> bool:
         at = time.time()
         replica.send(signal.SIGSTOP)
         has_call = bool(self.ledger.list_in_flight(replica.pid))
@@ -166,7 +166,7 @@ class Cluster:
         self.faults.append(Fault("stop", replica.pid, at, time.time()))
         return has_call
 
-    async def _cut(self, replica: Replica, kind: FaultKind) -> bool:
+    async def _cut(self, replica: ReplicaProcess, kind: FaultKind) -> bool:
         at = time.time()
         replica.proxy.cut()
         has_call = bool(self.ledger.list_in_flight(replica.pid))
@@ -199,7 +199,7 @@ async def start_cluster(folder: Path, *controls: str, has_proxies: bool = True) 
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(start_own_server())
         database_url = await stack.enter_async_context(create_database(server.url))
-        started: list[Replica] = []
+        started: list[ReplicaProcess] = []
         ledger = LedgerReader(folder / "ledger")
         stack.callback(ledger.close)
         for number in range(3):
@@ -209,7 +209,7 @@ async def start_cluster(folder: Path, *controls: str, has_proxies: bool = True) 
             stack.push_async_callback(proxy.close)
             store = _replace_port(database_url, proxy.port) if has_proxies else database_url
             words = [CHILD, store, folder / "ledger", name, port, LEASE_S, *controls]
-            replica = Replica(name, port, proxy, [sys.executable, *map(str, words)], folder / f"{name}.log")
+            replica = ReplicaProcess(name, port, proxy, [sys.executable, *map(str, words)], folder / f"{name}.log")
             stack.push_async_callback(replica.end)
             started.append(replica)
         async with asyncio.TaskGroup() as starts:

@@ -15,7 +15,7 @@ from toolyard.core.state import State, fold
 FaultKind = Literal["kill", "stop", "long cut", "short cut", "database", "term"]
 EXCUSES: frozenset[FaultKind] = frozenset({"kill", "stop", "long cut"})
 """The faults after which a call in flight may be unknown: its replica was dead, or dead to all others."""
-GIVEN_UP = "the server stopped 3 times during this turn"
+GIVEN_UP = "the server stopped 5 times during this turn"
 Problem = Literal["doubled", "lost", "unfinished", "unexplained", "unusable"]
 
 

@@ -1,7 +1,8 @@
 """One replica of the cluster storm: a server whose tools pay, and whose ledger only grows.
 
-`cluster_child.py STORE LEDGER NAME PORT LEASE_S [rerun] [unfenced]`: `rerun` runs calls again whose owner died, and
-`unfenced` appends whatever others did meanwhile. Both are negative controls of the checker.
+`cluster_child.py STORE LEDGER NAME PORT LEASE_S [rerun] [unfenced] [deadly]`: `rerun` runs calls again whose owner
+died, and `unfenced` appends whatever others did meanwhile. Both are negative controls of the checker. With `deadly`
+some logs end each process that takes them up.
 """
 
 import asyncio
@@ -19,6 +20,9 @@ from toolyard.app import Wiring
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result, UserMessage
 from toolyard.core.ports import ModelRequest
+from toolyard.core.store import MAX_DEATHS, Claim
+from toolyard.engine.journal import Journal
+from toolyard.engine.ownership import Owner
 from toolyard.server.serving import serve
 from toolyard.stores.postgres import PostgresStore, writer
 from toolyard.stores.postgres.lease import Lease
@@ -58,7 +62,7 @@ def script(request: ModelRequest) -> Turn:
             return pay_all(int(number), done)
         case "order":
             return say("ordered") if done else call("pay_approved", amount=int(number))
-        case "crash":
+        case "crash" | "deadly" | "poison":
             return say("it came back") if done else call("crash")
         case "tell":
             return together(say("First I pay. "), call("pay", amount=int(number))) if not done else say(*STORY)
@@ -74,6 +78,10 @@ def pay_all(number: int, done: int) -> Turn:
     if done == PAYMENTS:
         return say("all paid")
     return call("pay_approved" if done == 3 else "pay", amount=amounts[done])
+
+
+def end_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def build_tools(ledger: LedgerWriter, *, rerun: bool) -> list[ToolLike]:
@@ -100,7 +108,7 @@ def build_tools(ledger: LedgerWriter, *, rerun: bool) -> list[ToolLike]:
     @tool(idempotent=True)
     def crash() -> str:
         """End the process that runs it, each time."""
-        os.kill(os.getpid(), signal.SIGKILL)
+        end_process()
         return ""
 
     return [pay, pay_approved, crash]
@@ -125,17 +133,36 @@ def remove_fence() -> None:
     async def start_anyway(self: Lease) -> None:
         pass
 
-    def ignore_losses(self: PostgresStore, handler: Callable[[Sequence[str]], None]) -> None:
+    def ignore_losses(self: PostgresStore, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         pass
 
     Lease.ensure = start_anyway
     PostgresStore.on_lost = ignore_losses
 
 
+def make_logs_deadly() -> None:
+    """End each process that takes up a log with the message `poison`, or one with `deadly` whose run is not given up.
+
+    That is what a log does that takes more memory than there is, or that meets a fault of the interpreter.
+    """
+    load_journal = Owner._load_journal  # pyright: ignore[reportPrivateUsage]
+
+    async def load_or_die(self: Owner, claim: Claim) -> Journal:
+        journal = await load_journal(self, claim)
+        words = {item.text for item in journal.state.history if isinstance(item, UserMessage)}
+        if "poison" in words or ("deadly" in words and 0 < claim.deaths < MAX_DEATHS):
+            end_process()
+        return journal
+
+    Owner._load_journal = load_or_die  # pyright: ignore[reportPrivateUsage]
+
+
 def main(store: str, ledger: str, name: str, port: int, lease_s: float, *controls: str) -> None:
     configure_logging("warning")
     if "unfenced" in controls:
         remove_fence()
+    if "deadly" in controls:
+        make_logs_deadly()
     wiring = Wiring(
         model=SlowScripted(script),
         tools=build_tools(LedgerWriter(Path(ledger), name), rerun="rerun" in controls),

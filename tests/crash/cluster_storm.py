@@ -68,7 +68,7 @@ class Outcome:
         return sum(violation.problem == problem for violation in self.violations)
 
 
-class Storm:
+class ClusterStorm:
     """Runs one phase after the other on a cluster."""
 
     def __init__(self, cluster: Cluster, *, show_progress: bool = False, max_payer_s: float = 120.0) -> None:
@@ -166,7 +166,7 @@ def render_table(outcomes: Sequence[Outcome]) -> str:
 async def run_storm(folder: Path, phases: Sequence[Phase]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     async with start_cluster(folder) as cluster:
-        storm = Storm(cluster, show_progress=True)
+        storm = ClusterStorm(cluster, show_progress=True)
         for phase in phases:
             outcomes.append(await storm.run(phase))
             for violation in outcomes[-1].violations[:20]:

@@ -34,7 +34,7 @@ class Line:
 def parse_line(text: str) -> Line:
     step, replica, pid, at, conversation, call, amount = text.split()
     return Line(
-        next(known for known in STEPS if known == step), replica, int(pid), float(at), conversation, call, int(amount)
+        next(name for name in STEPS if name == step), replica, int(pid), float(at), conversation, call, int(amount)
     )
 
 

@@ -68,7 +68,7 @@ def starved_s(pid: int) -> float:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
 
 
-class Storm:
+class McpStorm:
     """One yard, one real server, many kills."""
 
     def __init__(self, yard: Yard, seed: int) -> None:
@@ -126,7 +126,7 @@ def spread(values: list[float]) -> dict[str, int]:
 
 async def storm(kills: int, seed: int, spec: ServerSpec) -> dict[str, object]:
     async with Yard(model=Scripted([]), servers={"everything": spec}) as yard:
-        kill_storm, before = Storm(yard, seed), 0
+        kill_storm, before = McpStorm(yard, seed), 0
         for number in range(kills):
             await kill_storm.kill_and_call()
             if number == min(kills // 2, 30):

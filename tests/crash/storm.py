@@ -21,7 +21,7 @@ from toolyard.stores.sqlite import SqliteStore
 CHILD = Path(__file__).with_name("yard_child.py")
 CONVERSATIONS = [f"conversation-{number}" for number in range(6)]
 KILLED = -9
-GIVEN_UP = "the server stopped 3 times during this turn"
+GIVEN_UP = "the server stopped 5 times during this turn"
 
 
 def storm(folder: Path, seed: int, *, kills: int = 12, falsely_idempotent: bool = False) -> tuple[int, list[str]]:

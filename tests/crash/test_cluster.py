@@ -4,7 +4,7 @@ from pathlib import Path
 
 from crash.cluster import start_cluster
 from crash.cluster_check import FaultKind, Problem
-from crash.cluster_storm import MIX, Phase, Storm, render_table
+from crash.cluster_storm import MIX, ClusterStorm, Phase, render_table
 
 CONVERSATIONS = 24
 MAX_PAYER_S = 60.0
@@ -12,7 +12,7 @@ MAX_PAYER_S = 60.0
 
 async def find_problems(folder: Path, phase: Phase, *controls: str) -> set[Problem]:
     async with start_cluster(folder, *controls) as cluster:
-        outcome = await Storm(cluster, max_payer_s=MAX_PAYER_S).run(phase)
+        outcome = await ClusterStorm(cluster, max_payer_s=MAX_PAYER_S).run(phase)
     print(render_table([outcome]), *outcome.violations, sep="\n")
     return {violation.problem for violation in outcome.violations}
 

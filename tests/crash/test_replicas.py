@@ -14,6 +14,8 @@ import pytest_asyncio
 
 from crash.cluster import Cluster, start_cluster
 from crash.cluster_child import STORY
+from support import wait_until
+from toolyard.core.store import MAX_DEATHS, SUSPECT_DEATHS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Json = Any
@@ -64,6 +66,12 @@ class Client:
                     assert status == 503, answer
                 await asyncio.sleep(0.1)
 
+    async def respond(self, replica: int, prompt: str) -> str:
+        """Return the events of a request whose conversation is not kept."""
+        body, url = {"prompt": prompt, "keep": False}, self.cluster.urls[replica] + "/ai/respond"
+        async with self._session.post(url, json=body) as response:
+            return await response.text()
+
     async def stream(self, replica: int, path: str, last_id: str) -> AsyncGenerator[tuple[str, str]]:
         """Yield the id and the data of each event after `last_id`."""
         url, headers = f"{self.cluster.urls[replica]}{path}/events?format=entries", {"last-event-id": last_id}
@@ -80,7 +88,7 @@ class Client:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
     async with (
-        start_cluster(tmp_path_factory.mktemp("cluster"), has_proxies=False) as cluster,
+        start_cluster(tmp_path_factory.mktemp("cluster"), "deadly", has_proxies=False) as cluster,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
     ):
         yield Client(cluster, session)
@@ -90,9 +98,10 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clie
 async def supervise(cluster: Cluster) -> AsyncGenerator[list[str]]:
     """Start replicas again that end, as a supervisor does. Yield the list of their ends."""
     ends: list[str] = []
+    stopping = asyncio.Event()
 
     async def watch() -> None:
-        while True:
+        while not stopping.is_set():
             await cluster.revive(ends.append)
             await asyncio.sleep(0.1)
 
@@ -100,8 +109,8 @@ async def supervise(cluster: Cluster) -> AsyncGenerator[list[str]]:
     try:
         yield ends
     finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        stopping.set()  # not cancelled: a replica may be on its way up
+        await watching
         await cluster.revive(ends.append)
 
 
@@ -163,8 +172,8 @@ async def test_a_log_that_is_cut_at_every_event_is_whole_wherever_it_goes_on(cli
     whole = await read_from(client, 0, path, "0")
     check_complete([item for _, item in whole])
     for index, (event_id, _) in enumerate(whole[:-1], 1):
-        rest = await read_from(client, index % 3, path, event_id)
-        assert [summarize(item) for _, item in rest] == [summarize(item) for _, item in whole[index:]]
+        later = await read_from(client, index % 3, path, event_id)
+        assert [summarize(item) for _, item in later] == [summarize(item) for _, item in whole[index:]]
 
 
 def summarize(item: Json) -> tuple[str, int, str]:
@@ -197,15 +206,17 @@ async def test_of_approvals_raced_at_all_replicas_one_is_taken(client: Client) -
         assert [line.step for line in paid] == ["begin", "pay", "end"]
 
 
-async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(client: Client) -> None:
+async def check_deadly_tool(client: Client, amount: int) -> None:
+    """Let a tool kill its processes, and see that its own run ends and no other one suffers."""
     path, other = await client.open_conversation(), await client.open_conversation()
+    key = f"crash-{amount}"
     async with supervise(client.cluster) as ends:
-        chat = asyncio.create_task(client.chat(path, "crash", "the-crash"))
-        done = await client.chat(other, "tell 700")
+        chat = asyncio.create_task(client.chat(path, "crash", key))
+        done = await client.chat(other, f"tell {amount}")
         assert done.get("status") == "done", done
         answer = await chat
         while answer.get("status") == "running":
-            answer = await client.chat(path, "crash", "the-crash")
+            answer = await client.chat(path, "crash", key)
     assert len(ends) == 3, ends
     events = await read_to_end(client, path, per_connection=10_000)
     (ended,) = [item["event"]["result"] for item in events if get_type(item) == "call.ended"]
@@ -213,6 +224,99 @@ async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(clien
     for replica in range(3):
         await wait_until_ready(client, replica)
     assert (await client.chat(path, "still there?"))["assistant_message"]["content"] == "yes"
+
+
+async def test_a_tool_that_kills_its_process_ends_its_own_run_and_no_other(client: Client) -> None:
+    await check_deadly_tool(client, 700)
+
+
+async def test_runs_and_take_overs_go_on_while_an_old_snapshot_of_the_database_is_held_open(client: Client) -> None:
+    """Row versions that the snapshot still sees cannot be removed, and its own transaction sees none of the new."""
+    connection = await asyncpg.connect(client.cluster.database_url)
+    count = "SELECT count(*) FROM batches"
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            before = await connection.fetchval(count)
+            await check_deadly_tool(client, 701)
+            path = await client.open_conversation()
+            (waiting,) = (await client.chat(path, "order 702"))["waiting"]
+            assert (await client.post(1, f"{path}/calls/{waiting['call_id']}/approve"))[0] == 200
+            await read_to_end(client, path, per_connection=10_000)
+            for replica in range(3):
+                assert '"ending":"done"' in await client.respond(replica, "still there?")
+            assert await connection.fetchval(count) == before, "the snapshot is still open"
+        assert await connection.fetchval(count) > before
+    finally:
+        await connection.close()
+
+
+async def send_and_leave(client: Client, path: str, content: str) -> None:
+    """Send a message whose answer nobody waits for: its process may die."""
+    with suppress(aiohttp.ClientError):
+        await client.post(0, f"{path}/chat", {"content": content})
+
+
+async def wait_for_deaths(database: asyncpg.Connection, path: str, number: int) -> None:
+    query, id = "SELECT deaths FROM conversations WHERE id = $1", path.rpartition("/")[2]
+    async with asyncio.timeout(WAIT_S):
+        while await database.fetchval(query, id) != number:  # noqa: ASYNC110 - there is nothing to wait on
+            await asyncio.sleep(0.02)
+
+
+async def let_die(client: Client, path: str, content: str) -> None:
+    """Let processes die with a conversation until it is taken up for the last time.
+
+    The first deaths show that it goes by itself. The next ones, with growing delays, would take a minute.
+    """
+    database = await asyncpg.connect(client.cluster.database_url)
+    try:
+        await send_and_leave(client, path, content)
+        await wait_for_deaths(database, path, SUSPECT_DEATHS)
+        id = path.rpartition("/")[2]
+        query = "UPDATE conversations SET deaths = $2, taken_at = NULL WHERE id = $1"
+        await database.execute(query, id, MAX_DEATHS - 1)
+        await wait_for_deaths(database, path, MAX_DEATHS)
+        await database.execute("UPDATE conversations SET taken_at = NULL WHERE id = $1", id)  # as after a long time
+    finally:
+        await database.close()
+
+
+async def expect_ends(client: Client, ends: list[str], number: int) -> None:
+    """Wait until so many processes have ended, and until all replicas are back."""
+    await wait_until(lambda: len(ends) == number)
+    for replica in range(3):
+        async with client.cluster.replicas[replica].lock:
+            await wait_until_ready(client, replica)
+
+
+async def test_a_run_that_kills_every_process_which_takes_it_up_ends_as_failed(client: Client) -> None:
+    path, other = await client.open_conversation(), await client.open_conversation()
+    async with supervise(client.cluster) as ends:
+        dying = asyncio.create_task(let_die(client, path, "deadly"))
+        assert (await client.chat(other, "tell 710")).get("status") == "done"
+        await dying
+        await expect_ends(client, ends, 1 + SUSPECT_DEATHS)
+        (ended,) = [item["event"] for item in await read_to_end(client, path, per_connection=10_000)][-1:]
+        assert (ended["ending"], "8 times" in ended["detail"]) == ("failed", True)
+        assert (await client.chat(path, "still there?"))["assistant_message"]["content"] == "yes"
+    assert len(ends) == 1 + SUSPECT_DEATHS, "no process died with it once it was given up"
+
+
+async def test_a_log_that_kills_every_process_which_takes_it_up_is_out_of_reach_and_nothing_else_is(
+    client: Client,
+) -> None:
+    path, other = await client.open_conversation(), await client.open_conversation()
+    async with supervise(client.cluster) as ends:
+        dying = asyncio.create_task(let_die(client, path, "poison"))
+        assert (await client.chat(other, "tell 720")).get("status") == "done"
+        await dying
+        await expect_ends(client, ends, 2 + SUSPECT_DEATHS)
+        for replica in range(3):
+            status, answer, headers = await client.post(replica, f"{path}/chat", {"content": "still there?"})
+            assert (status, "every process that took up this conversation died" in answer["error"]) == (503, True)
+            assert int(headers["retry-after"]) >= 1
+            assert (await client.chat(other, "still there?"))["assistant_message"]["content"] == "yes"
+    assert len(ends) == 2 + SUSPECT_DEATHS, "no process died with it afterwards"
 
 
 async def wait_until_ready(client: Client, replica: int, status: int = 200) -> None:
@@ -234,14 +338,36 @@ async def check_outage(client: Client, first_amount: int) -> tuple[list[asyncio.
     return runs, [len(replica.read_log().splitlines()) for replica in client.cluster.replicas]
 
 
+def check_refusal(route: str, status: int, error: Json, headers: Json) -> None:
+    assert (status, route == "/readyz" or error["error_type"] == "unavailable") == (503, True), (route, error)
+    assert int(headers["retry-after"]) >= 1, route
+
+
 async def expect_refusals(client: Client) -> None:
     """Wait until each replica refuses requests as it should while the database is down."""
     for replica in range(3):
         await wait_until_ready(client, replica, status=503)
-        status, error, headers = await client.post(replica, "/conversations", {"title": "t"})
-        assert (status, error["error_type"]) == (503, "unavailable")
-        assert int(headers["retry-after"]) >= 1
+        check_refusal("/conversations", *await client.post(replica, "/conversations", {"title": "t"}))
         assert (await client.get(replica, "/healthz"))[0] == 200
+
+
+async def expect_refusals_everywhere(client: Client, path: str) -> None:
+    """Check that every route which needs the store refuses its requests at once, and says when to come again."""
+    call = f"{path}/calls/call_1"
+    of_conversation = [f"{path}/{name}" for name in ("messages", "events", "tools", "runs/run_1")]
+    for route in ["/conversations", path, *of_conversation, "/traces", "/overview", "/live", "/readyz"]:
+        check_refusal(route, *await client.get(1, route))
+    posts: dict[str, Json] = {
+        "/ai/respond": {"prompt": "go"},
+        "/chat/v1/conversation": {"messages": [{"role": "user", "content": "go"}]},
+        f"{path}/chat": {"content": "go"},
+        f"{path}/messages": {"role": "user", "content": "go"},
+        f"{path}/cancel": {},
+        f"{call}/approve": {},
+        f"{call}/result": {"result": 1},
+    }
+    for route, body in posts.items():
+        check_refusal(route, *await client.post(1, route, body))
 
 
 async def expect_recovery(client: Client, runs: list[asyncio.Task[Json]], log_lengths: list[int]) -> None:
@@ -260,9 +386,11 @@ async def expect_recovery(client: Client, runs: list[asyncio.Task[Json]], log_le
 
 
 async def test_while_the_database_is_down_requests_are_refused_and_runs_go_on_afterwards(client: Client) -> None:
+    path = await client.open_conversation()
     runs, log_lengths = await check_outage(client, 800)
     await asyncio.to_thread(client.cluster.server.stop, "immediate")
     await expect_refusals(client)
+    await expect_refusals_everywhere(client, path)
     await asyncio.sleep(2 * client.cluster.lease_s)  # longer than the lease of every replica
     await asyncio.to_thread(client.cluster.server.start)
     await expect_recovery(client, runs, log_lengths)

@@ -1,131 +1,35 @@
 """Replicas of one store: commands, events and the work of a replica that is gone reach the right process."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
 
 import pytest
 
+from engine.replica_yards import (
+    OWNER,
+    HalvingModel,
+    HungStore,
+    SweepingStore,
+    find_asked_call,
+    gate,
+    hold,
+    hold_then_answer,
+    open_replicas,
+    pay,
+    read_outcomes,
+    read_until,
+    start,
+)
 from support import TEST_TIMEOUT_S
-from toolyard import Caller, ModelRequest, Yard, tool
+from toolyard import ModelRequest, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.commands import Delete
 from toolyard.core.errors import NotFound, Refused, StoreDown, Unavailable
-from toolyard.core.events import (
-    CallEnded,
-    CallJudged,
-    CallStarted,
-    Entry,
-    ModelDelta,
-    Published,
-    RunEnded,
-    TextAppended,
-    TurnEnded,
-    TurnFailed,
-)
-from toolyard.core.items import ModelText, Result, TextPart, UserMessage
+from toolyard.core.events import CallStarted, Entry, RunEnded, TextAppended
+from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.store import Claim, Owned
-from toolyard.engine.readers import Reader
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
-from toolyard.testing import Script, Scripted, Turn, call, say
-
-OWNER = Caller(user="local", roles=frozenset({"admin"}))
-
-
-class Gate:
-    """Lets a tool wait for the test, and the test for the tool."""
-
-    def __init__(self) -> None:
-        self.entered, self.opened = asyncio.Event(), asyncio.Event()
-        self.passed = 0
-
-
-gate = Gate()
-
-
-@tool
-async def hold() -> str:
-    """Wait until the test lets it go on."""
-    gate.entered.set()
-    await gate.opened.wait()
-    gate.passed += 1
-    return "held"
-
-
-@tool(approval="always")
-async def pay(amount: int) -> str:
-    """Pay."""
-    return f"paid {amount}"
-
-
-class PausingModel:
-    """A model that writes two halves of a text, and between them waits for the test."""
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        halves = ("Grüße an ", "die andere Replik 👋" * 500)
-        yield TextAppended(turn=request.turn, offset=0, text=halves[0])
-        gate.entered.set()
-        await gate.opened.wait()
-        yield TextAppended(turn=request.turn, offset=len(halves[0].encode()), text=halves[1])
-        text = ModelText(id=request.clock.new_id("item"), at=request.clock.now(), text="".join(halves))
-        yield TurnEnded(items=(text,), finish="stop")
-
-    async def close(self) -> None:
-        pass
-
-
-class Replica:
-    """A yard with its store."""
-
-    def __init__(self, yard: Yard, store: MemoryStore) -> None:
-        self.yard, self.store = yard, store
-
-
-@asynccontextmanager
-async def open_replicas(
-    script: Script | PausingModel,
-    stores: Sequence[type[MemoryStore]] = (MemoryStore, MemoryStore),
-    tools: Sequence[object] = (),
-) -> AsyncGenerator[list[Replica]]:
-    global gate
-    gate = Gate()
-    database = MemoryDatabase()
-    async with asyncio.timeout(TEST_TIMEOUT_S), AsyncExitStack() as stack:
-        replicas: list[Replica] = []
-        for make_store in stores:
-            store = make_store(database)
-            wiring = Wiring(
-                model=script if isinstance(script, PausingModel) else Scripted(script),
-                tools=tools or [hold, pay],
-                opened_store=store,
-                grace_s=0.1,
-            )
-            replicas.append(Replica(await stack.enter_async_context(Yard.from_wiring(wiring)), store))
-        yield replicas
-
-
-def hold_then_answer(request: ModelRequest) -> Turn:
-    return say("done") if isinstance(request.history[-1], Result) else call("hold")
-
-
-async def read_until(reader: Reader, kind: type[object]) -> list[Published]:
-    items: list[Published] = []
-    async for item in reader:
-        items.append(item)
-        if isinstance(item, Entry) and isinstance(item.event, kind):
-            return items
-    raise AssertionError("the reader ended")
-
-
-async def read_outcomes(store: MemoryStore) -> list[str]:
-    events = [entry.event for entry in await store.read("c")]
-    return [event.result.outcome for event in events if isinstance(event, CallEnded)]
-
-
-async def start(replica: Replica) -> "asyncio.Task[str]":
-    run = asyncio.create_task(replica.yard.ask("go", conversation="c"))
-    await gate.entered.wait()
-    return run
+from toolyard.testing import Scripted, Turn, call, say
 
 
 async def test_a_command_at_another_replica_is_decided_by_the_owner() -> None:
@@ -138,14 +42,10 @@ async def test_a_command_at_another_replica_is_decided_by_the_owner() -> None:
         reader = await second.yard.follow("c")
         await first.yard.run("go", conversation="c")._open_reader()  # pyright: ignore[reportPrivateUsage]
         seen = await read_until(reader, CallStarted)
-        (asked,) = [
-            item.event
-            for item in seen
-            if isinstance(item, Entry) and isinstance(item.event, CallJudged) and item.event.verdict == "ask"
-        ]
-        await second.yard.approve("c", asked.call_id)
+        call_id = find_asked_call(seen)
+        await second.yard.approve("c", call_id)
         with pytest.raises(Refused):
-            await second.yard.approve("c", asked.call_id)
+            await second.yard.approve("c", call_id)
         gate.opened.set()
         await read_until(reader, RunEnded)
         reader.detach()
@@ -157,15 +57,15 @@ async def test_a_command_at_another_replica_is_decided_by_the_owner() -> None:
 async def test_a_run_is_stopped_from_another_replica() -> None:
     async with open_replicas(hold_then_answer) as (first, second):
         run = first.yard.run("go", conversation="c")
-        rest = asyncio.create_task(run.wait_for_rest())
+        resting = asyncio.create_task(run.wait_for_rest())
         await gate.entered.wait()
         await second.yard.stop("c")
-        view = await rest
+        view = await resting
         assert view.end is not None and view.end.ending == "cancelled"
 
 
 async def test_a_reader_at_another_replica_gets_the_text_of_a_turn_while_it_is_written() -> None:
-    async with open_replicas(PausingModel()) as (first, second):
+    async with open_replicas(HalvingModel()) as (first, second):
         early = await second.yard.follow("c")
         run = await start(first)
         late = await second.yard.follow("c", "1")
@@ -205,18 +105,8 @@ async def test_the_work_of_a_replica_that_died_is_taken_over() -> None:
         assert outcomes[0] == "unknown", "it may have taken effect: nobody ran it again"
 
 
-class DeafStore(MemoryStore):
-    """The store of a replica that hangs: it reads no mail."""
-
-    def receive(self, body: bytes) -> None:
-        pass
-
-    async def find_mail(self) -> Sequence[str]:
-        return ()
-
-
 async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> None:
-    async with open_replicas(hold_then_answer, (DeafStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
         run = await start(first)
         second.yard.service._deps.command_s = 0.2  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Unavailable, match="Nothing was done"):
@@ -226,7 +116,7 @@ async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> 
 
 
 async def test_the_letter_of_an_owner_that_died_is_decided_by_the_replica_that_posted_it() -> None:
-    async with open_replicas(hold_then_answer, (DeafStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
         await start(first)
         stop = asyncio.create_task(second.yard.stop("c"))
         await asyncio.sleep(0)
@@ -281,8 +171,7 @@ async def test_a_run_that_kills_its_owners_ends_as_failed_before_anything_runs()
 
 async def test_a_call_is_left_to_a_replica_that_has_its_tool() -> None:
     database = MemoryDatabase()
-    global gate
-    gate = Gate()
+    gate.reset()
 
     @tool(idempotent=True)
     async def build() -> str:
@@ -316,32 +205,12 @@ async def test_a_call_is_left_to_a_replica_that_has_its_tool() -> None:
         assert outcomes == ["ok"]
 
 
-class SweepingStore(MemoryStore):
-    """A store whose replica looks for due work twice before `swept` is set: it has dealt with the first result then."""
-
-    def __init__(self, database: MemoryDatabase) -> None:
-        super().__init__(database)
-        self.sweeps = 0
-        self.swept = asyncio.Event()
-
-    def lose_lease(self) -> None:
-        super().lose_lease()
-        self.sweeps = 0
-
-    async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
-        self.sweeps += 1
-        if self.sweeps == 2:
-            self.swept.set()
-        return await super().find_due(now, limit)
-
-
 async def test_a_replica_whose_lease_has_ended_does_not_take_its_own_work_from_itself() -> None:
     async with open_replicas(hold_then_answer, [SweepingStore]) as (replica,):
         assert isinstance(replica.store, SweepingStore)
         run = await start(replica)
-        replica.store.swept.clear()
         replica.store.lose_lease()  # as when its process was stopped for a while, and no other replica took over
-        await replica.store.swept.wait()
+        await replica.store.wait_for_sweep()
         gate.opened.set()
         assert await run == "done"
         assert await read_outcomes(replica.store) == ["ok"]

@@ -34,7 +34,7 @@ story_steps = st.lists(
 )
 
 
-class CountingStore(MemoryStore):
+class SnapshotCountingStore(MemoryStore):
     """A store that remembers where each read of a log began, and how much was saved for snapshots."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def describe(state: State) -> tuple[object, ...]:
 
 
 async def check_every_cut(log: Sequence[Entry], cuts: Sequence[int]) -> None:
-    store, after = CountingStore(), 0
+    store, after = SnapshotCountingStore(), 0
     for cut in [*sorted({cut % len(log) + 1 for cut in cuts}), len(log)]:
         await append(store, log[after:cut])
         expected = fold(log[:cut])
@@ -153,7 +153,7 @@ def test_an_owner_that_saves_as_it_goes_leaves_a_snapshot_that_others_can_load(
     steps: list[StoryStep], cuts: list[int]
 ) -> None:
     async def check() -> None:
-        log, store = build_story(steps), CountingStore()
+        log, store = build_story(steps), SnapshotCountingStore()
         owner, state, after = Loading(store), State(), 0
         for cut in [*sorted({cut % len(log) + 1 for cut in cuts}), len(log)]:
             await append(store, log[after:cut])
@@ -172,7 +172,7 @@ def test_an_owner_that_saves_as_it_goes_leaves_a_snapshot_that_others_can_load(
 
 
 async def test_a_snapshot_costs_what_came_since_the_last_one() -> None:
-    store, story = CountingStore(), Story().open()
+    store, story = SnapshotCountingStore(), Story().open()
     owner = Loading(store)
     sizes = list[int]()
     for number in range(10):
@@ -206,7 +206,7 @@ async def test_a_conversation_that_was_deleted_and_opened_anew_has_nothing_of_th
     assert head is not None
     pieces = await store.read_snapshot_pieces("k", [f"{head.token}.0"])
     assert len(pieces) == 1
-    await store.forget("k")
+    await store.delete_conversation("k")
     assert await store.read_snapshot("k") is None
     assert not await store.read_snapshot_pieces("k", [f"{head.token}.0"])
     assert not await store.save_snapshot("k", SnapshotUpdate(head=head)), "a deleted conversation got its content back"

@@ -207,7 +207,7 @@ async def test_a_reader_is_told_when_another_process_deletes_its_conversation_an
             await first.ask("go", conversation="c")
         reader = await second.follow("c")
         await read_until(reader, RunEnded)
-        await store.forget("c")
+        await store.delete_conversation("c")
         await append_entries(store, "c", await claim_epoch(store, "c"), [opened_entry()], None)
         with pytest.raises(NotFound, match="deleted"):
             while True:

@@ -132,7 +132,7 @@ async def test_without_a_model_the_customer_chooses_and_the_rest_is_done(tmp_pat
 async def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_path: Path) -> None:
     places = ["search", "category", "product", "cart", "checkout", "orders", "account", "home"]
     arguments = {"search": {"query": "milk"}, "category": {"category": "dairy"}, "product": {"code": "01001"}}
-    steps = [call(f"open_{place}", **arguments.get(place, {})) for place in places]
+    steps = [call(f"open_{page_name}", **arguments.get(page_name, {})) for page_name in places]
     model = Scripted([*steps, call("open_category", category="Cars"), say("There.")])
     async with open_shop(tmp_path, model) as page:
         await send_message(page, "Show me around")

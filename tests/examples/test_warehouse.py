@@ -65,9 +65,9 @@ def answer_from_result(request: ModelRequest) -> Turn:
 
 @pytest.mark.proves("001.answer-from-results", "001.answer-ends-run", "001.executor-found", "001.result-is-json")
 async def test_flour_is_searched_for_and_the_answer_is_made_from_what_was_found() -> None:
-    answer, history, (found,) = await ask(answer_from_result)
+    answer, history, (result,) = await ask(answer_from_result)
     assert answer == ANSWER
-    assert json.loads(found.content) == FOUND_MATERIALS
+    assert json.loads(result.content) == FOUND_MATERIALS
     assert [type(item).__name__ for item in history] == ["UserMessage", "Call", "Result", "ModelText"]
 
 
@@ -202,8 +202,8 @@ async def test_a_new_intent_is_offered_to_administrators_only() -> None:
 @pytest.mark.proves("001.execute-with-context")
 async def test_a_new_intent_is_created_for_an_administrator_and_denied_to_staff() -> None:
     script = [call("create_new_intent", name="退货", description="处理退货"), say("好")]
-    _, _, (made,) = await ask(script, ADMIN)
-    assert json.loads(made.content) == {"success": True, "name": "退货", "created_by": "boss"}
+    _, _, (created,) = await ask(script, ADMIN)
+    assert json.loads(created.content) == {"success": True, "name": "退货", "created_by": "boss"}
     _, _, (again,) = await ask(script, ADMIN)
     assert get_problem(again) == ("error", "conflict") and "已经存在" in again.content
     _, _, (denied,) = await ask(script, STAFF)

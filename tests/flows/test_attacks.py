@@ -438,7 +438,7 @@ def age(database: Path, seconds: float) -> None:
     """Make everything in the log so much older."""
     with sqlite3.connect(database) as connection:
         for number, body in connection.execute("select rowid, entries from batches").fetchall():
-            older = re.sub(r'"at":([0-9.]+)', lambda found: f'"at":{float(found[1]) - seconds}', body.decode())
+            older = re.sub(r'"at":([0-9.]+)', lambda match: f'"at":{float(match[1]) - seconds}', body.decode())
             connection.execute("update batches set entries = ? where rowid = ?", (older.encode(), number))
     connection.close()
 

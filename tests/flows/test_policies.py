@@ -32,11 +32,11 @@ def try_on(size: int) -> int:
 
 
 @tool(enabled=False)
-def retired() -> None:
+def retired_tool() -> None:
     """Switched off."""
 
 
-TOOLS = [search_materials, create_new_intent, try_on, retired]
+TOOLS = [search_materials, create_new_intent, try_on, retired_tool]
 
 
 def list_offered_to(caller: Caller, settings: Settings | None = None) -> list[str]:
@@ -64,7 +64,7 @@ def test_only_the_tools_a_caller_may_use_are_offered() -> None:
     [
         ("create_new_intent", {"name": "x"}, "it needs one of the roles admin"),
         ("try_on", {"size": 1}, "another division"),
-        ("retired", {}, "disabled"),
+        ("retired_tool", {}, "disabled"),
     ],
 )
 async def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_time(

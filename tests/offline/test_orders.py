@@ -134,8 +134,8 @@ def list_calls_on_any_fit(talk: OfflineConversation, message: str) -> Sequence[s
 def example_tools() -> list[Tool]:
     tools: list[Tool] = []
     for domain in DOMAINS:
-        with world(domain, "usual") as found:
-            tools += [as_tool(function).definition for function in found]
+        with world(domain, "usual") as functions:
+            tools += [as_tool(function).definition for function in functions]
     return tools
 
 

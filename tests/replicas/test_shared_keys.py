@@ -31,12 +31,14 @@ async def test_a_key_that_one_replica_adds_works_at_the_other_and_fails_there_on
 async def test_of_two_replicas_that_revoke_the_last_two_keys_at_once_one_is_refused() -> None:
     async with open_replicas() as (first, second):
         admin = {"user": "root", "roles": ["admin"]}
-        one = (await first.http.post("/keys", {"name": "one", **admin}, expect=201))["secret"]
-        two = (await first.http.with_key(one).post("/keys", {"name": "two", **admin}, expect=201))["secret"]
-        await wait_for_status(second.http.with_key(two), "/tools", 200)
+        first_secret = (await first.http.post("/keys", {"name": "one", **admin}, expect=201))["secret"]
+        second_secret = (await first.http.with_key(first_secret).post("/keys", {"name": "two", **admin}, expect=201))[
+            "secret"
+        ]
+        await wait_for_status(second.http.with_key(second_secret), "/tools", 200)
         answers = await asyncio.gather(
-            first.http.with_key(one).send_request("DELETE", "/keys/two"),
-            second.http.with_key(two).send_request("DELETE", "/keys/one"),
+            first.http.with_key(first_secret).send_request("DELETE", "/keys/two"),
+            second.http.with_key(second_secret).send_request("DELETE", "/keys/one"),
         )
         assert sorted(status for status, _, _ in answers) == [200, 409]
 

@@ -121,7 +121,7 @@ async def test_a_token_that_is_moved_to_another_callers_place_is_not_read() -> N
         await sign_in(only.yard)
         store = MemoryStore(database)
         ((_, body),) = await store.list_records("mcp.tokens")
-        await store.set("mcp.tokens", '["mail","acme","bob"]', body)
+        await store.set_record("mcp.tokens", '["mail","acme","bob"]', body)
         grants = only.yard.servers.get_server("mail").get_grant_store(("acme", "bob"))
         with pytest.raises(Refused, match="cannot be decrypted"):
             await grants.load()

@@ -469,9 +469,9 @@ SECRET_PLACES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", SECRET_PLACES)
-def test_no_text_of_the_file_is_repeated_wherever_a_secret_was_put(file: Path, place: str) -> None:
-    text = place.format(v=f"'{SECRET}'") + "\n[unknown]\n"
+@pytest.mark.parametrize("template", SECRET_PLACES)
+def test_no_text_of_the_file_is_repeated_wherever_a_secret_was_put(file: Path, template: str) -> None:
+    text = template.format(v=f"'{SECRET}'") + "\n[unknown]\n"
     assert SECRET not in "".join(list_complaints(file, text))
 
 

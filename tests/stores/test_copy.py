@@ -1,7 +1,9 @@
 """A copy of a store holds every kind of row, and a server goes on with it where the last one stopped."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -11,13 +13,13 @@ from postgres import create_database
 from toolyard import Context, ToolLike, Yard, tool
 from toolyard.app import open_store
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Delete
-from toolyard.core.errors import Misconfigured, StoreDown
+from toolyard.core.commands import Delete, Stop
+from toolyard.core.errors import Misconfigured, Refused, StoreDown, Unavailable
 from toolyard.core.events import CallEnded, Entry, RequestKey, RunSuspended
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import CatalogQuery, Claim, ConversationCard, CopyableStore, Export, Key
-from toolyard.stores.copy import CopyCounts, copy_store
+from toolyard.stores.copy import CopyCounts, EncodeRecord, copy_store
 from toolyard.testing import Scripted, Turn, call, say
 
 ANA = Caller(user="ana", tenant="acme")
@@ -84,9 +86,9 @@ async def fill(url: str) -> None:
     store = await open_store(url)
     await store.save_key(Key(name="ops", hash="h", user="ops", roles=frozenset({"admin"}), created_at=5.0))
     for kind, name, body in RECORDS:
-        await store.set(kind, name, body)
-    await store.set("readiness", "probe", b"")
-    await store.put("done", "turn.run.1", b"a recorded turn")
+        await store.set_record(kind, name, body)
+    await store.set_record("readiness", "probe", b"")
+    await store.put_blob("done", "turn.run.1", b"a recorded turn")
     await store.close()
 
 
@@ -102,6 +104,10 @@ async def open_copyable(url: str) -> CopyableStore:
     store = await open_store(url)
     assert isinstance(store, Export)
     return cast(CopyableStore, store)
+
+
+def keep_record(kind: str, name: str, body: bytes) -> bytes:
+    return body
 
 
 def ignore_progress(counts: CopyCounts) -> None:
@@ -124,10 +130,10 @@ async def target_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGen
         yield url
 
 
-async def copy(source_url: str, target_url: str) -> CopyCounts:
+async def copy(source_url: str, target_url: str, encode_record: EncodeRecord = keep_record) -> CopyCounts:
     source, target = await open_copyable(source_url), await open_copyable(target_url)
     try:
-        return await copy_store(source, target, ignore_progress)
+        return await copy_store(source, target, ignore_progress, encode_record)
     finally:
         await target.close()
         await source.close()
@@ -144,7 +150,7 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
     blobs = {(id, handle) for id in logs for handle in await source.list_blob_handles(id)}
     assert len(blobs) == counts.blobs >= 3
     for id, handle in blobs:
-        assert await target.get(id, handle) == await source.get(id, handle)
+        assert await target.get_blob(id, handle) == await source.get_blob(id, handle)
     assert await target.keys() == await source.keys()
     assert counts.records == len(RECORDS)
     for kind, name, body in RECORDS:
@@ -180,13 +186,8 @@ async def wait_for_outcome(yard: Yard, conversation: str, outcome: str) -> None:
     reader.detach()
 
 
-async def test_a_call_of_an_epoch_that_the_target_reaches_again_is_not_taken_for_its_own(tmp_path: Path) -> None:
-    """The copy is the first owner in the target, and a server the second, as in the source."""
-    source_url, target_url = f"sqlite:///{tmp_path}/source.db", f"sqlite:///{tmp_path}/target.db"
-    store = await open_store(source_url)
-    await store.claim("interrupted")
-    await store.close()
-    await fill(source_url)
+async def test_the_target_never_has_an_epoch_of_the_source_again(source_url: str, target_url: str) -> None:
+    """A call of an epoch that came again would be taken for one of the new owner."""
     await copy(source_url, target_url)
     target = await open_copyable(target_url)
     log = await target.read("interrupted")
@@ -204,6 +205,40 @@ async def test_a_target_with_data_is_refused_and_left_as_it_is(source_url: str, 
     target = await open_copyable(target_url)
     assert [key.name for key in await target.keys()] == ["other"] and await read_all(target) == {}
     await target.close()
+
+
+async def test_a_target_whose_clock_is_behind_is_refused_as_its_epochs_would_come_again(
+    source_url: str, target_url: str
+) -> None:
+    with closing(sqlite3.connect(source_url.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute("UPDATE conversations SET epoch = epoch + 3600000 WHERE id = 'waiting'")
+    async with Yard(tools=build_tools(asyncio.Event()), model=Scripted(script), store=source_url) as yard:
+        await yard.service.submit("waiting", Stop(by=ANA))
+    with pytest.raises(Unavailable, match="the clock of the target is behind"):
+        await copy(source_url, target_url)
+
+
+async def test_a_record_that_must_not_be_in_the_target_is_refused_before_anything_is_written(
+    source_url: str, target_url: str
+) -> None:
+    def refuse_tokens(kind: str, name: str, body: bytes) -> bytes:
+        if kind == "tokens":
+            raise Refused("no tokens here")
+        return body
+
+    with pytest.raises(Refused, match="no tokens here"):
+        await copy(source_url, target_url, refuse_tokens)
+    await copy(source_url, target_url)
+
+
+async def test_stores_that_other_replicas_use_are_refused(source_url: str, postgres_url: str, tmp_path: Path) -> None:
+    replica = await open_store(postgres_url)
+    with pytest.raises(Misconfigured, match="the target is in use by 1 other process"):
+        await copy(source_url, postgres_url)
+    with pytest.raises(Misconfigured, match="the source is in use by 1 other process"):
+        await copy(postgres_url, f"sqlite:///{tmp_path}/target.db")
+    await replica.close()
+    await copy(source_url, postgres_url)
 
 
 async def test_a_source_in_use_is_refused(source_url: str, tmp_path: Path) -> None:

@@ -87,14 +87,14 @@ async def open_postgres() -> AsyncGenerator[tuple[Store, Index], None]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def indexed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[tuple[Store, Index], None]:
+async def indexed_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[tuple[Store, Index], None]:
     opening = open_sqlite(tmp_path / "toolyard.db") if request.param == "sqlite" else open_postgres()
     async with opening as opened:
         yield opened
 
 
-async def test_a_text_is_found_by_any_part_of_it_in_any_script(indexed: tuple[Store, Index]) -> None:
-    store, index = indexed
+async def test_a_text_is_found_by_any_part_of_it_in_any_script(indexed_store: tuple[Store, Index]) -> None:
+    store, index = indexed_store
     writer = Writer(store)
     await writer.open("milk", "Groceries", "Please buy milk, bread & 3 eggs")
     await writer.open("天气", "", "明天北京的天气怎么样？")
@@ -114,9 +114,9 @@ async def test_a_text_is_found_by_any_part_of_it_in_any_script(indexed: tuple[St
 
 
 async def test_messages_that_were_removed_and_conversations_that_were_deleted_are_not_found(
-    indexed: tuple[Store, Index],
+    indexed_store: tuple[Store, Index],
 ) -> None:
-    store, index = indexed
+    store, index = indexed_store
     writer = Writer(store)
     await writer.open("a", "first", "a secret plan", "lunch")
     await writer.open("b", "", "a secret, too")
@@ -126,14 +126,14 @@ async def test_messages_that_were_removed_and_conversations_that_were_deleted_ar
     await index()
     assert await writer.find("secret") == ["b"]
     assert await writer.find("lunch") == ["a"]
-    await store.forget("b")
+    await store.delete_conversation("b")
     assert await writer.find("secret") == []
     await index()
     assert await writer.find("secret") == []
 
 
-async def test_a_new_title_replaces_the_old_one(indexed: tuple[Store, Index]) -> None:
-    store, index = indexed
+async def test_a_new_title_replaces_the_old_one(indexed_store: tuple[Store, Index]) -> None:
+    store, index = indexed_store
     writer = Writer(store)
     await writer.open("a", "Old name")
     await index()
@@ -143,8 +143,8 @@ async def test_a_new_title_replaces_the_old_one(indexed: tuple[Store, Index]) ->
     assert await writer.find("new n") == await writer.find("words") == ["a"]
 
 
-async def test_a_long_text_is_found_across_the_parts_that_it_is_indexed_in(indexed: tuple[Store, Index]) -> None:
-    store, index = indexed
+async def test_a_long_text_is_found_across_the_parts_that_it_is_indexed_in(indexed_store: tuple[Store, Index]) -> None:
+    store, index = indexed_store
     writer = Writer(store)
     text = "".join(f"{number:05}." for number in range(5_000))
     await writer.open("long", "", text)
@@ -155,8 +155,8 @@ async def test_a_long_text_is_found_across_the_parts_that_it_is_indexed_in(index
         assert await writer.find(text[start : start + 499] + "x" + text[start + 500 : start + 600]) == []
 
 
-async def test_what_a_model_says_in_a_run_that_goes_on_is_found(indexed: tuple[Store, Index]) -> None:
-    store, index = indexed
+async def test_what_a_model_says_in_a_run_that_goes_on_is_found(indexed_store: tuple[Store, Index]) -> None:
+    store, index = indexed_store
     writer = Writer(store)
     await writer.open("a")
     await index()
@@ -165,8 +165,8 @@ async def test_what_a_model_says_in_a_run_that_goes_on_is_found(indexed: tuple[S
     assert await writer.find("look that") == ["a"]
 
 
-async def test_old_conversations_are_found_in_order_and_page_by_page(indexed: tuple[Store, Index]) -> None:
-    store, index = indexed
+async def test_old_conversations_are_found_in_order_and_page_by_page(indexed_store: tuple[Store, Index]) -> None:
+    store, index = indexed_store
     writer, other = Writer(store), Writer(store, "other")
     for number in range(1_500):
         await writer.open(f"c{number:04}", "", f"number {number}" if number % 300 else "the rare word 龙")

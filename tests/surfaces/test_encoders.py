@@ -64,9 +64,9 @@ def test_an_encoder_that_starts_at_any_cursor_yields_the_rest(
         run_id = run_ids[run_pick % len(run_ids)]
         whole = encode_until_over(ENCODERS[name](OpenRuns(), run_id, START), items)
         # The last item is left out: a client that has its id has seen `done`, and asks an application's stream anew.
-        place = place_pick % (len(whole) - 2)
-        cursor = items[place][1]
+        position = place_pick % (len(whole) - 2)
+        cursor = items[position][1]
         resumed = ENCODERS[name](await load_open_runs(log, "k", cursor), run_id, cursor)
-        assert encode_until_over(resumed, items[place + 1 :]) == whole[place + 1 :]
+        assert encode_until_over(resumed, items[position + 1 :]) == whole[position + 1 :]
 
     asyncio.run(compare())

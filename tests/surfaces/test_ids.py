@@ -55,11 +55,11 @@ async def test_ids_of_conversations_runs_calls_and_messages_are_short() -> None:
         first = await collect(http.stream_chat(path, "delete it"))
         call_id = next(event["call_id"] for event in first if "call_id" in event)
         approved = await http.post(f"{path}/calls/{call_id}/approve")
-        rest = await http.read_until_done(path)
+        later = await http.read_until_done(path)
         listed = await http.get("/conversations")
-        check_ids(created, *first, approved, *(event for _, event in rest), listed, await http.get(path))
+        check_ids(created, *first, approved, *(event for _, event in later), listed, await http.get(path))
         check_ids(*await http.list_messages(path))
-        check_ids(await http.get(f"/traces/{rest[-1][1]['correlation_id']}"))
+        check_ids(await http.get(f"/traces/{later[-1][1]['correlation_id']}"))
 
 
 async def test_ids_of_calls_that_a_client_adds_leave_room_for_the_ids_of_their_results() -> None:

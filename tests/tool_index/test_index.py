@@ -132,7 +132,7 @@ def test_a_tool_that_went_is_not_found_and_one_that_changed_is_found_anew() -> N
 
 def test_only_what_is_allowed_is_found_and_the_next_best_move_up() -> None:
     index = build_index(*(make_tool(f"mail_{number}", "send a mail") for number in range(50)))
-    even = index.search("mail", 5, lambda one: int(one.name[5:]) % 2 == 0)
+    even = index.search("mail", 5, lambda tool: int(tool.name[5:]) % 2 == 0)
     assert len(even) == 5
     assert all(int(hit.tool.name[5:]) % 2 == 0 for hit in even)
 
@@ -142,7 +142,7 @@ def test_permission_is_asked_only_of_as_many_as_it_takes() -> None:
         build_index(*(make_tool(f"mail_{number}", "send a mail") for number in range(500))),
         list[str](),
     )
-    index.search("mail", 5, lambda one: bool(asked_names.append(one.name)) or True)
+    index.search("mail", 5, lambda tool: bool(asked_names.append(tool.name)) or True)
     assert len(asked_names) <= 5 + EXTRA_CANDIDATES
 
 

@@ -179,5 +179,5 @@ def asks(*calls: tuple[str, object], words: str = "") -> Reply:
     call_texts = [
         (tool, arguments if isinstance(arguments, str) else json.dumps(arguments)) for tool, arguments in calls
     ]
-    call_items = [call(tool, given, number=number) for number, (tool, given) in enumerate(call_texts)]
+    call_items = [call(tool, arguments, number=number) for number, (tool, arguments) in enumerate(call_texts)]
     return replies(*([text(words)] if words else []), *call_items)

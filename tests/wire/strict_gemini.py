@@ -94,9 +94,9 @@ class Part(_GeminiStruct):
     def data(self) -> list[object]:
         """What it holds: exactly one thing must be there."""
         return [
-            one
+            value
             for name in self.__struct_fields__
-            if name != "thought_signature" and (one := getattr(self, name)) is not None
+            if name != "thought_signature" and (value := getattr(self, name)) is not None
         ]
 
 

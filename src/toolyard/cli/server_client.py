@@ -30,14 +30,14 @@ async def connect(url: str, key: str) -> AsyncGenerator[ServerClient, None]:
 async def open_server_or_store(config: Config, url: str, key: str) -> AsyncGenerator[ServerClient | Store, None]:
     """Open the server at `url`; without a url, the store, or else the server that has the store open.
 
-    Only one process can have a SQLite store open.
+    Only one process can have a SQLite store open. Tables in PostgreSQL are left to `toolyard migrate` and to servers.
     """
     if url:
         async with connect(url, key) as server:
             yield server
         return
     try:
-        opened_store = await open_store(config.store, config.postgres)
+        opened_store = await open_store(config.store, config.postgres, may_migrate=False)
     except Misconfigured as error:
         async with connect(find_owner_url(config.store, error), key) as server:
             yield server
@@ -46,6 +46,11 @@ async def open_server_or_store(config: Config, url: str, key: str) -> AsyncGener
         yield opened_store
     finally:
         await opened_store.close()
+
+
+def describe_replicas(count: int) -> str:
+    """Return how many replicas serve, as the beginning of a sentence about what they serve."""
+    return {0: "no replica serves", 1: "1 replica serves"}.get(count, f"{count} replicas serve")
 
 
 def find_owner_url(store: str, refusal: Misconfigured) -> str:

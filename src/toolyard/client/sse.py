@@ -20,14 +20,14 @@ async def read_events(
     event_id, unfinished = "", bytearray()
     async for chunk in content.iter_any():
         # The start of a long line was searched for its end before: only the new chunk is split.
-        first, *rest = chunk.split(b"\n")
+        first, *later_lines = chunk.split(b"\n")
         unfinished += first
         if len(unfinished) > max_line_bytes:
             raise Unavailable(f"the server sent an event of more than {max_line_bytes:,} bytes")
-        if not rest:
+        if not later_lines:
             continue
-        lines = [bytes(unfinished), *rest[:-1]]
-        unfinished = bytearray(rest[-1])
+        lines = [bytes(unfinished), *later_lines[:-1]]
+        unfinished = bytearray(later_lines[-1])
         for line in lines:
             name, _, value = line.partition(b":")
             if name == b"id":

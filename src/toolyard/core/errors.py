@@ -10,6 +10,7 @@ ToolyardError
   + RateLimited    too many new requests; `retry_after_s` is the time to wait (HTTP 429)
   + Unavailable    the request cannot be served now, for example while the server is stopping (HTTP 503)
   + Misconfigured  the configuration is wrong; the message says what to change
+    + MissingTables  a database must be migrated first
   + Fenced         another owner has claimed the conversation; this one must stop writing
   + StoreDown      the store cannot be read or written; nothing that was committed is lost
   + Declined       an MCP server answered a request with an error, which is passed on unchanged
@@ -74,15 +75,19 @@ class MissingKey(Misconfigured):
         self.variable = variable
 
 
+class MissingTables(Misconfigured):
+    """A database lacks tables, or the last changes to them, and may not be migrated now."""
+
+
 class Fenced(ToolyardError):
     pass
 
 
 class StoreDown(ToolyardError):
-    """The store cannot be used. `reason` is the message without the store's path, for callers of a server."""
+    """The store cannot be used. `reason` is the message without the store's address, for callers of a server."""
 
-    def __init__(self, reason: str, *, place: str = "") -> None:
-        super().__init__(f"{place}: {reason}" if place else reason)
+    def __init__(self, reason: str, *, address: str = "") -> None:
+        super().__init__(f"{address}: {reason}" if address else reason)
         self.reason = reason
 
 

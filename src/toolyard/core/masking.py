@@ -6,9 +6,12 @@ MASK = "***"
 _ADDRESS = re.compile(r"\b(?P<scheme>[a-z][a-z0-9+.-]{0,20})://[^\s'\"<>`]+", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 """Up to the last @ of the authority, as a password may contain one."""
+_DATABASE_USERINFO = re.compile(r"(?<=://).*@", re.DOTALL)
+"""Up to the last @ of all: people forget to encode a / or a # in the password of a database."""
+_DATABASE_SCHEMES = frozenset({"postgresql", "postgres"})
 _PARAMETER = re.compile(r"(?<=[?&#])(?P<name>[^=&#?]{1,100})=[^&#]+")
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|credential|signature|\bsig\b|\bcode\b", re.IGNORECASE)
-_SCHEMES_WITH_PARAMETERS = frozenset({"http", "https", "ws", "wss", "postgresql", "postgres"})
+_SCHEMES_WITH_PARAMETERS = frozenset({"http", "https", "ws", "wss"}) | _DATABASE_SCHEMES
 
 
 def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
@@ -21,8 +24,10 @@ def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
 
 
 def _mask_address(address: re.Match[str], every_parameter: bool) -> str:
-    masked = _USERINFO.sub(f"{MASK}@", address.group())
-    if address["scheme"].lower() not in _SCHEMES_WITH_PARAMETERS:
+    scheme = address["scheme"].lower()
+    userinfo = _DATABASE_USERINFO if scheme in _DATABASE_SCHEMES else _USERINFO
+    masked = userinfo.sub(f"{MASK}@", address.group())
+    if scheme not in _SCHEMES_WITH_PARAMETERS:
         return masked
 
     def mask_value(parameter: re.Match[str]) -> str:

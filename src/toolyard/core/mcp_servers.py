@@ -119,6 +119,16 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield name, "are for a server with a url, and this one has a command"
 
     @property
+    def replica_problem(self) -> str:
+        """Return why replicas that share a store cannot use this server; empty if they can."""
+        if not self.command or self.replicas == "each":
+            return ""
+        return (
+            'set replicas = "each", or run it once over HTTP and give its url: this server is a command, several '
+            "replicas may share the store, and each would start a copy of the process with a state of its own"
+        )
+
+    @property
     def transport(self) -> Literal["stdio", "http"]:
         return "stdio" if self.command else "http"
 

@@ -11,8 +11,11 @@ from toolyard.core.state import State
 WAITING = ("asking", "parked")
 CLIENT_GONE = "the client did not return a result in time"
 """The detail of a run that ended because a call of its client expired."""
-MAX_OWNERS = 3
-"""How many owners may start a turn or a repeatable call. If each of them died, it may be what killed them."""
+MAX_CALL_OWNERS = 3
+"""How many owners may start a repeatable call. If each of them died, it may be what killed them."""
+MAX_TURN_OWNERS = 5
+"""How many owners may start a turn. It is more than for a call: a tool that kills its owners, one after the other, must
+not end the turns of other conversations that they own."""
 
 
 class BeginRun(Struct, frozen=True):
@@ -97,7 +100,7 @@ def plan(state: State, epoch: int, now: float) -> Step:
     if state.turn is not None:
         if state.turn.epoch == epoch:
             return Wait(_compute_deadline(run, now))
-        return AskModel() if state.turn.owners < MAX_OWNERS else GiveUpTurn(state.turn.owners)
+        return AskModel() if state.turn.owners < MAX_TURN_OWNERS else GiveUpTurn(state.turn.owners)
     return _plan_turn(state, run, now)
 
 

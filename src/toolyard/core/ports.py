@@ -1,6 +1,6 @@
 """The ports of the engine: protocols of models, venues, policies and MCP servers. `app` wires the implementations."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -15,6 +15,9 @@ from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, Sign
 from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import NativeTools
+
+Spawn = Callable[[Coroutine[None, None, None]], object]
+"""Starts work in the background, in a task group that outlives its caller."""
 
 
 class Clock(Protocol):

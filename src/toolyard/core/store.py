@@ -98,7 +98,23 @@ class LogHead(Struct, frozen=True, kw_only=True):
     replica: str = ""
 
 
-class Claims(Protocol):
+class Sharing(Protocol):
+    """Says whether a store is one process's own."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether other processes may use the store at the same time."""
+        ...
+
+
+MAX_DEATHS = 8
+"""How many owners may die with a run, which may be what kills them. The claim after so many is the last one that
+happens by itself: with it the engine ends the run as failed, before anything runs."""
+SUSPECT_DEATHS = 3
+"""A conversation with so many deaths of owners may be their cause: it is taken up alone, with growing delay."""
+
+
+class Claims(Sharing, Protocol):
     """The ownership of conversations, and the lease of this replica.
 
     Safety comes from the epoch alone: a new claim rejects the appends of every earlier owner. The lease decides when
@@ -121,6 +137,10 @@ class Claims(Protocol):
 
     def list_owned(self) -> Sequence[str]:
         """Return the conversations that this replica owns; none for a store that one process uses."""
+        ...
+
+    async def count_other_replicas(self) -> int:
+        """Return how many other processes use the store now: servers, and commands while they run."""
         ...
 
     async def ensure_lease(self) -> None:
@@ -163,6 +183,10 @@ class Letter(Struct, frozen=True, kw_only=True):
     sender: str
     """The replica that posted it."""
     body: bytes
+
+
+MAX_LETTERS = 256
+"""Letters of a conversation that may wait for an outcome."""
 
 
 class Mail(Protocol):
@@ -212,6 +236,14 @@ class Bus(Protocol):
         """Call `handler` with each message to this replica, and with an empty one when some may have been missed."""
         ...
 
+
+MAX_MESSAGE_BYTES = 7_900
+"""PostgreSQL limits a notification to 8,000 bytes."""
+
+
+class Followers(Protocol):
+    """Which replicas have readers of which conversation, so that its owner can wake them."""
+
     async def follow(self, conversation: str) -> LogHead | None:
         """Record that readers of this replica follow a conversation; later claims return it.
 
@@ -226,16 +258,12 @@ class Bus(Protocol):
         ...
 
 
-MAX_MESSAGE_BYTES = 7_900
-"""PostgreSQL limits a notification to 8,000 bytes."""
-
-
 class Blobs(Protocol):
     """Whole results by random handle, scoped to a conversation and deleted with it."""
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None: ...
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None: ...
 
-    async def get(self, conversation: str, handle: str) -> bytes | None: ...
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None: ...
 
 
 class SnapshotHead(Struct, frozen=True, kw_only=True):
@@ -381,7 +409,7 @@ class Catalog(Protocol):
         """Return how many conversations have an open run, in all replicas."""
         ...
 
-    async def forget(self, conversation: str) -> Sequence[str]:
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
         """Delete a conversation with everything that belongs to it, and fence its owner.
 
         Return the other replicas that own or follow it.
@@ -430,16 +458,11 @@ class Allowance(Struct, frozen=True, kw_only=True):
 class Limiter(Protocol):
     """Limits requests per minute by caller, exact at the boundary (GCRA)."""
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance: ...
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance: ...
 
 
 class KeyValue(Protocol):
     """Small records by kind and name, such as servers, pins and tokens. Their content is opaque to the store."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Return whether other processes may use the store at the same time."""
-        ...
 
     async def read_record(self, kind: str, name: str) -> bytes | None: ...
 
@@ -447,9 +470,9 @@ class KeyValue(Protocol):
         """Return all records of a kind, in the order in which they were first set."""
         ...
 
-    async def set(self, kind: str, name: str, body: bytes) -> None: ...
+    async def set_record(self, kind: str, name: str, body: bytes) -> None: ...
 
-    async def delete(self, kind: str, name: str) -> None: ...
+    async def delete_record(self, kind: str, name: str) -> None: ...
 
     async def read_versions(self) -> Mapping[str, int]:
         """Return a number for each kind of record that grows with each change; keys are of the kind `key`.
@@ -463,7 +486,11 @@ class KeyValue(Protocol):
         ...
 
 
-class Store(Log, Claims, Mail, Bus, Blobs, Snapshots, Figures, Catalog, Keys, Limiter, KeyValue, Protocol):
+class SharedKeyValue(KeyValue, Sharing, Protocol):
+    """Records for users that also have to know whether other processes change them."""
+
+
+class Store(Log, Claims, Mail, Bus, Followers, Blobs, Snapshots, Figures, Catalog, Keys, Limiter, KeyValue, Protocol):
     """All ports of a store."""
 
     async def close(self) -> None: ...

@@ -8,20 +8,19 @@ first. Readers see stored entries only.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RequestKey, RunEnded, RunQueued, RunStarted
 from toolyard.core.memory_estimate import StateSize
-from toolyard.core.ports import Clock
+from toolyard.core.ports import Clock, Spawn
 from toolyard.core.run_state import QueuedRun, RunState
 from toolyard.core.state import State, apply
 from toolyard.core.store import Append, Claim, FutureLike, LetterAnswer, Log
 from toolyard.engine.readers import Readers
 from toolyard.engine.relay import Relay
 
-Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
 TIMER_TOLERANCE_S = 0.001
 """Two deadlines this close are the same: `plan` computes a deadline from the current time, so that it varies by
@@ -63,8 +62,6 @@ class Journal:
         """The number of the last letter that was dealt with."""
         self.is_releasing = False
         self.released = False
-        self.lacks_tools = False
-        """Whether this process lacked a tool of an open call when it claimed the conversation."""
         self._relay = relay
         self._on_settled_release = on_settled_release
         self._answers: list[LetterAnswer] = []

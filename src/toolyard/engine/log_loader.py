@@ -7,16 +7,16 @@ import asyncio
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
 from functools import partial
 
 from msgspec import Struct
 
 from toolyard.core.errors import Refused, StoreDown
 from toolyard.core.memory_estimate import StateSize, estimate_bytes
+from toolyard.core.ports import Spawn
 from toolyard.core.state import State, apply
 from toolyard.core.store import Store
-from toolyard.engine.snapshots import StoredSnapshot, Unreadable, build_update, restore_state
+from toolyard.engine.snapshots import StoredSnapshot, UnreadableSnapshot, build_update, restore_state
 
 SNAPSHOT_EVERY = 500
 """How many entries since the last snapshot lead to another one. Shorter logs have none."""
@@ -26,8 +26,6 @@ MAX_STORED = 2048
 """Snapshots that the next one can go on from. For any other conversation the next one is written anew."""
 
 _log = logging.getLogger("toolyard.snapshots")
-
-Spawn = Callable[[Coroutine[None, None, None]], None]
 
 
 class LogView(Struct, frozen=True, eq=False):
@@ -78,7 +76,7 @@ class LogLoader:
             state, stored = await restore_state(head, read_pieces)
             restored = LogView(state, head.seq, await _measure(state))
             current = await self._extend(conversation, restored)
-        except (Unreadable, StoreDown) as error:
+        except (UnreadableSnapshot, StoreDown) as error:
             _log.debug("the snapshot of conversation %s is not used: %s", conversation, error)
             return None
         if current is not None:

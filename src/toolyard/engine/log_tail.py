@@ -6,7 +6,7 @@ replica; each names its place, so that one that comes twice or for another turn 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.ports import Spawn
 from toolyard.core.run_state import TurnState
 from toolyard.core.store import LogHead, Store
 from toolyard.core.utf8 import utf8_size
@@ -33,8 +34,6 @@ MAX_EARLY_MESSAGES = 64
 """Messages that are kept until the entries before them have been read."""
 
 _log = logging.getLogger("toolyard.tail")
-
-Spawn = Callable[[Coroutine[None, None, None]], None]
 
 
 class LogTail:

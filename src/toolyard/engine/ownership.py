@@ -12,39 +12,26 @@ from contextlib import contextmanager
 from functools import partial
 
 from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Unavailable
-from toolyard.core.events import REQUEST_KEY_S
 from toolyard.core.plan import Rest, plan
-from toolyard.core.state import State
-from toolyard.core.store import Claim, Owned, Store
+from toolyard.core.store import MAX_DEATHS, Claim, Owned, Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import build_abandonment, drive
 from toolyard.engine.relay import Relay
-from toolyard.engine.replica_messages import ConversationDeleted, encode_message
+from toolyard.engine.replica_messages import DeletionNotice, encode_message
 from toolyard.engine.views import Views
 
 MAX_IDLE = 1024
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Memory of all cached conversations together. Conversations with a driver or a reader are never evicted."""
-MAX_SLEEP_S = 3600.0
-SHARED_SLEEP_S = 1.0
-"""How often a store that replicas share is asked for due work: others may leave some at any time."""
 FOLLOWER_GRACE_S = 5.0
 """How long a conversation that is not kept stays for readers at other replicas."""
 UNREADABLE_RETRY_S = 60.0
 """When a conversation of a shared store whose log could not be read is tried again."""
 LEAVE_TO_OTHERS_S = 60.0
 """How long after the last entry a call is left to replicas that have its tool."""
-MAX_DUE = 1_000_000
-"""All conversations that are due: in a store of one process most of them are open here."""
-MAX_CLAIMED = 50
-"""Conversations that are claimed and opened at once: a replica that died leaves thousands."""
-MAX_DEATHS = 8
-"""How many owners may die with a run. It may be what killed them, and ends as failed before anything runs."""
-STORE_RETRY_S = 5.0
-DROP_REQUESTS_EVERY_S = 600.0
-MAX_DROPPED = 100
-"""Expired requests that are read from the store at once."""
+LEFT_RETRY_S = 1.0
+"""About when a conversation that was left to others is due again."""
 STOPPING = "the server is about to stop; come back in a moment, with the last event's id if you follow a stream"
 
 _log = logging.getLogger("toolyard.owner")
@@ -61,34 +48,24 @@ class Owner:
         self._relay = Relay(store) if store.is_shared else None
         self.on_mail: Callable[[str], None] = lambda _: None
         """Called with a conversation of this process that letters wait for."""
+        self.on_due: Callable[[], None] = lambda: None
+        """Called when a conversation came to rest that is due at some time."""
+        self.on_broken: Callable[[str], None] = lambda _: None
+        """Called with a conversation whose driver stopped because its journal broke."""
         self.views = Views(store, self.spawn, self.find_journal)
         self._journals: dict[str, Journal] = {}
         self._opening: dict[str, asyncio.Event] = {}
         self._drivers: dict[str, asyncio.Task[None]] = {}
-        self._alarm = asyncio.Event()
-        self._watching: asyncio.Task[None] | None = None
         self._max_journals = MAX_IDLE
         self._sizes: dict[Journal, int] = {}
         """The estimated bytes of each journal, as of when it last came to rest."""
         self._held_bytes = 0
         self._max_bytes = MAX_IDLE_BYTES
-        self._next_drop_at = 0.0
-        self._orphans: set[str] = set()
-        """Conversations that this replica owned without a journal when it last looked."""
         self._joining: dict[str, set[str]] = {}
         """The replicas that follow conversations which are being opened."""
-        self._is_store_down = False
-
-    def start(self) -> None:
-        """Resume every run that an earlier process left open, and wake runs when their waits are over."""
-        self._store.on_lost(self._lose)
-        self._watching = self._tasks.create_task(self._watch())
-
-    def stop_claiming(self) -> None:
-        """Leave due work to others from now on. Requests are still served."""
-        if self._watching:
-            self._watching.cancel()
-            self._watching = None
+        self._lingering: set[Journal] = set()
+        """Journals of conversations that are not kept, which readers at other replicas still read."""
+        store.on_lost(self._lose)
 
     def __iter__(self) -> Iterator[Journal]:
         return iter(list(self._journals.values()))
@@ -97,6 +74,12 @@ class Owner:
         """Return the working journal of a conversation that this process owns already, else None."""
         journal = self._journals.get(conversation)
         return journal if journal is not None and not (journal.broken or journal.released) else None
+
+    def is_driving(self, conversation: str) -> bool:
+        return conversation in self._drivers
+
+    def is_opening(self, conversation: str) -> bool:
+        return conversation in self._opening
 
     async def open_journal(self, conversation: str) -> Journal | Owned:
         """Return the journal of a conversation, claiming the conversation if this process has no working journal of it.
@@ -123,6 +106,13 @@ class Owner:
             # after it was read.
             claim = await self._store.claim(conversation)
             return claim if isinstance(claim, Owned) else await self._open_claimed(claim)
+
+    async def open_many(self, conversations: Sequence[str]) -> dict[str, Journal | BaseException]:
+        """Claim those of the conversations that nobody owns. Return the journal of each, or why it cannot be opened."""
+        with self._begin_opening(conversations):
+            claims = await self._store.claim_many(conversations)
+            opened = await asyncio.gather(*map(self._open_claimed, claims), return_exceptions=True)
+        return {claim.conversation: journal for claim, journal in zip(claims, opened, strict=True)}
 
     @contextmanager
     def _begin_opening(self, conversations: Sequence[str]) -> Generator[None]:
@@ -168,7 +158,6 @@ class Owner:
             size=view.size,
         )
         journal.followers |= self._joining.pop(claim.conversation, set())
-        journal.lacks_tools = self._store.is_shared and self._deps.registry.lacks_tools(view.state)
         self._drop(claim.conversation)
         self._journals[claim.conversation] = journal
         self._update_size(journal)
@@ -236,8 +225,8 @@ class Owner:
         """Delete a conversation with everything that belongs to it, and stop what runs in it. Readers get `why`."""
         # Delete first: that fences the appends of its owner, and the run is no longer due, so that it is not claimed
         # again as soon as its driver has stopped.
-        replicas = await self._store.forget(conversation)
-        body = encode_message(ConversationDeleted(conversation))
+        replicas = await self._store.delete_conversation(conversation)
+        body = encode_message(DeletionNotice(conversation))
         for replica in replicas:
             self._store.tell(replica, body)
         await self.forget(conversation, why)
@@ -255,7 +244,6 @@ class Owner:
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.draining = True
-        self.stop_claiming()
         for journal in self:
             journal.notify()
             journal.readers.fail(Unavailable(STOPPING))
@@ -288,6 +276,9 @@ class Owner:
             while not (journal.released or self._is_at_rest(journal)):
                 await drive(journal, self._deps)
                 await journal.wait_committed()
+                # `drive` returns at once during a release: without this wait the loop would spin and keep the outcome
+                # of the release from ever coming.
+                await journal.wait_released()
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # ends this conversation only; its next use claims it again
@@ -304,15 +295,19 @@ class Owner:
 
         During a rolling deployment replicas have different tools. Later the call is answered here as unknown.
         """
-        while journal.lacks_tools and not (journal.released or self._deps.draining):
+        while self._lacks_tools(journal) and not (journal.released or self._deps.draining):
             now = self._deps.clock.now()
-            if now - journal.require_state().last_at > LEAVE_TO_OTHERS_S:
+            if now - journal.state.last_at > LEAVE_TO_OTHERS_S:
                 return
             await journal.wait_committed()
             if journal.begin_release(while_open=True):
-                await self._release(journal, now + SHARED_SLEEP_S * random.uniform(0.5, 1.5))
+                await self._release(journal, now + LEFT_RETRY_S * random.uniform(0.5, 1.5))
             if not journal.released:  # a letter came, which is being read
-                await self._deps.sleep(SHARED_SLEEP_S / 10)
+                await self._deps.sleep(LEFT_RETRY_S / 10)
+
+    def _lacks_tools(self, journal: Journal) -> bool:
+        # Not only when it is claimed: a call may be approved here afterwards.
+        return self._store.is_shared and self._deps.registry.lacks_tools(journal.require_state())
 
     def _is_at_rest(self, journal: Journal) -> bool:
         state = journal.require_state()
@@ -332,38 +327,39 @@ class Owner:
             if journal.is_stored:
                 self.views.save_snapshot_if_due(journal.conversation, journal.state, journal.readers.stored)
         if journal.broken:
-            asyncio.get_running_loop().call_later(STORE_RETRY_S, self._retry, journal.conversation)
+            self.on_broken(journal.conversation)
         elif journal.released:
             pass
         elif journal.state.is_disposable:
             self._forget_when_idle(journal)
         elif journal.state.wake_at is not None:
-            self._alarm.set()
+            self.on_due()
         self.release_if_resting(journal)
         self._evict_idle()
-
-    def _retry(self, conversation: str) -> None:
-        """Look again at a conversation whose journal broke: it is still due, unless another replica has it."""
-        if self._store.is_shared and not self._deps.draining:
-            self.spawn(self._resume(conversation))
-        self._alarm.set()
 
     def _forget_when_idle(self, journal: Journal) -> None:
         """Delete an ephemeral conversation once its last reader has gone."""
         if journal.is_busy:
             journal.readers.on_idle = partial(self._forget_when_idle, journal)
+        elif journal in self._lingering:  # `_resume_own` finds it due meanwhile
+            pass
         elif journal.followers:
             # Their readers are elsewhere and may not have read the end yet.
             journal.followers.clear()
-            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._forget_when_idle, journal)
+            self._lingering.add(journal)
+            asyncio.get_running_loop().call_later(FOLLOWER_GRACE_S, self._end_grace, journal)
         elif journal.state.is_disposable and journal.conversation not in self._drivers:
             journal.readers.on_idle = None
             self.spawn(self._forget_stored(journal.conversation))
 
+    def _end_grace(self, journal: Journal) -> None:
+        self._lingering.discard(journal)
+        self._forget_when_idle(journal)
+
     async def _forget_stored(self, conversation: str) -> None:
         try:
             await self.delete(conversation, NotFound("the conversation was not kept"))
-        except StoreDown as error:  # the conversation stays due, so that `_wake_due` tries again
+        except StoreDown as error:  # the conversation stays due, so that it is tried again
             _log.warning("conversation %s could not be deleted: %s", conversation, error)
 
     def _evict_idle(self) -> None:
@@ -391,117 +387,6 @@ class Owner:
             self._held_bytes -= self._sizes.pop(journal, 0)
         return journal
 
-    async def _watch(self) -> None:
-        """Wake the conversations that are due, and sleep until the next one is."""
-        while True:
-            # Cleared before the store is asked: an alarm that is set meanwhile must end the sleep below.
-            self._alarm.clear()
-            try:
-                sleep_s = await self._wake_due()
-                await self._drop_expired_requests()
-                self._is_store_down = False
-            except StoreDown as error:
-                if not self._is_store_down:  # a line for each outage, not for each attempt
-                    _log.warning("the due runs could not be read from the store: %s", error)
-                self._is_store_down = True
-                sleep_s = STORE_RETRY_S
-            try:
-                async with asyncio.timeout(sleep_s):
-                    await self._alarm.wait()
-            except TimeoutError:
-                pass
-
-    async def _wake_due(self) -> float:
-        """Wake the due conversations and return the seconds until the next one is due.
-
-        A conversation that cannot be opened is logged and does not keep the others from being woken.
-        """
-        now = self._deps.clock.now()
-        if not self._store.is_shared:
-            due, next_at = await self._store.find_due(now, MAX_DUE)
-            for conversation in due:
-                await self._resume(conversation)
-            return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
-        # With jitter, so that replicas do not all reach for the conversations of one that died.
-        sleep_s = SHARED_SLEEP_S * random.uniform(0.7, 1.3)
-        await self._resume_own(now)
-        while True:
-            due, next_at = await self._store.find_due(now, MAX_CLAIMED)
-            # After a late heartbeat our own work may be among that of the dead: a claim would fence its journal.
-            claimed = await self._resume_many(
-                [id for id in due if id not in self._opening and self.find_journal(id) is None]
-            )
-            if not claimed or len(due) < MAX_CLAIMED:
-                return sleep_s if next_at is None else min(sleep_s, max(0.0, next_at - now))
-
-    async def _resume_own(self, now: float) -> None:
-        """Drive what this replica owns and nobody drives: others leave it alone.
-
-        That is a wait that was over before it could be released, and a conversation whose journal is gone: it broke, or
-        the client that it was claimed for left meanwhile.
-        """
-        for journal in self:
-            wake_at = None if journal.conversation in self._drivers else journal.state.wake_at
-            if wake_at is not None and wake_at <= now and self.find_journal(journal.conversation) is journal:
-                self.wake(journal)
-        orphans = [id for id in self._store.list_owned() if id not in self._journals and id not in self._opening]
-        for conversation in set(orphans) & self._orphans:  # those of the last time are not about to be opened
-            await self._resume(conversation)
-        self._orphans = set(orphans)
-
-    async def _resume_many(self, conversations: Sequence[str]) -> int:
-        """Claim those of the conversations that nobody owns and drive them. Return how many were claimed."""
-        if not conversations:
-            return 0
-        with self._begin_opening(conversations):
-            claims = await self._store.claim_many(conversations)
-            opened = await asyncio.gather(*map(self._open_claimed, claims), return_exceptions=True)
-        for claim, journal in zip(claims, opened, strict=True):
-            if isinstance(journal, Journal):
-                self.wake(journal)
-            else:
-                _log_failure(claim.conversation, journal)
-        return len(claims)
-
-    async def _resume(self, conversation: str) -> None:
-        try:
-            journal = await self.open_journal(conversation)
-        except Exception as error:
-            _log_failure(conversation, error)
-        else:
-            if isinstance(journal, Journal):
-                self.wake(journal)
-
-    async def _drop_expired_requests(self) -> None:
-        """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
-        now = self._deps.clock.now()
-        if now < self._next_drop_at:
-            return
-        self._next_drop_at = now + DROP_REQUESTS_EVERY_S
-        before, progress = now - REQUEST_KEY_S, True
-        while progress:
-            conversations = dict.fromkeys(await self._store.list_expired_requests(before, MAX_DROPPED))
-            # A conversation with an open run is left for a later time; a page of nothing else ends this.
-            progress = any([await self._drop_request(conversation, before) for conversation in conversations])
-
-    async def _drop_request(self, conversation: str, before: float) -> bool:
-        """Drop the expired requests of a conversation, and the conversation if it is only kept for them.
-
-        Return whether they were dropped. One that cannot be read is logged and stays.
-        """
-        try:
-            state = await self.views.read_state(conversation)
-        except StoreDown as error:
-            _log.error("conversation %s could not be read: %s", conversation, error)
-            state = State()
-        if state.settings.ephemeral and not state.is_idle:
-            return False
-        if state.settings.ephemeral and state.last_request_at < before:
-            # Before its requests are dropped: after a crash in between this is done again.
-            await self.delete(conversation, NotFound("the conversation was not kept"))
-        await self._store.drop_request(conversation, before)
-        return True
-
 
 def _fail_lost(journal: Journal) -> None:
     if not journal.broken:
@@ -514,11 +399,6 @@ async def _contain(work: Coroutine[None, None, None]) -> None:
         await work
     except Exception as error:
         _log.error("a task of a conversation failed: %s", error, exc_info=error)
-
-
-def _log_failure(conversation: str, error: BaseException) -> None:
-    is_bug = not isinstance(error, ToolyardError)
-    _log.error("conversation %s could not be resumed: %s", conversation, error, exc_info=error if is_bug else None)
 
 
 def _find_cause(error: BaseException) -> ToolyardError:

@@ -32,7 +32,7 @@ class StoreProbe:
 
     async def _write(self) -> str:
         try:
-            await self._store.set(_KIND, _NAME, b"")
+            await self._store.set_record(_KIND, _NAME, b"")
         except StoreDown as error:
             return f"the store takes no write: {error.reason}"
         except Exception:

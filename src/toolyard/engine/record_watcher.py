@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 
 POLL_S = 0.8
 """With the time of the query and of reading again, a change counts in all replicas within a second."""
@@ -32,7 +32,7 @@ class RecordWatcher:
     A store of one process is never asked: nobody else changes its records.
     """
 
-    def __init__(self, store: KeyValue) -> None:
+    def __init__(self, store: SharedKeyValue) -> None:
         self._store = store
         self._listeners: list[_Listener] = []
         self._task: asyncio.Task[None] | None = None

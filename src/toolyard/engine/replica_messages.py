@@ -39,13 +39,13 @@ class LetterAnswered(Struct, frozen=True, tag="answered"):
     key: str
 
 
-class ConversationDeleted(Struct, frozen=True, tag="deleted"):
+class DeletionNotice(Struct, frozen=True, tag="deleted"):
     """A conversation that the receiver owns or follows was deleted."""
 
     conversation: str
 
 
-Message = LogGrew | FollowerJoined | LiveEvents | MailArrived | LetterAnswered | ConversationDeleted
+Message = LogGrew | FollowerJoined | LiveEvents | MailArrived | LetterAnswered | DeletionNotice
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

@@ -11,7 +11,7 @@ from toolyard.core.store import Store
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.ownership import Owner
 from toolyard.engine.replica_messages import (
-    ConversationDeleted,
+    DeletionNotice,
     FollowerJoined,
     LetterAnswered,
     LiveEvents,
@@ -68,7 +68,7 @@ class Replicas:
                 self._delivery.read_mail_soon(conversation)
             case LetterAnswered(key):
                 self._delivery.note_answer(key)
-            case ConversationDeleted(conversation):
+            case DeletionNotice(conversation):
                 self._owner.spawn(self._owner.forget(conversation, NotFound("the conversation was deleted")))
             case _:
                 assert_never(message)

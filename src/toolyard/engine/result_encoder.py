@@ -47,7 +47,7 @@ class ResultEncoder:
         content, handle, size = encoded.content, encoded.handle, len(encoded.whole)
         if handle:
             try:
-                await self._blobs.put(conversation, handle, encoded.whole)
+                await self._blobs.put_blob(conversation, handle, encoded.whole)
             except StoreDown as error:
                 error_text = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
                 return build_failed_result(call, "error", to_problem(error_text, "unavailable"), now, duration_ms)
@@ -84,7 +84,7 @@ class ResultEncoder:
         """Store the answer in the venue's own form and return its handle; empty if the store is down."""
         handle = self._clock.new_id("native")
         try:
-            await self._blobs.put(conversation, handle, native)
+            await self._blobs.put_blob(conversation, handle, native)
         except StoreDown as error:
             _log.warning("an answer of %d bytes could not be kept: %s", len(native), error)
             return ""

@@ -45,6 +45,7 @@ from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
+from toolyard.engine.due_work import DueWork
 from toolyard.engine.journal import Observe
 from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.readers import Reader
@@ -86,6 +87,7 @@ class Service:
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
+        self._due_work = DueWork(deps, store, self._owner)
         self._probe = StoreProbe(store, tasks)
         self._requests = Requests(store, deps.clock)
         self._delivery = CommandDelivery(deps, store, self._owner, self._requests)
@@ -94,7 +96,7 @@ class Service:
 
     async def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
-        self._owner.start()
+        self._due_work.start(self._tasks)
         self._replicas.start(self._tasks)
 
     async def submit(self, conversation: str, command: Command) -> None:
@@ -197,13 +199,13 @@ class Service:
     async def _drop_copies(self, target: str) -> None:
         """Delete the blobs of a fork that was not made."""
         if await self._store.card(target) is None:
-            await self._store.forget(target)
+            await self._store.delete_conversation(target)
 
     async def copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
         """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
         for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
-            if handle and (body := await self._store.get(source, handle)) is not None:
-                await self._store.put(target, handle, body)
+            if handle and (body := await self._store.get_blob(source, handle)) is not None:
+                await self._store.put_blob(target, handle, body)
 
     def build_start(
         self,
@@ -387,7 +389,9 @@ class Service:
             return Allowance(granted=True, remaining=0, retry_after_s=0.0)
         # A user counts once for the server's limit, and separately in each division that has a limit of its own.
         suffix = f"/{caller.division}" if self._deps.division_for(caller).requests_per_minute is not None else ""
-        allowance = await self._store.take(f"{caller.tenant}/{caller.user}{suffix}", per_minute, self._deps.clock.now())
+        allowance = await self._store.take_allowance(
+            f"{caller.tenant}/{caller.user}{suffix}", per_minute, self._deps.clock.now()
+        )
         if not allowance.granted:
             message = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
             raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
@@ -458,7 +462,7 @@ class Service:
 
     async def read_blob(self, conversation: str, handle: str) -> bytes | None:
         """Return a whole result, or its form in the venue's own format, by a handle of its Result."""
-        return await self._store.get(conversation, handle)
+        return await self._store.get_blob(conversation, handle)
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """Return the conversations and runs with this correlation id. Permission is not checked here."""
@@ -519,11 +523,12 @@ class Service:
     def stop_claiming(self) -> None:
         """Say that this process is not ready, and leave due work to others. Requests are still served."""
         self._deps.leaving = True
-        self._owner.stop_claiming()
+        self._due_work.stop()
 
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.leaving = True
+        self._due_work.stop()
         await self._owner.close(grace_s)
         await self._figures.close()
         self._replicas.close()

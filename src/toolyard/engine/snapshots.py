@@ -36,7 +36,7 @@ MAX_PIECES_PER_READ = 8
 ReadPieces = Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]
 
 
-class Unreadable(Exception):
+class UnreadableSnapshot(Exception):
     """A snapshot of another version, or one whose pieces are not all stored any more."""
 
 
@@ -138,10 +138,10 @@ async def build_update(
 
 
 async def restore_state(head: SnapshotHead, read_pieces: ReadPieces) -> tuple[State, StoredSnapshot]:
-    """Return the state that a snapshot holds. Raises Unreadable."""
+    """Return the state that a snapshot holds. Raises UnreadableSnapshot."""
     version, _, text = head.body.partition(b"\n")
     if version != (await _load_version()).encode():
-        raise Unreadable(f"it is of version {version[:40]!r}")
+        raise UnreadableSnapshot(f"it is of version {version[:40]!r}")
     try:
         body = _bodies.decode(text)
         histories = list[History]()
@@ -160,7 +160,7 @@ async def restore_state(head: SnapshotHead, read_pieces: ReadPieces) -> tuple[St
 
         state = msgspec.json.decode(body.state, type=State, dec_hook=restore_history)
     except (msgspec.MsgspecError, IndexError) as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableSnapshot(str(error)) from None
     return state, StoredSnapshot(head.token, head.seq, lists)
 
 
@@ -236,16 +236,16 @@ def _encode_body(state: State, lists: Sequence[StoredList], by_root: dict[Histor
 async def _restore_list(layout: ListLayout, histories: Sequence[History], read_pieces: ReadPieces) -> History:
     history = History(histories[layout.base].items_from(0)[: layout.shared] if layout.base >= 0 else ())
     if len(history) != layout.shared:
-        raise Unreadable("a list is shorter than the one that was split off from it")
+        raise UnreadableSnapshot("a list is shorter than the one that was split off from it")
     for start in range(0, len(layout.pieces), MAX_PIECES_PER_READ):
         layouts = layout.pieces[start : start + MAX_PIECES_PER_READ]
         bodies = await read_pieces([name for name, _ in layouts])
         if len(bodies) != len(layouts):
-            raise Unreadable("a piece is missing")
+            raise UnreadableSnapshot("a piece is missing")
         for body, (_, items) in zip(bodies, layouts, strict=True):
             piece = _pieces.decode(body)
             if len(piece) != items:
-                raise Unreadable("a piece has another number of items")
+                raise UnreadableSnapshot("a piece has another number of items")
             history = history.plus(piece)
             history.sum_first(len(history))  # in steps, too: the first use would otherwise count all items at once
             await asyncio.sleep(0)

@@ -5,11 +5,12 @@ Nothing is claimed here, so that reading a conversation never disturbs its owner
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, Invalid, ToolyardError
+from toolyard.core.ports import Spawn
 from toolyard.core.state import State
 from toolyard.core.store import Claim, Store
 from toolyard.engine.journal import Journal
@@ -20,8 +21,6 @@ from toolyard.engine.readers import Reader, Readers
 MAX_VIEWS = 512
 MAX_VIEW_BYTES = 32 * 1024 * 1024
 """Memory of all cached views together. A view that is not cached is loaded from its snapshot and the log."""
-
-Spawn = Callable[[Coroutine[None, None, None]], None]
 
 
 class Views:

@@ -14,7 +14,7 @@ from toolyard.core.compaction import Compact
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.events import CallEnded, CallStarted, Durable, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
-from toolyard.core.plan import MAX_OWNERS
+from toolyard.core.plan import MAX_CALL_OWNERS
 from toolyard.core.ports import ModelRequest, Offer, WireExchange
 from toolyard.core.results import build_cancelled_result, build_failed_result, build_unknown_result
 from toolyard.core.run_state import CallState
@@ -191,7 +191,7 @@ class Workers:
             # other call may have taken effect already: unless its tool is repeatable, its outcome is unknown.
             safe = allowed and (entry.tool.venue == "client" or self._deps.policy_check.is_repeatable(call, state))
             # A call that several owners died with may be what killed them.
-            if safe and call.owners < MAX_OWNERS:
+            if safe and call.owners < MAX_CALL_OWNERS:
                 repeated.append(call)
             else:
                 events.append(CallEnded(result=build_unknown_result(call.call, now)))

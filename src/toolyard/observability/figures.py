@@ -6,7 +6,7 @@ another one. Runs of earlier versions are not counted: the figures begin with th
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -27,6 +27,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.figures import STEPS_S, StepCounts, add_time
 from toolyard.core.items import Result, Usage
+from toolyard.core.ports import Spawn
 from toolyard.core.results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.store import FigureRow, Figures
 
@@ -42,7 +43,6 @@ BASE_STEP_S = min(STEPS_S)
 _log = logging.getLogger("toolyard.figures")
 
 T = TypeVar("T")
-Spawn = Callable[[Coroutine[None, None, None]], object]
 FindOwner = Callable[[str], Caller | None]
 
 

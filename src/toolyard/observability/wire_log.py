@@ -36,14 +36,14 @@ class WireLog:
 
     async def record(self, conversation: str, run_id: str, turn: int, exchanged: WireExchange) -> None:
         try:
-            await self._blobs.put(
+            await self._blobs.put_blob(
                 conversation, build_handle(run_id, turn), msgspec.json.encode(build_recorded_turn(exchanged))
             )
         except StoreDown as error:
             _log.warning("turn %s of %s could not be recorded: %s", turn, run_id, error)
 
     async def read(self, conversation: str, run_id: str, turn: int) -> RecordedTurn | None:
-        body = await self._blobs.get(conversation, build_handle(run_id, turn))
+        body = await self._blobs.get_blob(conversation, build_handle(run_id, turn))
         return None if body is None else msgspec.json.decode(body, type=RecordedTurn)
 
 

@@ -8,6 +8,7 @@ have not ended are left to the other replicas, or to the next start.
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -38,6 +39,7 @@ SHUTDOWN_GRACE_S = 2
 DRAIN_S = 5.0
 """How long a replica still takes requests after SIGTERM: load balancers probe every few seconds."""
 
+_log = logging.getLogger("toolyard.server")
 Announce = Callable[[str, Yard], None]
 
 
@@ -73,8 +75,10 @@ def _tune_garbage_collection() -> None:
 async def _stop(server: uvicorn.Server, yard: Yard, stop_signal: asyncio.Future[int], wiring: Wiring) -> None:
     number = await stop_signal
     yard.service.stop_claiming()
-    if number == signal.SIGTERM:  # a person who presses Ctrl-C does not want to wait for load balancers
-        await asyncio.sleep(_find_drain_s(wiring, yard))
+    drain_s = _find_drain_s(wiring, yard)
+    if number == signal.SIGTERM and drain_s:  # a person who presses Ctrl-C does not want to wait for load balancers
+        _log.info("draining for %g s: not ready, but requests are still served", drain_s)
+        await asyncio.sleep(drain_s)
     await yard.service.close(wiring.grace_s)
     server.should_exit = True
 

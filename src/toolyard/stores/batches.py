@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from toolyard import codec
 from toolyard.core.events import Entry
 
@@ -12,3 +14,11 @@ def encode_batch(entries: Sequence[Entry]) -> bytes:
 
 def decode_batch(batch: bytes) -> Iterator[Entry]:
     return map(codec.decode_entry, batch.split(b"\n"))
+
+
+def decode_readable_batch(batch: bytes) -> list[Entry]:
+    """Return the entries, or none of a batch that only a newer version can read."""
+    try:
+        return list(decode_batch(batch))
+    except msgspec.DecodeError:
+        return []

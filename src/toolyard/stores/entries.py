@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
-from toolyard.core.errors import RequestRepeated
 from toolyard.core.events import (
     CallAnswered,
     CallApproved,
@@ -30,6 +29,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.items import Item, ModelText, TextPart, UserMessage
+from toolyard.core.store import ConversationCard
 
 _CATALOG_EVENTS = frozenset(
     {
@@ -59,11 +59,6 @@ def ends_run(entries: Sequence[Entry]) -> bool:
     return any(type(entry.event) is RunEnded and not entry.event.run_id for entry in entries)
 
 
-def build_repeated_error() -> RequestRepeated:
-    """Return the error for an entry whose request took effect before."""
-    return RequestRepeated("a request with this Idempotency-Key took effect before")
-
-
 def fold_case(text: str) -> str:
     """Return the text in lower case, one character for each, and none that becomes ASCII only by folding.
 
@@ -71,6 +66,16 @@ def fold_case(text: str) -> str:
     """
     text = text.replace("\u0130", "\u0131").replace("\u212a", "\u1d0b")  # else İ becomes two, the Kelvin sign a k
     return text.lower().replace("ς", "σ")
+
+
+def contains_text(card: ConversationCard, needle: str, entries: Sequence[Entry]) -> bool:
+    """Return whether the title, the description or a message in the log contains the folded text."""
+    return is_titled(card, needle) or is_mentioned(needle, entries, lambda: entries)
+
+
+def is_titled(card: ConversationCard, needle: str) -> bool:
+    """Return whether the title or the description contains the folded text."""
+    return needle in fold_case(card.title) or needle in fold_case(card.description)
 
 
 def is_mentioned(needle: str, entries: Iterable[Entry], removals: Callable[[], Iterable[Entry]]) -> bool:

@@ -8,10 +8,11 @@ from itertools import count, islice
 
 from msgspec.structs import replace
 
-from toolyard.core.errors import Fenced, NotFound, StoreDown, Unavailable
+from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.figures import merge_steps
 from toolyard.core.store import (
+    MAX_LETTERS,
     Allowance,
     Append,
     CatalogQuery,
@@ -29,18 +30,15 @@ from toolyard.core.store import (
     SnapshotUpdate,
 )
 from toolyard.stores.entries import (
-    build_repeated_error,
+    contains_text,
     ends_run,
     fold_case,
-    is_mentioned,
     select_catalog_entries,
 )
+from toolyard.stores.errors import build_closed_error, build_repeated_error
 from toolyard.stores.memory_snapshots import MemorySnapshot
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import NamedLocks
-
-MAX_LETTERS = 256
-"""Letters of a conversation that wait for an outcome."""
 
 
 @dataclass(slots=True)
@@ -139,6 +137,10 @@ class MemoryStore:
 
     def list_owned(self) -> Sequence[str]:
         return [id for id, row in self._data.conversations.items() if row.replica == self.replica]
+
+    async def count_other_replicas(self) -> int:
+        self._require_open()
+        return len(self._data.stores.keys() - {self.replica})
 
     async def ensure_lease(self) -> None:
         self._require_open()
@@ -268,13 +270,13 @@ class MemoryStore:
             for id, row in rows.items()
         }
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None:
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()
         row = self._data.conversations.get(conversation)
         if row is None or row.epoch >= 0:
             self._data.blobs[conversation, handle] = body
 
-    async def get(self, conversation: str, handle: str) -> bytes | None:
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None:
         self._require_open()
         return self._data.blobs.get((conversation, handle))
 
@@ -359,7 +361,7 @@ class MemoryStore:
             key: record for key, record in requests if record.conversation != conversation or record.at >= before
         }
 
-    async def forget(self, conversation: str) -> Sequence[str]:
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
         self._require_open()
         data = self._data
         replicas = set[str]()
@@ -394,12 +396,12 @@ class MemoryStore:
         self._require_open()
         return self._data.records.get((kind, name))
 
-    async def set(self, kind: str, name: str, body: bytes) -> None:
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
         self._require_open()
         self._data.records[kind, name] = body
         self._data.versions[kind] += 1
 
-    async def delete(self, kind: str, name: str) -> None:
+    async def delete_record(self, kind: str, name: str) -> None:
         self._require_open()
         self._data.records.pop((kind, name), None)
         self._data.versions[kind] += 1
@@ -408,9 +410,9 @@ class MemoryStore:
         self._require_open()
         return dict(self._data.versions) if self.is_shared else {}
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._data.limits.take(key, per_minute, now)
+        return self._data.limits.take_allowance(key, per_minute, now)
 
     async def close(self) -> None:
         if not self._closed and self.is_shared:
@@ -493,12 +495,8 @@ class MemoryStore:
         if query.after and card.position >= query.after:
             return False
         needle, entries = fold_case(query.text), self._data.conversations[card.id].entries
-        return (
-            needle in fold_case(card.title)
-            or needle in fold_case(card.description)
-            or is_mentioned(needle, entries, lambda: entries)
-        )
+        return contains_text(card, needle, entries)
 
     def _require_open(self) -> None:
         if self._closed:
-            raise StoreDown("this memory store is closed: open a new one")
+            raise build_closed_error()

@@ -1,12 +1,19 @@
-"""Limits requests per minute, counted exactly in this process's memory: GCRA in integers."""
+"""Limits requests per minute, counted exactly in integers (GCRA). Its state is in this process's memory."""
 
 from collections import OrderedDict
 from math import floor
 
 from toolyard.core.store import Allowance
 
-_TICKS_PER_S = 1 << 20  # a power of two: converting between times and ticks does not round
-_MINUTE = 60 * _TICKS_PER_S
+TICKS_PER_S = 1 << 20  # a power of two: converting between times and ticks does not round
+MINUTE_TICKS = 60 * TICKS_PER_S
+
+
+def build_allowance(excess: int, per_minute: int) -> Allowance:
+    """Return the answer to a request, by how much it exceeds the allowance, in ticks times `per_minute`."""
+    if excess > 0:
+        return Allowance(granted=False, remaining=0, retry_after_s=-(-excess // per_minute) / TICKS_PER_S)
+    return Allowance(granted=True, remaining=-excess // MINUTE_TICKS, retry_after_s=0.0)
 
 
 class GcraLimiter:
@@ -27,21 +34,19 @@ class GcraLimiter:
     def __len__(self) -> int:
         return len(self._free_at)
 
-    def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
-        tick = self._advance(floor(now * _TICKS_PER_S))
+        tick = self._advance(floor(now * TICKS_PER_S))
         self._drop_old(tick)
-        at, allowance = tick * per_minute, per_minute * _MINUTE
+        at, allowance = tick * per_minute, per_minute * MINUTE_TICKS
         free_at = self._free_at.get((key, per_minute), at)
         used = max(free_at - at, 0)
-        excess = used + _MINUTE - allowance
-        if excess > 0:
-            retry_after_s = -(-excess // per_minute) / _TICKS_PER_S
-            return Allowance(granted=False, remaining=0, retry_after_s=retry_after_s)
-        self._free_at[key, per_minute] = at + used + _MINUTE
-        self._free_at.move_to_end((key, per_minute))
-        return Allowance(granted=True, remaining=-excess // _MINUTE, retry_after_s=0.0)
+        excess = used + MINUTE_TICKS - allowance
+        if excess <= 0:
+            self._free_at[key, per_minute] = at + used + MINUTE_TICKS
+            self._free_at.move_to_end((key, per_minute))
+        return build_allowance(excess, per_minute)
 
     def _advance(self, tick: int) -> int:
         """Return the tick on a clock that stands still while the system's clock is set back, and then continues."""

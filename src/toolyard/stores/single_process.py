@@ -48,6 +48,9 @@ class SingleProcessPorts:
     def list_owned(self) -> Sequence[str]:
         return ()
 
+    async def count_other_replicas(self) -> int:
+        return 0
+
     async def ensure_lease(self) -> None:
         pass
 

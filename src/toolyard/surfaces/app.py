@@ -10,7 +10,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat import routes as app_chat
@@ -44,7 +44,7 @@ def asgi(
     service: Service,
     access: Authenticator,
     servers: Servers,
-    records: KeyValue,
+    records: SharedKeyValue,
     cors_origins: frozenset[str] = frozenset(),
     provider_cards: Sequence[ProviderCard] = (),
     surfaces: Sequence[Surface] = SURFACES,

@@ -37,6 +37,8 @@ def log_request(
 
 
 def choose_level(status: int, *, quiet: bool) -> int:
+    if status == 503 and quiet:  # a probe of a server that drains or waits for its store, which are logged themselves
+        return logging.INFO
     if status >= 500:
         return logging.ERROR
     if quiet:

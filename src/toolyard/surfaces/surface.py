@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 
@@ -48,7 +48,7 @@ class Backend:
     service: Service
     access: Authenticator
     servers: Servers
-    records: KeyValue
+    records: SharedKeyValue
     """Records of surfaces that replicas share."""
     provider_cards: Sequence[ProviderCard] = ()
 

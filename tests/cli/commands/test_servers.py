@@ -24,8 +24,8 @@ def parse_rows(result: CommandResult) -> list[list[str]]:
 def wait_until_running(folder: Path, name: str) -> None:
     """A server of the store or of a file is started beside everything else."""
     until = time.monotonic() + TIMEOUT_S
-    while (found := parse_rows(run_toolyard(folder, "servers", "list"))[0][:2]) != [name, "running"]:
-        assert found == [name, "starting"] and time.monotonic() < until, found
+    while (listed := parse_rows(run_toolyard(folder, "servers", "list"))[0][:2]) != [name, "running"]:
+        assert listed == [name, "starting"] and time.monotonic() < until, listed
 
 
 def test_a_server_is_added_called_stopped_started_and_removed_and_outlives_a_restart(tmp_path: Path) -> None:

@@ -39,10 +39,10 @@ WEATHER = {
 }
 ZONES = {"paris": 1, "london": 0, "tokyo": 9, "berlin": 1, "new york": -5, "beijing": 8}
 OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: lambda one, other: one + other,
-    ast.Sub: lambda one, other: one - other,
-    ast.Mult: lambda one, other: one * other,
-    ast.Div: lambda one, other: one / other,
+    ast.Add: lambda left, right: left + right,
+    ast.Sub: lambda left, right: left - right,
+    ast.Mult: lambda left, right: left * right,
+    ast.Div: lambda left, right: left / right,
 }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,14 +12,36 @@ import asyncpg
 import pytest
 
 from postgres import create_database, start_own_server
+from support import claim_epoch
+from toolyard import Yard, tool
 from toolyard.app import open_store
 from toolyard.core.errors import Misconfigured, StoreDown, ToolyardError
-from toolyard.core.store import Append, Claim
-from toolyard.stores.postgres import PostgresStore
+from toolyard.core.store import (
+    Append,
+    CatalogQuery,
+    Claim,
+    FigureRow,
+    Key,
+    LetterAnswer,
+    SnapshotHead,
+    SnapshotUpdate,
+)
+from toolyard.stores.postgres import PostgresStore, migrate
+from toolyard.stores.postgres.connections import Database
+from toolyard.stores.postgres.lease import Lease
+from toolyard.stores.postgres.maintenance import Maintenance
 from toolyard.stores.postgres.schema import SCHEMA_VERSION
 from toolyard.stores.postgres_settings import PostgresSettings
+from toolyard.testing import Scripted, call, say
 
+SCALING = Path(__file__).parents[3] / "docs" / "how-to" / "scaling.md"
 QUICK = PostgresSettings(connect_timeout_s=1.0)
+
+
+@tool
+def read_report() -> str:
+    """Return more than fits into a message."""
+    return "x" * 200_000
 
 
 async def execute(url: str, *statements: str) -> None:
@@ -96,11 +119,12 @@ async def test_a_newer_schema_is_used_while_it_admits_this_code(postgres_url: st
     assert isinstance(error, Misconfigured) and "use a newer one" in str(error)
 
 
-async def test_tables_of_another_program_are_left_alone(postgres_url: str) -> None:
-    await execute(postgres_url, "CREATE TABLE conversations (id text)")
+@pytest.mark.parametrize("table", ["conversations", "figures", "rates", "keys"])
+async def test_tables_of_another_program_are_left_alone(postgres_url: str, table: str) -> None:
+    await execute(postgres_url, f"CREATE TABLE {table} (id text)")
     error = await fail_to_open(postgres_url)
-    assert isinstance(error, Misconfigured) and "tables of another program, such as 'conversations'" in str(error)
-    assert await list_tables(postgres_url) == {"conversations"}
+    assert isinstance(error, Misconfigured) and f"tables of another program, such as {table!r}" in str(error)
+    assert await list_tables(postgres_url) == {table}
 
 
 async def test_a_user_who_may_not_create_tables_is_told_what_to_grant(postgres_url: str) -> None:
@@ -112,6 +136,61 @@ async def test_a_user_who_may_not_create_tables_is_told_what_to_grant(postgres_u
         await execute(postgres_url, f"DROP ROLE {role}")
     assert isinstance(error, Misconfigured) and f"GRANT CREATE, USAGE ON SCHEMA public TO {role}" in str(error)
     assert await list_tables(postgres_url) == set()
+
+
+async def test_the_documented_rights_are_enough_for_a_server_that_may_not_change_tables(postgres_url: str) -> None:
+    admin, server = f"toolyard_admin_{os.getpid()}", f"toolyard_server_{os.getpid()}"
+    text = SCALING.read_text().replace("toolyard_admin", admin).replace("toolyard_server", server)
+    for_new_tables, for_tables = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    await execute(postgres_url, for_new_tables)
+    try:
+        admin_url, server_url = (postgres_url.replace("toolyard@", f"{role}@") for role in (admin, server))
+        error = await fail_to_open(server_url)
+        assert isinstance(error, Misconfigured) and f"the user '{server}' may not create tables" in str(error)
+        await migrate(admin_url, QUICK)
+        await use_everything(server_url)
+        await execute(postgres_url, f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {server}")
+        error = await fail_to_open(server_url)
+        assert isinstance(error, StoreDown) and f"as '{server}' (permission denied for table" in str(error)
+        await execute(postgres_url, for_tables)
+        await use_everything(server_url)
+    finally:
+        for role in (server, admin):
+            await execute(postgres_url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+async def use_everything(url: str) -> None:
+    """Let a server do what it does with each table, also what its background tasks do."""
+    async with Yard(tools=[read_report], model=Scripted([call("read_report"), say("hello")]), store=url) as yard:
+        assert await yard.ask("milk please", conversation="c") == "hello"
+    store = await PostgresStore.open(url)
+    await store.index_texts()
+    (card,) = await store.cards(CatalogQuery(tenant="", text="milk"))
+    assert card.id == "c"
+    epoch = await claim_epoch(store, "c")
+    head = SnapshotHead(token="t", seq=1, body=b"")
+    assert await store.save_snapshot("c", SnapshotUpdate(head=head, pieces=[("p", b"")]))
+    await store.follow("c")
+    await store.post("c", "k", b"letter")
+    _, (letter,) = await store.read_mail("c", epoch)
+    await store.answer("c", epoch, LetterAnswer(number=letter.number, outcome=b""))
+    await store.unfollow("c")
+    await store.drop_request("c", 0.0)
+    await store.delete_conversation("c")
+    await store.save_key(Key(name="k", hash="h", user="u"))
+    await store.revoke_key("k")
+    await store.set_record("kind", "name", b"{}")
+    await store.delete_record("kind", "name")
+    await store.take_allowance("key", 1, 0.0)
+    await store.add_figures([FigureRow(tenant="", user="", step_s=60.0, at=0.0, body=b"{}")])
+    await store.drop_figures(60.0, 1.0)
+    await store.close()
+    database = Database(url, QUICK)
+    lease = Lease(database, "rights")
+    await lease.start()
+    await Maintenance(database, lease).tidy_up()
+    await lease.close()
+    database.close()
 
 
 @pytest.mark.parametrize(
@@ -132,6 +211,57 @@ async def test_a_wrong_address_is_answered_in_one_sentence(postgres_url: str, ad
     assert isinstance(error, Misconfigured | StoreDown)
     assert sentence in str(error), str(error)
     assert await list_tables(postgres_url) == set()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://toolyard:secret#1@127.0.0.1/db",
+        "postgresql://toolyard:1/secret@127.0.0.1/db",
+        "postgresql://toolyard:1?secret@127.0.0.1/db",
+        "postgresql://toolyard:[secret@127.0.0.1/db",
+        "postgresql:toolyard:secret@127.0.0.1/db",
+        "postgresql:///db?user=toolyard&password=secret&host=127.0.0.1&port=secret",
+        "mysql:toolyard:secret@127.0.0.1/db",
+    ],
+)
+async def test_no_part_of_a_password_is_told_however_the_address_is_cut(address: str) -> None:
+    error = await fail_to_open(address)
+    assert isinstance(error, Misconfigured) and error.__cause__ is None
+    assert "toolyard:1" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("listen_url", "sentence"),
+    [
+        ("http://toolyard:secret@127.0.0.1/db", "listen_url is wrong"),
+        ("postgresql://toolyard:secret@127.0.0.1:port/db", "listen_url is wrong"),
+        ("postgresql://toolyard@{server}/db?sslmode=secret", "listen_url is wrong: check its sslmode"),
+        (
+            "postgresql://toolyard:secret@127.0.0.1:1/db",
+            "listen_url (postgresql://127.0.0.1:1/db): the database",
+        ),
+        (
+            "postgresql://toolyard:secret@{server}/missing",
+            "listen_url (postgresql://{server}/missing): there is no",
+        ),
+        ("postgresql://toolyard:secret@{server}/postgres", "{server}/postgres, which is not the database of the store"),
+    ],
+)
+async def test_a_listen_url_must_lead_to_the_database_of_the_store(
+    postgres_url: str, listen_url: str, sentence: str
+) -> None:
+    server = postgres_url.partition("@")[2].partition("/")[0]
+    settings = PostgresSettings(connect_timeout_s=1.0, pgbouncer=True, listen_url=listen_url.format(server=server))
+    error = await fail_to_open(postgres_url, settings)
+    assert isinstance(error, Misconfigured) and sentence.format(server=server) in str(error), str(error)
+
+
+async def test_a_listen_url_may_name_the_database_in_another_way(postgres_url: str) -> None:
+    await execute(postgres_url, "CREATE SCHEMA yard")
+    listen_url = postgres_url.replace("127.0.0.1", "localhost")
+    store = await PostgresStore.open(f"{postgres_url}?search_path=yard", PostgresSettings(listen_url=listen_url))
+    await store.close()
 
 
 async def test_a_wrong_password_a_standby_and_an_old_server_are_refused(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ async def test_after_the_eighth_death_nobody_takes_it_up_by_itself(
     await store.post("c", "k", b"x")
     assert (await store.find_due(9.0, 10))[0] == []
     assert list(await store.claim_many(["c"])) == []
-    assert list(await store.forget("c")) == ["dead.1"]
+    assert list(await store.delete_conversation("c")) == ["dead.1"]
 
 
 async def test_what_is_due_is_found_by_indexes_however_much_rests(

@@ -18,7 +18,7 @@ from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.store import CatalogQuery, Key, Store
 from toolyard.stores.entries import fold_case
 from toolyard.stores.memory import MemoryStore
-from toolyard.stores.sqlite.search import SCAN_SIZE
+from toolyard.stores.search_terms import SCAN_SIZE
 from toolyard.stores.sqlite.store import SqliteStore
 
 OWNER = Caller(user="ana", tenant="acme")
@@ -47,16 +47,17 @@ async def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_for
     async with open_store(tmp_path / "store.db") as store:
         await write_conversation(store, "a", "milk", title="one")
         await write_conversation(store, "b", "milk", title="two")
-        await store.put("b", "blob_1", b"whole")
+        await store.put_blob("b", "blob_1", b"whole")
         await store.save_key(key)
-        await store.forget("b")
+        epoch = await claim_epoch(store, "b")
+        await store.delete_conversation("b")
     async with open_store(tmp_path / "store.db") as store:
         assert await search_ids(store, "milk") == await search_ids(store, "") == ["a"]
         assert await store.find_runs("trace one") == [("a", "run_1")]
         assert await store.find_runs("trace two") == []
-        assert await store.get("b", "blob_1") is None
+        assert await store.get_blob("b", "blob_1") is None
         assert await store.keys() == [key]
-        assert await claim_epoch(store, "b") == 2
+        assert await claim_epoch(store, "b") == epoch + 1
 
 
 async def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:

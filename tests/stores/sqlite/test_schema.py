@@ -90,7 +90,7 @@ async def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog
     async with open_store(path) as store:
         assert [entry.seq for entry in await store.read("c")] == [1, 2, 3, 4]
         assert await store.find_due(5.0, 10) == (["c"], None)
-        assert await store.get("c", "blob_1") == b"\x00\xff"
+        assert await store.get_blob("c", "blob_1") == b"\x00\xff"
         assert await store.card("c") == MILK
         assert await store.cards(CatalogQuery(tenant="acme", text="牛奶")) == [MILK]
         local = ConversationCard(
@@ -107,7 +107,7 @@ async def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog
         card = await store.card("c")
         assert card and (card.title, card.updated_at) == ("Bread", 6.5)
         assert [key.name for key in await store.keys()] == ["k"]
-        await store.forget("c")
+        await store.delete_conversation("c")
         assert await claim_epoch(store, "c") == 9
 
 

@@ -30,7 +30,7 @@ async def check_resumed(app: AppClient, body: dict[str, object], key: str) -> li
     events = [event async for event in app.stream(body, idempotency_key=key)]
     position = next(number for number, (event_id, _) in enumerate(events) if event_id != events[0][0])
     last_id = events[position][0]
-    started, *rest = [event async for event in app.stream(body, idempotency_key=key, last_event_id=last_id)]
+    started, *later = [event async for event in app.stream(body, idempotency_key=key, last_event_id=last_id)]
     assert (started[0], started[1]["type"]) == (last_id, "started")
-    assert [event["type"] for _, event in rest] == [event["type"] for _, event in events[position + 1 :]]
+    assert [event["type"] for _, event in later] == [event["type"] for _, event in events[position + 1 :]]
     return [event for _, event in events]

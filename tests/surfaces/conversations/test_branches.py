@@ -118,7 +118,7 @@ async def test_a_fork_has_the_messages_and_whole_results_and_goes_its_own_way() 
         assert (await list_texts(http, path))[-2:] == ["and more", "more"]
         await http.delete(path)
         assert len(await http.list_messages(fork_path)) == 6
-        assert [found["id"] for found in (await http.get("/conversations"))["conversations"]] == [forked["id"]]
+        assert [listed["id"] for listed in (await http.get("/conversations"))["conversations"]] == [forked["id"]]
 
 
 async def test_a_fork_keeps_its_whole_results_when_its_origin_is_deleted_and_inherits_no_approval() -> None:

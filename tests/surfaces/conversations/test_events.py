@@ -282,7 +282,7 @@ async def test_a_reader_that_comes_back_to_a_run_of_a_thousand_entries_is_told_o
         assert int(last_id) > 1100 and done["ending"] == "waiting"
         (asked,) = [event for _, event in received if event["type"] == "approval.required"]
         await http.post(f"{path}/calls/{asked['call_id']}/approve", {})
-        rest = [event for _, event in await http.read_until_done(path, last_id)]
-        assert [event["type"] for event in rest] == ["tool.status", "tool.status", "text.delta", "done"]
-        assert (rest[0]["name"], rest[0]["arguments"]) == ("book", {"day": "Monday"})
-        assert rest[-1]["usage"]["input_tokens"] * 7 == done["usage"]["input_tokens"] * 8 > 0  # eight turns in all
+        later = [event for _, event in await http.read_until_done(path, last_id)]
+        assert [event["type"] for event in later] == ["tool.status", "tool.status", "text.delta", "done"]
+        assert (later[0]["name"], later[0]["arguments"]) == ("book", {"day": "Monday"})
+        assert later[-1]["usage"]["input_tokens"] * 7 == done["usage"]["input_tokens"] * 8 > 0  # eight turns in all

@@ -28,12 +28,12 @@ def fire() -> str:
 
 
 @tool(enabled=False)
-def retired() -> str:
+def retired_tool() -> str:
     """Not any more."""
     return ""
 
 
-TOOLS = [add, subtract, fire, retired]
+TOOLS = [add, subtract, fire, retired_tool]
 ADD = {"server_id": "function", "tool_name": "add"}
 SUBTRACT = {"server_id": "function", "tool_name": "subtract"}
 
@@ -79,7 +79,7 @@ async def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> No
     async with open_api_client(tools=TOOLS, keys=keys, default_settings=NOTHING_ENABLED) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")
         path = await ann.create_conversation()
-        for name in ("fire", "retired", "nope"):
+        for name in ("fire", "retired_tool", "nope"):
             refused = await ann.post(f"{path}/tools", {"server_id": "function", "tool_name": name}, expect=404)
             assert name in refused["error"]
         await ann.post(f"{path}/tools", {"server_id": "elsewhere", "tool_name": "add"}, expect=404)

@@ -268,14 +268,18 @@ async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: 
                 "notifications": wants["notifications"],
                 "_meta": {f"{META_PREFIX}subscriptionId": 1},
             }
-            async with host.open_session() as client, client.open_request("GET") as (_, _, told), aclosing(told):
+            async with (
+                host.open_session() as client,
+                client.open_request("GET") as (_, _, stream_events),
+                aclosing(stream_events),
+            ):
                 await host.call_tool("test_trigger_prompt_change")
-                assert (await anext(told))["method"] == "notifications/prompts/list_changed"
+                assert (await anext(stream_events))["method"] == "notifications/prompts/list_changed"
                 await host.call_tool("test_trigger_tool_change")
                 news = await anext(stream)
                 assert news["method"] == "notifications/tools/list_changed", "prompts were not asked for"
                 assert news["params"]["_meta"] == {f"{META_PREFIX}subscriptionId": 1}
-                assert (await anext(told))["method"] == "notifications/tools/list_changed"
+                assert (await anext(stream_events))["method"] == "notifications/tools/list_changed"
 
 
 @both_transports
@@ -285,11 +289,11 @@ async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(trans
         async with (
             host.open_session() as client,
             host.open_session() as other,
-            client.open_request("GET") as (_, _, notifications),
+            client.open_request("GET") as (_, _, stream_events),
             other.open_request("GET") as (_, _, elsewhere),
         ):
             assert (await client.ask("resources/subscribe", {"uri": uri})).result == {}
-            news = await anext(notifications)
+            news = await anext(stream_events)
             assert (news["method"], news["params"]) == ("notifications/resources/updated", {"uri": uri})
             await host.call_tool("test_trigger_prompt_change")
             assert (await anext(elsewhere))["method"] == "notifications/prompts/list_changed", "and nothing before it"

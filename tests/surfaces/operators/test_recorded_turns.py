@@ -86,7 +86,7 @@ async def test_a_turn_that_failed_is_kept_too() -> None:
 async def test_a_model_cannot_read_what_was_kept() -> None:
     store = MemoryStore()
     for handle in ("result_1", f"{RECORDED_TURN_PREFIX}run_1.1"):
-        await store.put("c", handle, b"what was kept")
+        await store.put_blob("c", handle, b"what was kept")
     context = Context(
         caller=Caller(), conversation="c", run_id="run_1", call_id="call_1", correlation_id="", idempotency_key="",
         attempt=1, deadline=0.0, progress=print,

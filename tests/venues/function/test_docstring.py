@@ -22,7 +22,7 @@ class Place(BaseModel):
     shelf: str
 
 
-def google(city: str, days: int = 1, place: Place | None = None) -> str:
+def google(city: str, days: int = 1, location: Place | None = None) -> str:
     """Return the weather.
 
     It is from a station nearby.
@@ -31,7 +31,7 @@ def google(city: str, days: int = 1, place: Place | None = None) -> str:
         city (str): The city, such as
             Paris: the capital.
         days: How many days.
-        place: Where.
+        location: Where.
 
     Returns:
         A sentence.
@@ -41,7 +41,7 @@ def google(city: str, days: int = 1, place: Place | None = None) -> str:
     return city
 
 
-def numpy(city: str, days: int = 1, place: Place | None = None) -> str:
+def numpy(city: str, days: int = 1, location: Place | None = None) -> str:
     """Return the weather.
 
     It is from a station nearby.
@@ -53,7 +53,7 @@ def numpy(city: str, days: int = 1, place: Place | None = None) -> str:
         Paris: the capital.
     days : int, optional
         How many days.
-    place
+    location
         Where.
 
     Returns
@@ -66,7 +66,7 @@ def numpy(city: str, days: int = 1, place: Place | None = None) -> str:
     return city
 
 
-def sphinx(city: str, days: int = 1, place: Place | None = None) -> str:
+def sphinx(city: str, days: int = 1, location: Place | None = None) -> str:
     """Return the weather.
 
     It is from a station nearby.
@@ -75,7 +75,7 @@ def sphinx(city: str, days: int = 1, place: Place | None = None) -> str:
         Paris: the capital.
     :param int days: How many days.
     :type days: int
-    :param place: Where.
+    :param location: Where.
     :returns: A sentence.
 
     It is never older than an hour.
@@ -101,7 +101,7 @@ def test_each_style_describes_the_parameters_and_leaves_the_rest_to_the_tool(fun
     assert property_descriptions(function) == {
         "city": "The city, such as\nParis: the capital.",
         "days": "How many days.",
-        "place": "Where.",
+        "location": "Where.",
     }
     assert tool(function).definition.description == (
         f"Return the weather.\n\nIt is from a station nearby.\n\n{RETURNS[function]}\n\nIt is never older than an hour."

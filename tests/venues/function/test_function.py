@@ -40,7 +40,7 @@ class OrderLine(BaseModel):
 @tool(examples=["order flour"], sources={"code": "search"})
 async def order(
     orders: list[OrderLine],
-    place: StoragePlace,
+    location: StoragePlace,
     day: date,
     how: Literal["fast", "slow"] = "slow",
     code: Annotated[str | None, Field(description="from search")] = None,
@@ -50,7 +50,7 @@ async def order(
     """Order things."""
     assert (
         all(isinstance(order, OrderLine) for order in orders)
-        and isinstance(place, StoragePlace)
+        and isinstance(location, StoragePlace)
         and isinstance(day, date)
     )
     return [f"{order.item} {order.unit.name}" for order in orders]
@@ -58,11 +58,11 @@ async def order(
 
 def test_a_signature_becomes_a_schema_without_the_context() -> None:
     schema = order.definition.parameters
-    assert schema["required"] == ["orders", "place", "day"]
+    assert schema["required"] == ["orders", "location", "day"]
     assert schema["additionalProperties"] is False
     properties = schema["properties"]
     assert isinstance(properties, dict)
-    assert set(properties) == {"orders", "place", "day", "how", "code"}  # pyright: ignore[reportUnknownArgumentType]
+    assert set(properties) == {"orders", "location", "day", "how", "code"}  # pyright: ignore[reportUnknownArgumentType]
     assert properties["how"] == {"enum": ["fast", "slow"], "type": "string", "default": "slow"}
     assert order.definition.description == "Order things."
     assert order.definition.examples == ("order flour",) and order.definition.sources == {"code": "search"}
@@ -72,7 +72,7 @@ async def test_arguments_arrive_as_the_functions_own_types() -> None:
 
     arguments: dict[str, object] = {
         "orders": [{"item": "flour"}, {"item": "milk", "unit": "l", "parent": {"item": "x"}}],
-        "place": {"shelf": "A"},
+        "location": {"shelf": "A"},
         "day": "2026-11-15",
     }
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
@@ -91,7 +91,7 @@ async def test_arguments_arrive_as_the_functions_own_types() -> None:
 )
 async def test_a_wrong_field_is_named_however_deep_it_lies(changes: dict[str, object], field: str) -> None:
 
-    arguments: dict[str, object] = {"orders": [], "place": {"shelf": "A"}, "day": "2026-11-15", **changes}
+    arguments: dict[str, object] = {"orders": [], "location": {"shelf": "A"}, "day": "2026-11-15", **changes}
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
         call_result = get_result(await collect_events(yard.run("go")))
         assert get_problem(call_result) == ("error", "validation_error") and field in call_result.content
@@ -102,7 +102,7 @@ async def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
     for _ in range(400):
         deep = {"item": "x", "parent": deep}
 
-    arguments: dict[str, object] = {"orders": [deep], "place": {"shelf": "A"}, "day": "2026-11-15"}
+    arguments: dict[str, object] = {"orders": [deep], "location": {"shelf": "A"}, "day": "2026-11-15"}
     async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
         assert get_result(await collect_events(yard.run("go"))).outcome in ("ok", "error")
 

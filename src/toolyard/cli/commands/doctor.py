@@ -15,9 +15,9 @@ from toolyard.app import open_store
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
 from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
 from toolyard.cli.model_check import check_model
-from toolyard.cli.server_client import find_owner_url
+from toolyard.cli.server_client import describe_replicas, find_owner_url
 from toolyard.cli.tool_checks import check_tool_modules
-from toolyard.core.errors import Misconfigured, ToolyardError, install_command
+from toolyard.core.errors import Misconfigured, MissingTables, ToolyardError, install_command
 from toolyard.core.loopback import is_loopback
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE
@@ -27,6 +27,7 @@ from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.address import ServerAddress, build_url, read_published_address
 from toolyard.server.config import Config, find_config_file
 from toolyard.server.wiring import build_model_settings, build_wiring, load_configured_servers, load_configured_tools
+from toolyard.stores.postgres_settings import describe_store, is_postgres
 
 EXAMPLES = """  toolyard doctor
   toolyard doctor --config shop/toolyard.toml
@@ -150,6 +151,8 @@ def _check_servers(config: Config) -> Iterator[Finding]:
         path = {**os.environ, **spec.env}.get("PATH")
         if spec.command and shutil.which(spec.command, path=path) is None:
             yield Finding(False, "servers", f"{name}: {spec.command} is not on the PATH; install it, or name its path")
+        elif is_postgres(config.store) and (problem := spec.replica_problem):
+            yield Finding(True, "servers", f"{name} is not started: {problem}", doubtful=True)
         else:
             yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
 
@@ -173,7 +176,9 @@ async def _check_model(name: str, settings: ModelSettings) -> Finding:
 async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] | None, Finding]:
     """Return the server that has the store open, or None; the store's keys, or None without access; the finding."""
     try:
-        store = await open_store(config.store, config.postgres)
+        store = await open_store(config.store, config.postgres, may_migrate=False)
+    except MissingTables as error:
+        return None, [], Finding(True, "store", f"{error}, or let the server do so", doubtful=True)
     except Misconfigured as error:
         try:
             url = find_owner_url(config.store, error)
@@ -189,14 +194,13 @@ async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] 
         return None, None, Finding(False, "store", str(error))
     try:
         keys = list(await store.keys())
+        replicas = await store.count_other_replicas()
     finally:
         await store.close()
-    text = (
-        "memory: everything is lost when the server stops"
-        if config.store == "memory:"
-        else f"{mask_addresses(config.store)} can be written"
-    )
-    return None, keys, Finding(True, "store", text)
+    if config.store == "memory:":
+        return None, keys, Finding(True, "store", "memory: everything is lost when the server stops")
+    text = f"{describe_store(config.store)} can be written"
+    return None, keys, Finding(True, "store", f"{text}; {describe_replicas(replicas)} it" if store.is_shared else text)
 
 
 def _check_port(config: Config, server: ServerAddress | None) -> Finding:

@@ -6,7 +6,7 @@ import asyncio
 from toolyard.app import import_postgres
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
 from toolyard.server.config import Config
-from toolyard.stores.postgres_settings import POSTGRES_SCHEMES
+from toolyard.stores.postgres_settings import is_postgres
 
 EXAMPLES = """  toolyard migrate --store postgresql://toolyard@db.example.org/toolyard
   toolyard migrate --check                        exit with 1 if steps are missing; change nothing
@@ -24,7 +24,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     config = load_setup(options).config
-    if not config.store.startswith(POSTGRES_SCHEMES):
+    if not is_postgres(config.store):
         raise UsageError(
             "only a PostgreSQL store is migrated by a command: give --store postgresql://user@host/database"
         )

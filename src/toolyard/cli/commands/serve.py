@@ -24,6 +24,7 @@ from toolyard.core.tools import Tool
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_model_settings, build_wiring
+from toolyard.stores.postgres_settings import describe_store
 from toolyard.venues.function import as_tool
 from toolyard.yard import Yard
 
@@ -99,7 +100,7 @@ def build_welcome(
     for server in servers:
         if server.error:
             yield f"  server   {server.id} is {server.status}: {mask_secrets(server.error)}"
-    yield f"  store    {mask_addresses(config.store)}"
+    yield f"  store    {describe_store(config.store)}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
     yield ""
     yield f"Open {url} in a browser, or try it from another terminal:"

@@ -11,11 +11,12 @@ from urllib.parse import quote
 import msgspec
 
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
-from toolyard.cli.server_client import open_server_or_store
+from toolyard.cli.server_client import describe_replicas, open_server_or_store
 from toolyard.cli.sign_in_callback import listen_for_callback, require_browser_url
 from toolyard.cli.terminal import format_table
 from toolyard.client.http import ServerClient
 from toolyard.core.errors import Misconfigured
+from toolyard.core.store import Store
 
 EXAMPLES = """  toolyard servers list
   toolyard servers add time -- uvx mcp-server-time
@@ -135,6 +136,11 @@ def _add_add_command(actions: Commands) -> argparse.ArgumentParser:
     add.add_argument("--cwd", default="", help="the working directory of the command")
     add.add_argument("--trust", action="store_true", help="believe its hints: only its destructive tools need approval")
     add.add_argument("--per-caller", action="store_true", help="use a session of its own for each user")
+    add.add_argument(
+        "--each-replica",
+        action="store_true",
+        help="let every replica on a PostgreSQL store run a copy of the command, with a state of its own",
+    )
     add.add_argument("--no-pin", action="store_true", help="accept the tools that it lists, now and after each change")
     return add
 
@@ -165,6 +171,7 @@ def run_add(options: argparse.Namespace) -> int:
         "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
         "pin": "off" if options.no_pin else "on",
+        "replicas": "each" if options.each_replica else "one",
     }
     body = {"name": options.name, "config": config}
     return _report_start(_with_server(options, lambda server: server.request("POST", "/servers", _ServerAnswer, body)))
@@ -276,10 +283,16 @@ def _with_server(options: argparse.Namespace, ask: Callable[[ServerClient], Awai
     async def run_request() -> T:
         async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
             if not isinstance(target, ServerClient):
-                raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --server")
+                raise Misconfigured(await _explain_missing_server(target))
             return await ask(target)
 
     return asyncio.run(run_request())
+
+
+async def _explain_missing_server(store: Store) -> str:
+    if replicas := await store.count_other_replicas():
+        return f"{describe_replicas(replicas)} this store: name one with --server or TOOLYARD_URL"
+    return "no server is running: start one with `toolyard serve`, or name one with --server"
 
 
 def _build_path(options: argparse.Namespace) -> str:

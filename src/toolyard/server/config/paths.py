@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.setting_check import KeyPath, check_characters
+from toolyard.stores.postgres_settings import is_postgres
 
 _VARIABLE = re.compile(r"(\$?)\$\{([^{}]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -61,9 +62,9 @@ class ValueExpander:
         return str(self.get_base(path) / text)
 
     def _expand_store(self, path: KeyPath, text: str) -> str:
-        url = urlsplit(text)
-        if text == "memory:" or url.scheme in ("postgresql", "postgres"):
+        if text == "memory:" or is_postgres(text):
             return text
+        url = urlsplit(text)
         if not text.startswith("sqlite:///") or url.path.strip("/") in ("", ":memory:") or "#" in text:
             raise ValueError(
                 "must be memory:, sqlite:///from/here.db, sqlite:////from/the/root.db or postgresql://user@host/database"

@@ -73,7 +73,7 @@ class PostgresCatalog(PostgresSearch):
     async def drop_request(self, conversation: str, before: float) -> None:
         await self._database.fetch(_DROP_REQUEST, conversation, before)
 
-    async def forget(self, conversation: str) -> Sequence[str]:
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
         async with self._database.transaction() as connection:
             rows = await connection.fetch(_FORGET, conversation, self._lease.id)
             # Statements of their own: the first one waits for whoever indexes the conversation, and does not see what

@@ -5,14 +5,10 @@ from collections.abc import Callable, Sequence
 from asyncpg import Record
 
 from toolyard.core.errors import StoreDown, Unavailable
-from toolyard.core.store import Claim, Owned
+from toolyard.core.store import MAX_DEATHS, SUSPECT_DEATHS, Claim, Owned
 from toolyard.stores.postgres.connections import finish_anyway
 from toolyard.stores.postgres.lease import IS_LIVE, LEASE_HOLDS, LeasedPorts
 
-SUSPECT_DEATHS = 3
-"""A conversation with so many deaths of owners may be their cause: it is taken up alone, with growing delay."""
-MAX_DEATHS = 8
-"""The claim after so many deaths is the last one that happens by itself; the engine ends the run with it."""
 _SUSPECT_LOCK = 0x73757370656374
 _DELAY = "make_interval(secs => least(60, 2.0 ^ (c.deaths - 2)))"
 _MAY_RETRY = f"c.deaths < {MAX_DEATHS} AND coalesce(c.taken_at + {_DELAY} <= now(), true)"
@@ -46,7 +42,7 @@ _CLAIM_ONE = _CLAIM.format(suspects=_MAY_TAKE_SUSPECT)
 _CLAIM_MANY = _CLAIM.format(suspects="false")
 _FIND_OWNER = f"""SELECT c.replica, {IS_LIVE.format(replica="c.replica")}, c.deaths,
     EXISTS (SELECT 1 FROM replicas WHERE id = $4 AND alive_until > clock_timestamp())
-FROM (SELECT $1::text AS id) AS wanted LEFT JOIN conversations c USING (id)"""
+FROM (SELECT $1::text AS id) AS asked LEFT JOIN conversations c USING (id)"""
 _FIND_SUSPECT = f"""SELECT c.id FROM conversations c WHERE c.id = ANY($1) AND {_IS_SUSPECT} AND {_DIED}
 AND NOT {IS_LIVE.format(replica="c.replica")} ORDER BY c.taken_at LIMIT 1"""
 # A conversation that nothing was written to counts as deleted: `maintenance` removes its row.
@@ -68,6 +64,8 @@ UNION ALL
 UNION ALL
 (SELECT c.id FROM dead JOIN conversations c ON c.replica = dead.id AND c.replica <> ''
 WHERE {_IS_SUSPECT} AND c.wake_at IS NOT NULL AND {_MAY_RETRY} ORDER BY c.taken_at LIMIT 1)"""
+# By process: one that has just begun a new life may still have the row of its last one.
+_COUNT_OTHERS = "SELECT count(DISTINCT process) FROM replicas WHERE alive_until > now() AND process <> $1"
 FIND_NEXT = "SELECT min(wake_at) FROM conversations WHERE replica = '' AND wake_at > $1"
 
 
@@ -88,6 +86,11 @@ class PostgresClaims(LeasedPorts):
 
     def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         self._lease.on_lost = handler
+
+    async def count_other_replicas(self) -> int:
+        await self._lease.record_local_deaths()
+        ((count,),) = await self._database.fetch(_COUNT_OTHERS, self._lease.process)
+        return count
 
     async def ensure_lease(self) -> None:
         await self._lease.ensure()
@@ -162,7 +165,7 @@ class PostgresClaims(LeasedPorts):
         """Return the owner that a claim failed for; None if it should be tried again. Raises StoreDown, Unavailable."""
         row = await self._database.fetch_row(_FIND_OWNER, conversation, *self._grace, self.replica)
         if row is None:
-            raise StoreDown("the database gave no answer", place=self._database.place)
+            raise StoreDown("the database gave no answer", address=self._database.address)
         owner, is_live, deaths, has_lease = row
         if not has_lease:
             await self._lease.refresh()

@@ -5,19 +5,20 @@ Only this package imports asyncpg.
 
 import asyncio
 import logging
+import secrets
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
-from urllib.parse import urlsplit
 
 import asyncpg
 from asyncpg import Connection, Record
 
 from toolyard.core.errors import Invalid, Misconfigured, StoreDown, ToolyardError
-from toolyard.stores.postgres_settings import PostgresSettings
+from toolyard.stores.errors import build_closed_error
+from toolyard.stores.postgres_settings import PostgresSettings, describe_address
 
 _T = TypeVar("_T")
 
@@ -42,7 +43,10 @@ _REASONS = {
 _OUTAGE_CLASSES = ("08", "53", "57P", "58")
 """SQLSTATE classes: connection, resources, operator intervention such as a shutdown, and system errors."""
 READ_ONLY = "25006"
+_FORBIDDEN = "42501"
 _UNTRANSLATABLE = ("22021", "22P05")
+_PARAMETERS = ("sslmode", "sslnegotiation", "target_session_attrs", "krbsrvname", "gsslib", "port", "user", "database")
+"""Parameters of an address that the driver checks."""
 
 
 def get_sqlstate(error: BaseException) -> str:
@@ -75,8 +79,8 @@ def explain_error(error: BaseException) -> str:
 class DatabaseHealth:
     """Whether the database works, as the connections last experienced it. Each change is logged once."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
+    def __init__(self, address: str) -> None:
+        self.address = address
         self._problems: dict[Role, str] = {}
         self._down_at = 0.0
 
@@ -91,19 +95,23 @@ class DatabaseHealth:
     def fail(self, role: Role, error: BaseException) -> None:
         if not self._problems:
             self._down_at = time.monotonic()
-            _log.error("%s: %s; work goes on by itself afterwards", self.place, explain_error(error))
+            _log.error("%s: %s; work goes on by itself afterwards", self.address, explain_error(error))
         self._problems[role] = explain_error(error)
 
     def recover(self, role: Role) -> None:
         if self._problems.pop(role, None) and not self._problems:
-            _log.warning("%s: the database works again after %.1f s", self.place, time.monotonic() - self._down_at)
+            _log.warning("%s: the database works again after %.1f s", self.address, time.monotonic() - self._down_at)
 
 
 class ConnectionPool:
-    """Up to `size` connections of one role, opened when they are needed."""
+    """Up to `size` connections of one role, opened when they are needed.
+
+    asyncpg's own pool takes back a connection whose statement was cancelled only once the server has answered: after a
+    cut network its caller would wait for a second deadline. Here such a connection is terminated at once.
+    """
 
     def __init__(
-        self, open_connection: Callable[[], "asyncio.Future[Connection]"], size: int, timeout_s: float
+        self, open_connection: Callable[[], Coroutine[None, None, Connection]], size: int, timeout_s: float
     ) -> None:
         self._open = open_connection
         self._slots = asyncio.Semaphore(size)
@@ -159,13 +167,16 @@ class Database:
     def __init__(self, url: str, settings: PostgresSettings) -> None:
         self.settings = settings
         self._url = url
+        self.address = describe_address(url)
+        self._listen_address = describe_address(settings.listen_url, "listen_url") if settings.listen_url else ""
         self._password = _read_password(settings.password_file)
-        self.place = _describe_place(url)
-        self.health = DatabaseHealth(self.place)
+        self._user = ""
+        """The user's name as the database reports it."""
+        self.health = DatabaseHealth(self.address)
         self.closed = False
         timeout_s = settings.statement_timeout_s
-        self._readers = ConnectionPool(lambda: self._open("reader"), settings.pool_size, timeout_s)
-        self.locks = ConnectionPool(lambda: self._open("locks"), max(2, settings.pool_size // 2), timeout_s)
+        self._readers = ConnectionPool(lambda: self.connect("reader"), settings.pool_size, timeout_s)
+        self.locks = ConnectionPool(lambda: self.connect("locks"), max(2, settings.pool_size // 2), timeout_s)
         self.on_trouble: Callable[[], None] = lambda: None
         """Called when a statement found its connection broken."""
 
@@ -178,7 +189,7 @@ class Database:
         url = settings.listen_url if role == "listener" and settings.listen_url else self._url
         pooled = settings.pgbouncer and url == self._url
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 url,
                 password=self._password or None,
                 timeout=min(settings.connect_timeout_s, timeout_s or settings.connect_timeout_s),
@@ -187,10 +198,42 @@ class Database:
                 server_settings=_build_session_settings(role, settings, pooled),
             )
         except (ValueError, asyncpg.ClientConfigurationError) as error:
-            raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
+            name = "the address of the PostgreSQL store" if url == self._url else "listen_url"
+            # The driver's text may quote a part of the address, and so of a password: only what it is about is told.
+            parameter = next((parameter for parameter in _PARAMETERS if parameter in str(error)), "form")
+            raise Misconfigured(f"{name} is wrong: check its {parameter}") from None
+        self._user = getattr(connection.get_settings(), "session_authorization", "") or self._user
+        return connection
 
-    def _open(self, role: Role) -> "asyncio.Future[Connection]":
-        return asyncio.ensure_future(self.connect(role))
+    async def check_listen_url(self) -> None:
+        """Raise Misconfigured if notifications would be awaited elsewhere than in the store's database."""
+        if not self.settings.listen_url:
+            return
+        # A lock that the first connection holds is taken for the second one only in the same database. That needs no
+        # rights, and works behind a pooler and with any schema.
+        number = secrets.randbits(62)
+        connection = await self.connect("setup")
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", number)
+                is_free = await self._try_lock_at_listen_url(number)
+        finally:
+            connection.terminate()
+        if is_free:
+            raise Misconfigured(
+                f"listen_url leads to {self._listen_address}, which is not the database of the store: give the address "
+                "of that database without its pooler"
+            )
+
+    async def _try_lock_at_listen_url(self, number: int) -> bool:
+        try:
+            listener = await self.connect("listener")
+            try:
+                return await listener.fetchval("SELECT pg_try_advisory_xact_lock($1)", number)
+            finally:
+                listener.terminate()
+        except DATABASE_ERRORS as error:
+            raise Misconfigured(f"listen_url ({self._listen_address}): {explain_error(error)}") from error
 
     async def fetch(self, query: str, *values: object) -> Sequence[Record]:
         """Run one statement on a connection of the pool. Raises StoreDown, or Invalid for text that it cannot hold."""
@@ -234,16 +277,20 @@ class Database:
     def require_up(self, *, to_write: bool = False) -> None:
         """Raise StoreDown at once while the database is known to be down."""
         if self.closed:
-            raise StoreDown("the store is closed: open it again", place=self.place)
+            raise build_closed_error(self.address)
         if problem := self.health.problem if to_write else self.health.get_problem("heartbeat"):
-            raise StoreDown(problem, place=self.place)
+            raise StoreDown(problem, address=self.address)
 
     def build_error(self, error: BaseException) -> ToolyardError:
         if get_sqlstate(error) in _UNTRANSLATABLE:
             return Invalid("an id or a name holds U+0000, which the store cannot hold")
         if is_outage(error):
             self.on_trouble()
-        return StoreDown(explain_error(error), place=self.place)
+        # Only operators see the address: callers of a server are not told the name of its user.
+        address = self.address
+        if get_sqlstate(error) == _FORBIDDEN:
+            address = f"{address} as {self._user!r} ({error})"
+        return StoreDown(explain_error(error), address=address)
 
     def close(self) -> None:
         self.closed = True
@@ -284,23 +331,13 @@ def _read_password(file: str) -> str:
         raise Misconfigured(f"the password_file of the PostgreSQL store cannot be read: {error}") from error
 
 
-def _describe_place(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or "localhost"
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError as error:
-        raise Misconfigured(f"the address of the PostgreSQL store is wrong: {_hide(str(error), url)}") from error
-    return f"postgresql://{host}{port}{parts.path}"
-
-
-def _hide(text: str, url: str) -> str:
-    """Return an error's text without the address, which may hold a password."""
-    return text.replace(url, "…") if "@" not in text else "see the form postgresql://user@host:5432/database"
-
-
 async def finish_anyway(work: Coroutine[None, None, _T]) -> _T:
     """Return the result of the work, which goes on if the caller is cancelled."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a cancelled caller retrieves nothing
     return await asyncio.shield(task)
+
+
+def transpose_rows(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    """Return the columns of rows, as the parameters of an `unnest`."""
+    return [[row[column] for row in rows] for column in range(width)]

@@ -107,7 +107,7 @@ class Lease:
                     await self._wait_for_beat()
         except TimeoutError as error:
             reason = self._database.health.problem or "the lease of this replica could not be renewed in time"
-            raise StoreDown(reason, place=self._database.place) from error
+            raise StoreDown(reason, address=self._database.address) from error
 
     async def refresh(self) -> None:
         """Renew the lease now, or begin a new one if it has ended. Raises StoreDown."""

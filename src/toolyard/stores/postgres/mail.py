@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from toolyard.core.errors import Fenced, NotFound, Unavailable
-from toolyard.core.store import Letter, LetterAnswer
+from toolyard.core.store import MAX_LETTERS, Letter, LetterAnswer
 from toolyard.stores.postgres.lease import IS_LIVE, LeasedPorts
 
-MAX_LETTERS = 256
-"""Letters of a conversation that wait for an outcome."""
 MAX_LETTER_BYTES = 32 * 1024 * 1024
 """Bytes of those letters together."""
 _POST = f"""WITH waiting AS (

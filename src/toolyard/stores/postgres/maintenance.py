@@ -6,12 +6,13 @@ import time
 from contextlib import suppress
 
 from toolyard.core.errors import ToolyardError
+from toolyard.core.store import MAX_DEATHS
 from toolyard.stores.postgres.lease import LeasedPorts
+from toolyard.stores.rate_limit import TICKS_PER_S
 
 INTERVAL_S = 60.0
 OUTCOME_S = 3600.0
 """How long an outcome stays for a sender that asks again."""
-_TICKS_PER_S = 1 << 20
 _LOCK = 0x6D61696E74
 _STATEMENTS = (
     # Without a row nobody would find what a replica owned. There should be none; a restored database may have some.
@@ -19,10 +20,10 @@ _STATEMENTS = (
     SELECT DISTINCT replica, '', '-infinity'::timestamptz FROM conversations c
     WHERE replica <> '' AND NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = c.replica) ON CONFLICT DO NOTHING""",
     # What a dead replica owned and had no reason to drive is found by nobody else.
-    """UPDATE conversations c SET replica = '', wake_at = CASE WHEN EXISTS (
+    f"""UPDATE conversations c SET replica = '', wake_at = CASE WHEN EXISTS (
         SELECT 1 FROM letters l WHERE l.conversation = c.id AND l.outcome IS NULL) THEN 0 END
     FROM replicas r WHERE r.id = c.replica AND c.replica <> '' AND r.alive_until < now() - interval '1 minute'
-    AND c.wake_at IS NULL AND c.deaths < 8""",
+    AND c.wake_at IS NULL AND c.deaths < {MAX_DEATHS}""",
     """DELETE FROM replicas r WHERE alive_until < now() - interval '1 hour'
     AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.replica = r.id AND c.replica <> '')""",
     # A request without a conversation of its own leaves the row of a deleted one behind.
@@ -51,4 +52,4 @@ class Maintenance(LeasedPorts):
                     await connection.execute(statement)
             await connection.execute(_DROP_OUTCOMES, OUTCOME_S)
             now = time.time() + self._lease.clock_offset
-            await connection.execute(_DROP_RATES, int(now * _TICKS_PER_S))
+            await connection.execute(_DROP_RATES, int(now * TICKS_PER_S))

@@ -10,11 +10,10 @@ import msgspec
 from toolyard.core.store import Allowance, Key
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database
 from toolyard.stores.postgres.lease import Lease, LeasedPorts
+from toolyard.stores.rate_limit import MINUTE_TICKS, TICKS_PER_S, build_allowance
 from toolyard.stores.single_process import NamedLocks
 
 MAX_LOCK_WAIT_S = 60
-_TICKS_PER_S = 1 << 20  # a power of two: converting between times and ticks does not round
-_MINUTE = 60 * _TICKS_PER_S
 # The number of a kind changes in the transaction that changes its records.
 _BUMP = """INSERT INTO versions (kind, number) VALUES ({kind}, 1)
 ON CONFLICT (kind) DO UPDATE SET number = versions.number + 1"""
@@ -31,18 +30,14 @@ INSERT INTO records (kind, name, body) VALUES ($1, $2, $3)
 ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body"""
 _DELETE_RECORD = f"WITH bump AS ({_BUMP_RECORDS}) DELETE FROM records WHERE kind = $1 AND name = $2"
 # GCRA: `free_at` is when the allowance is full again, in ticks times `per_minute`. In this unit a request costs a
-# minute of ticks, always an integer. `used` never exceeds the allowance, also after a clock was set back. The second
-# part answers a request that is refused, which changes nothing.
+# minute of ticks, always an integer. `used` never exceeds the allowance, also after a clock was set back.
 _USED = "least(greatest(r.free_at - ($3::bigint)::numeric * $2, 0), ($2 * $4)::numeric)"
-_TAKE = f"""WITH taken AS (
-    INSERT INTO rates AS r (key, per_minute, free_at) VALUES ($1, $2::bigint, ($3::bigint)::numeric * $2 + $4::bigint)
-    ON CONFLICT (key, per_minute) DO UPDATE SET free_at = ($3::bigint)::numeric * $2 + {_USED} + $4
-    WHERE {_USED} + $4 <= ($2 * $4)::numeric
-    RETURNING r.free_at - ($3::bigint)::numeric * $2 AS used
-)
-SELECT true, used FROM taken
-UNION ALL
-SELECT false, {_USED} + $4 FROM rates r WHERE key = $1 AND per_minute = $2 AND NOT EXISTS (SELECT 1 FROM taken)"""
+_TAKE = f"""INSERT INTO rates AS r (key, per_minute, free_at)
+VALUES ($1, $2::bigint, ($3::bigint)::numeric * $2 + $4::bigint)
+ON CONFLICT (key, per_minute) DO UPDATE SET free_at = ($3::bigint)::numeric * $2 + {_USED} + $4
+WHERE {_USED} + $4 <= ($2 * $4)::numeric
+RETURNING r.free_at - ($3::bigint)::numeric * $2"""
+_READ_RATE = f"SELECT {_USED} + $4::bigint FROM rates r WHERE key = $1 AND per_minute = $2::bigint"
 _key_decoder = msgspec.json.Decoder(Key)
 
 
@@ -67,10 +62,10 @@ class PostgresRecords(LeasedPorts):
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         return [(name, body) for name, body in await self._database.fetch(_LIST_RECORDS, kind)]
 
-    async def set(self, kind: str, name: str, body: bytes) -> None:
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
         await self._database.fetch(_SET_RECORD, kind, name, body)
 
-    async def delete(self, kind: str, name: str) -> None:
+    async def delete_record(self, kind: str, name: str) -> None:
         await self._database.fetch(_DELETE_RECORD, kind, name)
 
     async def read_versions(self) -> Mapping[str, int]:
@@ -106,14 +101,16 @@ class PostgresRecords(LeasedPorts):
             await connection.execute("SELECT pg_advisory_xact_lock($1)", number, timeout=MAX_LOCK_WAIT_S + 2)
             held.push_async_exit(stack.pop_all())
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
-        row = await self._database.fetch_row(_TAKE, key.encode(), per_minute, floor(now * _TICKS_PER_S), _MINUTE)
-        if row is None:  # the first request of this key came from another replica at this very moment
-            return Allowance(granted=False, remaining=0, retry_after_s=60 / per_minute)
-        granted, used = row
-        excess = int(used) - per_minute * _MINUTE
-        if granted:
-            return Allowance(granted=True, remaining=-excess // _MINUTE, retry_after_s=0.0)
-        return Allowance(granted=False, remaining=0, retry_after_s=-(-excess // per_minute) / _TICKS_PER_S)
+        values = key.encode(), per_minute, floor(now * TICKS_PER_S), MINUTE_TICKS
+        while True:
+            # A refusal is explained by a second statement: the first one is refused by the row as it is now, but reads
+            # it as it was at its start, before other replicas changed it. Only a row that was tidied away in between
+            # explains none, and the next attempt is granted.
+            if row := await self._database.fetch_row(_TAKE, *values):
+                return build_allowance(int(row[0]) - per_minute * MINUTE_TICKS, per_minute)
+            row = await self._database.fetch_row(_READ_RATE, *values)
+            if row and (excess := int(row[0]) - per_minute * MINUTE_TICKS) > 0:
+                return build_allowance(excess, per_minute)

@@ -5,11 +5,13 @@ older code can ignore, and leaves `oldest` as it is; a later release removes wha
 So replicas of two releases can share the database. A step never changes once it was released.
 """
 
+import re
+
 import asyncpg
 from asyncpg import Connection
 from msgspec import Struct
 
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, MissingTables
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database, get_sqlstate
 from toolyard.stores.postgres_settings import PostgresSettings
 
@@ -164,7 +166,7 @@ SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""
 _VERSION_TABLE = "toolyard_version"
-_TABLES = ("replicas", "conversations", "batches", "blobs", "cards", "letters", "followers", "records", "versions")
+_TABLES = re.findall(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", "\n".join(map("\n".join, _STEPS)), re.MULTILINE)
 """Names that show, without the version table, that another program uses the schema."""
 
 
@@ -174,15 +176,20 @@ class SchemaState(Struct, frozen=True):
     oldest: int
 
 
-async def prepare_schema(database: Database) -> str:
+async def prepare_schema(database: Database, *, may_migrate: bool = True) -> str:
     """Check that the server and the schema fit, migrate, and return an id of the tables.
 
-    Raises Misconfigured or one of DATABASE_ERRORS.
+    Raises Misconfigured or one of DATABASE_ERRORS. Without `may_migrate` it changes nothing, and tables must be there.
     """
     connection = await database.connect("setup")
     try:
         await _check_server(connection)
         if (await read_schema_state(connection)).version < SCHEMA_VERSION:
+            if not may_migrate:
+                raise MissingTables(
+                    f"{database.address} lacks tables or their last changes: "
+                    "run `toolyard migrate` with this store first"
+                )
             await _migrate(connection)
         return str(await connection.fetchval(f"SELECT installation FROM {_VERSION_TABLE}"))
     finally:

@@ -7,35 +7,34 @@ at a time. A search compares the texts of unindexed conversations itself, so tha
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import msgspec
 from asyncpg import Connection, Record
 from msgspec.structs import replace
 
 from toolyard.core.errors import ToolyardError, Unavailable
 from toolyard.core.events import Entry, MessageRemoved
 from toolyard.core.store import CatalogQuery, ConversationCard
-from toolyard.stores.batches import decode_batch
-from toolyard.stores.entries import fold_case, is_mentioned, list_texts
+from toolyard.stores.batches import decode_batch, decode_readable_batch
+from toolyard.stores.entries import contains_text, fold_case
 from toolyard.stores.postgres.cards import CARD_COLUMNS, build_page_query, read_card
-from toolyard.stores.postgres.connections import Database
+from toolyard.stores.postgres.connections import Database, transpose_rows
 from toolyard.stores.postgres.lease import LeasedPorts
 from toolyard.stores.search_terms import (
-    MAX_NEEDLE_CHARS,
-    MAX_SCANNED,
-    TERM_CHARS,
+    MAX_RARE,
+    SCAN_SIZE,
+    ScanProgress,
     build_needle_terms,
     build_terms,
-    fills_page,
-    split_text,
+    cut_needle,
+    fold_parts,
+    is_exact,
+    is_short,
+    list_parts,
 )
 
-SCAN_SIZE = 200
-MAX_RARE = 3_000
-"""Terms that more texts have are common."""
 COMPARE_SIZE = 32
 """Unindexed conversations whose logs are read at once."""
 MAX_SEARCH_S = 2.0
@@ -124,16 +123,15 @@ class _Changes:
         self.dropped.append(key)
         self.added = [row for row in self.added if row[:2] != key]
 
-    def add(self, conversation: str, item: str, text: str) -> None:
-        for part in split_text(fold_case(text)) if text else ():
-            self.added.append((conversation, item.encode(), part.encode(), " ".join(build_terms(part))))
+    def add(self, conversation: str, item: str, part: str) -> None:
+        self.added.append((conversation, item.encode(), part.encode(), " ".join(build_terms(part))))
 
     def add_entry(self, entry: Entry) -> None:
         if isinstance(entry.event, MessageRemoved):
             for item in entry.event.ids:
                 self.drop(entry.conversation, item)
-        for item, text in list_texts(entry.event):
-            self.add(entry.conversation, item, text)
+        for item, part in list_parts(entry.event):
+            self.add(entry.conversation, item, part)
 
 
 async def index_some(database: Database, quiet_s: float) -> bool:
@@ -158,29 +156,18 @@ async def _index(connection: Connection, cards: Sequence[Record]) -> None:
     changes = _Changes()
     for conversation, title, description, _ in cards:
         changes.drop(conversation, "")
-        for text in (title, description):
-            changes.add(conversation, "", text.decode())
+        for part in (*fold_parts(title.decode()), *fold_parts(description.decode())):
+            changes.add(conversation, "", part)
     for conversation, lines in rows:
-        for entry in _decode_readable(lines):
+        for entry in decode_readable_batch(lines):
             if entry.seq > seqs[conversation]:
                 changes.add_entry(entry)
                 seqs[conversation] = entry.seq
         await asyncio.sleep(0)
-    await connection.execute(_DROP_TEXTS, *_transpose(changes.dropped, 2))
-    await connection.execute(_ADD_TEXTS, *_transpose(changes.added, 4))
+    await connection.execute(_DROP_TEXTS, *transpose_rows(changes.dropped, 2))
+    await connection.execute(_ADD_TEXTS, *transpose_rows(changes.added, 4))
     unindexed = [conversation not in complete for conversation in seqs]
     await connection.execute(_ADVANCE, list(seqs), list(seqs.values()), unindexed)
-
-
-def _decode_readable(lines: bytes) -> list[Entry]:
-    try:
-        return list(decode_batch(lines))
-    except msgspec.DecodeError:
-        return []  # only a newer version can read it: its texts are not found here
-
-
-def _transpose(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
-    return [[row[column] for row in rows] for column in range(width)]
 
 
 async def _search(database: Database, query: CatalogQuery) -> AsyncGenerator[list[ConversationCard]]:
@@ -188,22 +175,20 @@ async def _search(database: Database, query: CatalogQuery) -> AsyncGenerator[lis
 
     A text that many conversations have is found by comparing the newest ones, any other one by the index.
     """
-    needle, scanned, matched, is_common = fold_case(query.text), 0, 0, True
+    needle, progress, is_common = fold_case(query.text), ScanProgress(query.limit), True
     while is_common:
         page, values = build_page_query(replace(query, limit=SCAN_SIZE))
-        rows = await database.fetch(_SCAN.format(page=page), *values, needle[:MAX_NEEDLE_CHARS].encode())
+        rows = await database.fetch(_SCAN.format(page=page), *values, cut_needle(needle).encode())
         cards = await _select_matches(database, [row for row in rows if row["is_candidate"]], needle)
         yield cards
         if not rows or rows[-1]["total"] < SCAN_SIZE:
             return
         query = replace(query, after=read_card(rows[-1]).position)
-        scanned, matched = scanned + SCAN_SIZE, matched + len(cards)
-        is_common = scanned < MAX_SCANNED and (
-            fills_page(query.limit, scanned, matched) or await _has_common_terms(database, needle)
-        )
+        progress.add_step(len(cards))
+        is_common = not progress.is_over and (progress.fills_page or await _has_common_terms(database, needle))
     updated_at, last = query.after or (float("inf"), "")
     names = query.tenant.encode(), query.user.encode()
-    text = needle[:MAX_NEEDLE_CHARS].encode()
+    text = cut_needle(needle).encode()
     rows = await database.fetch(_FIND, _build_match(needle), text, *names, query.unlisted, updated_at, last)
     for start in range(0, len(rows), SCAN_SIZE):
         yield await _select_matches(database, rows[start : start + SCAN_SIZE], needle)
@@ -211,7 +196,7 @@ async def _search(database: Database, query: CatalogQuery) -> AsyncGenerator[lis
 
 async def _has_common_terms(database: Database, needle: str) -> bool:
     """Return whether the index has so many texts with these terms that comparing the newest ones is faster."""
-    if len(needle) < TERM_CHARS:  # counting them would take as long as finding them
+    if is_short(needle):
         return False
     ((count,),) = await database.fetch(_COUNT, _build_match(needle), MAX_RARE)
     return count >= MAX_RARE
@@ -219,14 +204,13 @@ async def _has_common_terms(database: Database, needle: str) -> bool:
 
 def _build_match(needle: str) -> str:
     terms = " & ".join(f"'{term}'" for term in build_needle_terms(needle))
-    return f"{terms}:*" if len(needle) < TERM_CHARS else terms
+    return f"{terms}:*" if is_short(needle) else terms
 
 
 async def _select_matches(database: Database, rows: Sequence[Record], needle: str) -> list[ConversationCard]:
     """Return the cards of candidates that contain the folded text: of indexed ones this is known already."""
-    is_exact = len(needle) <= MAX_NEEDLE_CHARS
     cards = [read_card(row) for row in rows]
-    uncertain = [card for card, row in zip(cards, rows, strict=True) if row["unindexed"] or not is_exact]
+    uncertain = [card for card, row in zip(cards, rows, strict=True) if row["unindexed"] or not is_exact(needle)]
     rejected = {card.id for card in uncertain}
     for start in range(0, len(uncertain), COMPARE_SIZE):
         rejected -= await _compare_logs(database, uncertain[start : start + COMPARE_SIZE], needle)
@@ -237,12 +221,4 @@ async def _compare_logs(database: Database, cards: Sequence[ConversationCard], n
     logs: dict[str, list[Entry]] = {card.id: [] for card in cards}
     for conversation, lines in await database.fetch(_LOGS, list(logs)):
         logs[conversation] += decode_batch(lines)
-    return {card.id for card in cards if _matches(card, needle, logs[card.id])}
-
-
-def _matches(card: ConversationCard, needle: str, entries: Iterable[Entry]) -> bool:
-    return (
-        needle in fold_case(card.title)
-        or needle in fold_case(card.description)
-        or is_mentioned(needle, entries, lambda: entries)
-    )
+    return {card.id for card in cards if contains_text(card, needle, logs[card.id])}

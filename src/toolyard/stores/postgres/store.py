@@ -57,11 +57,14 @@ class PostgresStore(
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
-    async def open(cls, url: str, settings: PostgresSettings | None = None) -> "PostgresStore":
+    async def open(
+        cls, url: str, settings: PostgresSettings | None = None, *, may_migrate: bool = True
+    ) -> "PostgresStore":
         """Connect, migrate if needed, and become a replica. Raises StoreDown or Misconfigured."""
         database = Database(url, settings or PostgresSettings())
         try:
-            lease = Lease(database, await prepare_schema(database))
+            lease = Lease(database, await prepare_schema(database, may_migrate=may_migrate))
+            await database.check_listen_url()
             await lease.start()
         except DATABASE_ERRORS as error:
             database.close()
@@ -94,9 +97,9 @@ class PostgresStore(
             return list(islice((entry for entry in entries if entry.seq > after), limit or None))
         except msgspec.DecodeError as error:
             reason = f"it holds an entry that cannot be read: {error}. A newer version may read it"
-            raise StoreDown(reason, place=self._database.place) from error
+            raise StoreDown(reason, address=self._database.address) from error
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None:
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
         """Store a blob. While the database is down, wait for the time of a lease: a call in flight needs it."""
         deadline = asyncio.get_running_loop().time() + self._database.settings.lease_s
         while True:
@@ -108,7 +111,7 @@ class PostgresStore(
                     raise
             await asyncio.sleep(MAX_BACKOFF_S / 5)
 
-    async def get(self, conversation: str, handle: str) -> bytes | None:
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None:
         row = await self._database.fetch_row(_GET, conversation, handle)
         return row[0] if row else None
 

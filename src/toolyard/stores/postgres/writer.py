@@ -12,13 +12,20 @@ from dataclasses import dataclass, field
 
 from asyncpg import Connection
 
-from toolyard.core.errors import Fenced, StoreDown, ToolyardError
-from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.errors import Fenced, ToolyardError
 from toolyard.core.store import Append
 from toolyard.stores.batches import encode_batch
-from toolyard.stores.entries import build_repeated_error, ends_run, has_texts, select_catalog_entries
+from toolyard.stores.entries import ends_run
+from toolyard.stores.errors import build_closed_error, build_repeated_error
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, LOCK_TIMEOUT_S, Database, get_sqlstate, is_outage
 from toolyard.stores.postgres.lease import MAX_BACKOFF_S, MIN_BACKOFF_S
+from toolyard.stores.postgres.projection import (
+    PROJECTION,
+    REQUEST_CONSTRAINT,
+    Projection,
+    build_projection_parameters,
+    project_entries,
+)
 
 MAX_GROUP_JOBS = 256
 MAX_GROUP_BYTES = 8 * 1024 * 1024
@@ -32,8 +39,6 @@ MAX_CLOSE_S = 5.0
 MIN_TIMEOUT_S = 3.0
 _RETRYABLE = frozenset({"55P03", "40P01", "57014"})
 """A row stayed locked, a deadlock, a statement that took too long."""
-_REQUEST_REPEATED = "22012"
-"""Division by zero: see `_PROJECT`."""
 
 # The fence: only the owner of the current epoch appends, and only the next entries. An epoch is given out once, so that
 # a row with it has been ours ever since, also while its `replica` is an id that this process had before; an empty one
@@ -61,53 +66,11 @@ _ADVANCE = f"""{_FENCE}, advanced AS (
     SELECT id, first + count - 1, epoch, entries FROM job JOIN advanced USING (id) WHERE count > 0
 )"""
 _APPEND = f"{_ADVANCE} SELECT id, released FROM advanced"
-# If a request took effect before, the entries must not be stored either: the statement divides by zero to undo itself.
-_PROJECT = f"""{_ADVANCE}, answered AS (
-    UPDATE letters SET outcome = answer.outcome, answered_at = now()
-    FROM unnest($9::text[], $10::bigint[], $11::bytea[]) AS answer (id, number, outcome) JOIN advanced USING (id)
-    WHERE letters.conversation = id AND letters.number = answer.number AND letters.outcome IS NULL
-), opened AS (
-    INSERT INTO cards
-    SELECT id, tenant, owner, title, description, created_at, updated_at, unlisted, is_open
-    FROM unnest(
-        $12::text[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[],
-        $17::float8[], $18::float8[], $19::boolean[]
-    ) AS card (id, tenant, owner, title, description, created_at, updated_at, unlisted) JOIN advanced USING (id)
-    ON CONFLICT (conversation) DO UPDATE SET tenant = excluded.tenant, owner = excluded.owner, title = excluded.title,
-        description = excluded.description, created_at = excluded.created_at, updated_at = excluded.updated_at,
-        unlisted = excluded.unlisted, has_run = excluded.has_run, unindexed = true, indexed_seq = 0
-), changed AS (
-    UPDATE cards SET title = coalesce(change.title, cards.title),
-        description = coalesce(change.description, cards.description),
-        updated_at = coalesce(change.at, cards.updated_at), has_run = is_open,
-        unindexed = cards.unindexed OR change.id IS NOT NULL
-    FROM advanced LEFT JOIN unnest($20::text[], $21::bytea[], $22::bytea[], $23::float8[])
-        AS change (id, title, description, at) USING (id)
-    WHERE conversation = advanced.id AND (change.id IS NOT NULL OR was_open <> is_open) AND advanced.id <> ALL($12)
-), traced AS (
-    INSERT INTO traces (conversation, run, correlation_id, at)
-    SELECT trace.* FROM unnest($24::text[], $25::text[], $26::bytea[], $27::float8[]) AS trace (id, run, trace, at)
-    JOIN advanced USING (id) ON CONFLICT DO NOTHING
-), request AS (
-    SELECT request.* FROM unnest($28::text[], $29::text[], $30::text[], $31::bigint[], $32::text[], $33::float8[])
-        AS request (key, body, id, seq, run, at) JOIN advanced USING (id)
-), recorded AS (
-    INSERT INTO requests AS r (key, body, conversation, seq, run, at)
-    SELECT key, body, id, seq, run, at FROM request ORDER BY key
-    ON CONFLICT (key) DO UPDATE SET body = excluded.body, conversation = excluded.conversation, seq = excluded.seq,
-        run = excluded.run, at = excluded.at WHERE r.at <= excluded.at - {REQUEST_KEY_S}
-    RETURNING 1
-)
-SELECT id, released,
-    1 / (CASE WHEN (SELECT count(*) FROM recorded) = (SELECT count(*) FROM request) THEN 1 ELSE 0 END)
-FROM advanced"""
+_PROJECT = f"{_ADVANCE}{PROJECTION} SELECT id, released FROM advanced"
 _WAIT, _DO_NOT_WAIT = "FOR NO KEY UPDATE OF c", "FOR NO KEY UPDATE OF c NOWAIT"
 _SETTLE = """SELECT job.id, c.epoch, c.last_seq, c.replica, b.epoch
 FROM unnest($1::text[], $2::bigint[]) AS job (id, last) LEFT JOIN conversations c USING (id)
 LEFT JOIN batches b ON b.conversation = job.id AND b.last_seq = job.last"""
-
-CardRow = tuple[bytes, bytes, bytes, bytes, float, float, bool]
-ChangeRow = tuple[bytes | None, bytes | None, float | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -117,17 +80,12 @@ class _QueuedAppend:
     count: int
     lines: bytes
     done: asyncio.Future[bool]
-    card: CardRow | None = None
-    change: ChangeRow | None = None
-    traces: Sequence[tuple[str, bytes, float]] = ()
-    requests: Sequence[tuple[str, str, int, str, float]] = ()
-    ends_run: bool = False
+    projection: Projection
+    ends_run: bool
     is_uncertain: bool = False
     """Whether an earlier attempt may have been committed."""
     attempts: int = 0
     is_settled: bool = False
-    is_deferred: bool = False
-    """Whether it waits to be tried again, after others."""
     size_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,9 +95,7 @@ class _QueuedAppend:
     def needs_projection(self) -> bool:
         """Return whether more than the log and the conversation's row may change."""
         append = self.append
-        return bool(
-            self.card or self.change or self.requests or append.answers or not self.count or append.wake_at is None
-        )
+        return bool(not self.projection.is_empty or append.answers or not self.count or append.wake_at is None)
 
 
 class PostgresWriter:
@@ -152,6 +108,7 @@ class PostgresWriter:
         self._owned = owned
         self._queue = deque[_QueuedAppend]()
         self._deferred = set[_QueuedAppend]()
+        """Appends that a locked row stopped: they return to the queue after RETRY_S."""
         self._queued_jobs = 0
         self._queued_bytes = 0
         self._has_work = asyncio.Event()
@@ -187,7 +144,7 @@ class PostgresWriter:
         with suppress(asyncio.CancelledError):
             await self._task
         for job in (*self._queue, *self._deferred):
-            self._fail(job, StoreDown("the store is closed: open it again", place=self._database.place))
+            self._fail(job, build_closed_error(self._database.address))
         self._queue.clear()
         self._deferred.clear()
         self._drop_connection()
@@ -220,7 +177,7 @@ class PostgresWriter:
 
     def _require_open(self) -> None:
         if self._closing:
-            raise StoreDown("the store is closed: open it again", place=self._database.place)
+            raise build_closed_error(self._database.address)
 
     async def _run(self) -> None:
         while True:
@@ -239,25 +196,26 @@ class PostgresWriter:
                     raise
 
     def _next_group(self) -> list[_QueuedAppend]:
-        """Return the next appends, at most one for each conversation."""
-        group: list[_QueuedAppend] = []
-        conversations = set[str]()
+        """Take the appends that are committed next: at most one for each conversation, and one that was stopped alone.
+
+        So such an append cannot stop others again.
+        """
+        if self._queue[0].attempts:
+            return [self._queue.popleft()]
+        group: dict[str, _QueuedAppend] = {}
         size_bytes = 0
         while self._queue and len(group) < MAX_GROUP_JOBS and size_bytes < MAX_GROUP_BYTES:
-            if self._queue[0].append.conversation in conversations or (group and self._queue[0].attempts):
+            job = self._queue[0]
+            if job.attempts or job.append.conversation in group:
                 break
-            job = self._queue.popleft()
-            conversations.add(job.append.conversation)
+            group[job.append.conversation] = self._queue.popleft()
             size_bytes += job.size_bytes
-            group.append(job)
-            if job.attempts:
-                break
-        return group
+        return list(group.values())
 
     async def _commit_until_settled(self, group: list[_QueuedAppend]) -> None:
         """Commit the group; while the database is down, try again. Returns once each append has its result."""
         backoff_s = MIN_BACKOFF_S
-        while group := [job for job in group if not (job.is_settled or job.is_deferred)]:
+        while group := [job for job in group if not (job.is_settled or job in self._deferred)]:
             try:
                 await self._commit(group)
             except DATABASE_ERRORS as error:
@@ -291,19 +249,17 @@ class PostgresWriter:
     def _handle_rejection(self, job: _QueuedAppend, error: Exception) -> None:
         """Handle an error of the statement for one append, which was certainly not committed."""
         job.attempts += 1
-        if get_sqlstate(error) == _REQUEST_REPEATED:
+        if getattr(error, "constraint_name", "") == REQUEST_CONSTRAINT:
             self._fail(job, build_repeated_error())
         elif get_sqlstate(error) in _RETRYABLE and job.attempts < MAX_ATTEMPTS:
-            job.is_deferred = True
             self._deferred.add(job)
-            asyncio.get_running_loop().call_later(RETRY_S, self._try_again, job)
+            asyncio.get_running_loop().call_later(RETRY_S, self._requeue, job)
         else:
             self._fail(job, _to_store_error(error, self._database))
 
-    def _try_again(self, job: _QueuedAppend) -> None:
-        if job in self._deferred:
-            self._deferred.discard(job)
-            job.is_deferred = False
+    def _requeue(self, job: _QueuedAppend) -> None:
+        if job in self._deferred:  # else the store was closed meanwhile
+            self._deferred.remove(job)
             self._queue.append(job)
             self._has_work.set()
 
@@ -312,8 +268,10 @@ class PostgresWriter:
         statement = _PROJECT if needs_projection else _APPEND
         if group[0].attempts:  # alone in its group: it must not hold up the others again
             statement = statement.replace(_WAIT, _DO_NOT_WAIT)
-        projection = _build_projection(group) if needs_projection else ()
-        rows = await self._database.run(connection, statement, *_build_columns(group), *projection)
+        parameters = _build_parameters(group)
+        if needs_projection:
+            parameters += build_projection_parameters([(job.append, job.projection) for job in group])
+        rows = await self._database.run(connection, statement, *parameters)
         self.commits += 1
         released = {row[0]: row[1] for row in rows}
         rejected: list[_QueuedAppend] = []
@@ -398,53 +356,13 @@ def _build_job(append: Append) -> _QueuedAppend:
         if entry.seq != seq:
             raise Fenced(f"entry {entry.seq} of conversation {append.conversation!r} is out of order: {seq} comes next")
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    job = _QueuedAppend(append, first, len(entries), encode_batch(entries), done, ends_run=ends_run(entries))
-    if catalog_entries := select_catalog_entries(entries):
-        _project(job, catalog_entries)
-    elif has_texts(entries):
-        job.change = None, None, None  # marks it for the search index
-    return job
+    return _QueuedAppend(
+        append, first, len(entries), encode_batch(entries), done, project_entries(entries), ends_run(entries)
+    )
 
 
-def _project(job: _QueuedAppend, entries: Sequence[Entry]) -> None:
-    """Set what the catalog shows of the entries."""
-    title: bytes | None = None
-    description: bytes | None = None
-    opened: tuple[ConversationOpened, float] | None = None
-    traces: list[tuple[str, bytes, float]] = []
-    for entry in entries:
-        match entry.event:
-            case ConversationOpened() as event:
-                opened = event, entry.at
-                title, description = event.settings.title.encode(), event.settings.description.encode()
-            case ConversationChanged(settings=settings):
-                title, description = settings.title.encode(), settings.description.encode()
-            case RunQueued() if entry.correlation_id:
-                traces.append((entry.run, entry.correlation_id.encode(), entry.at))
-            case _:
-                pass
-    updated_at = entries[-1].at
-    if opened is not None:
-        event, created_at = opened
-        names = event.owner.tenant.encode(), event.owner.user.encode()
-        job.card = (*names, title or b"", description or b"", created_at, updated_at, event.settings.unlisted)
-    else:
-        job.change = title, description, updated_at
-    job.traces = traces
-    job.requests = [
-        (
-            entry.request.key_hash,
-            entry.request.body_hash,
-            entry.seq,
-            entry.run,
-            entry.request.counts_from(entry.at),
-        )
-        for entry in {entry.request.key_hash: entry for entry in entries if entry.request}.values()
-        if entry.request
-    ]
-
-
-def _build_columns(group: Sequence[_QueuedAppend]) -> list[list[object]]:
+def _build_parameters(group: Sequence[_QueuedAppend]) -> list[list[object]]:
+    """Return the parameters of the fence, one list for each column."""
     return [
         [job.append.conversation for job in group],
         [job.append.epoch for job in group],
@@ -455,26 +373,3 @@ def _build_columns(group: Sequence[_QueuedAppend]) -> list[list[object]]:
         [job.ends_run for job in group],
         [job.lines for job in group],
     ]
-
-
-def _build_projection(group: Sequence[_QueuedAppend]) -> list[list[object]]:
-    answers = [
-        (job.append.conversation, answer.number, answer.outcome) for job in group for answer in job.append.answers
-    ]
-    cards = [(job.append.conversation, *job.card) for job in group if job.card]
-    changes = [(job.append.conversation, *job.change) for job in group if job.change]
-    traces = [(job.append.conversation, *trace) for job in group for trace in job.traces]
-    requests = [
-        (key, body, job.append.conversation, seq, run, at) for job in group for key, body, seq, run, at in job.requests
-    ]
-    return [
-        *_transpose(answers, 3),
-        *_transpose(cards, 8),
-        *_transpose(changes, 4),
-        *_transpose(traces, 4),
-        *_transpose(requests, 6),
-    ]
-
-
-def _transpose(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
-    return [[row[column] for row in rows] for column in range(width)]

@@ -8,7 +8,8 @@ from unicodedata import category
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
 from toolyard.stores.batches import decode_batch
-from toolyard.stores.entries import build_repeated_error, fold_case, is_mentioned
+from toolyard.stores.entries import is_mentioned, is_titled
+from toolyard.stores.errors import build_repeated_error
 from toolyard.stores.sqlite.snapshots import FORGET_SNAPSHOTS
 
 MAX_PATTERN = 40
@@ -95,7 +96,7 @@ def drop_request(connection: sqlite3.Connection, conversation: str, before: floa
     return connection.execute(_DROP_REQUEST, (conversation, before)).rowcount
 
 
-def forget(connection: sqlite3.Connection, conversation: str) -> int:
+def delete_conversation(connection: sqlite3.Connection, conversation: str) -> int:
     """Delete a conversation; return how many rows were deleted or changed."""
     return sum(connection.execute(statement, (conversation,)).rowcount for statement in _FORGET)
 
@@ -177,7 +178,7 @@ def read_cards(rows: Iterable[CardRow]) -> list[ConversationCard]:
 
 def matches_log(connection: sqlite3.Connection, card: ConversationCard, needle: str) -> bool:
     """Return whether the title, the description or a message in the log contains the folded text."""
-    if needle in fold_case(card.title) or needle in fold_case(card.description):
+    if is_titled(card, needle):
         return True
     values = {"id": card.id, "pattern": build_pattern(needle)}
 

@@ -144,7 +144,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except msgspec.MsgspecError as error:
         reason = f"it holds an entry that cannot be read: {error}. The file was left as it is"
-        raise StoreDown(reason, place=str(path)) from error
+        raise StoreDown(reason, address=str(path)) from error
 
 
 class _OwnerV1(msgspec.Struct):

@@ -13,22 +13,22 @@ import msgspec
 
 from toolyard.core.events import Entry, MessageRemoved
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition
-from toolyard.stores.batches import decode_batch
-from toolyard.stores.entries import fold_case, list_texts
+from toolyard.stores.batches import decode_readable_batch
+from toolyard.stores.entries import fold_case
 from toolyard.stores.search_terms import (
-    MAX_NEEDLE_CHARS,
-    MAX_SCANNED,
-    TERM_CHARS,
+    MAX_RARE,
+    SCAN_SIZE,
+    ScanProgress,
     build_needle_terms,
     build_terms,
-    fills_page,
-    split_text,
+    cut_needle,
+    fold_parts,
+    is_exact,
+    is_short,
+    list_parts,
 )
 from toolyard.stores.sqlite.catalog import CARD_COLUMNS, build_page_query, matches_log, read_cards
 
-SCAN_SIZE = 200
-MAX_RARE = 3_000
-"""Terms that more texts have are common."""
 MAX_STEP_CHARS = 8_000
 """Characters that are indexed in one transaction: appends wait for it."""
 MAX_STEP_ENTRIES = 200
@@ -108,23 +108,21 @@ def search(connection: sqlite3.Connection, query: CatalogQuery) -> Iterator[list
 
     A text that many conversations have is found by comparing the newest ones, any other one by the index.
     """
-    needle, scanned, matched, is_common = fold_case(query.text), 0, 0, True
+    needle, progress, is_common = fold_case(query.text), ScanProgress(query.limit), True
     while is_common:
         cards, end = _scan(connection, query, needle)
         yield cards
         if end is None:
             return
         query = msgspec.structs.replace(query, after=end)
-        scanned, matched = scanned + SCAN_SIZE, matched + len(cards)
-        is_common = scanned < MAX_SCANNED and (
-            fills_page(query.limit, scanned, matched) or _has_common_terms(connection, needle)
-        )
+        progress.add_step(len(cards))
+        is_common = not progress.is_over and (progress.fills_page or _has_common_terms(connection, needle))
     yield from _find(connection, query, needle)
 
 
 def _has_common_terms(connection: sqlite3.Connection, needle: str) -> bool:
     """Return whether the index has so many texts with these terms that comparing the newest ones is faster."""
-    if len(needle) < TERM_CHARS:  # counting them would take as long as finding them
+    if is_short(needle):
         return False
     (count,) = connection.execute(_COUNT, (_build_match(needle), MAX_RARE)).fetchone()
     return count >= MAX_RARE
@@ -135,7 +133,7 @@ def _scan(
 ) -> tuple[list[ConversationCard], ListPosition | None]:
     """Return which of the next conversations contain the folded text, and where they end; None at the end of all."""
     page, values = build_page_query(msgspec.structs.replace(query, limit=SCAN_SIZE))
-    values["needle"] = needle[:MAX_NEEDLE_CHARS]
+    values["needle"] = cut_needle(needle)
     rows = connection.execute(_COMPARE.format(page=page), values).fetchall()
     last = connection.execute(_PAGE_END.format(page=page), values).fetchone()
     end = (last[1], last[2]) if last is not None and last[0] == SCAN_SIZE else None
@@ -146,12 +144,11 @@ def _select_matches(
     connection: sqlite3.Connection, rows: Sequence[CandidateRow], needle: str
 ) -> list[ConversationCard]:
     """Return the cards of candidates that contain the folded text: of indexed ones this is known already."""
-    is_exact = len(needle) <= MAX_NEEDLE_CHARS
     cards = read_cards(row[:8] for row in rows)
     return [
         card
         for card, row in zip(cards, rows, strict=True)
-        if (is_exact and not row[-1]) or matches_log(connection, card, needle)
+        if (is_exact(needle) and not row[-1]) or matches_log(connection, card, needle)
     ]
 
 
@@ -159,7 +156,7 @@ def _find(connection: sqlite3.Connection, query: CatalogQuery, needle: str) -> I
     updated_at, last = query.after or (float("inf"), "")
     values = {
         "terms": _build_match(needle),
-        "needle": needle[:MAX_NEEDLE_CHARS],
+        "needle": cut_needle(needle),
         "tenant": query.tenant,
         "user": query.user,
         "unlisted": query.unlisted,
@@ -173,7 +170,7 @@ def _find(connection: sqlite3.Connection, query: CatalogQuery, needle: str) -> I
 
 def _build_match(needle: str) -> str:
     terms = " ".join(f'"{term}"' for term in build_needle_terms(needle))
-    return f"{terms} *" if len(needle) < TERM_CHARS else terms
+    return f"{terms} *" if is_short(needle) else terms
 
 
 def _index_conversation(
@@ -184,7 +181,7 @@ def _index_conversation(
     batches = connection.execute(_ENTRIES, (conversation, indexed_seq))
     count = 0
     for (lines,) in batches:
-        for entry in _decode_readable(lines):
+        for entry in decode_readable_batch(lines):
             if entry.seq > indexed_seq:
                 chars += _index_entry(connection, conversation, entry) + 20
                 indexed_seq, count = entry.seq, count + 1
@@ -196,16 +193,9 @@ def _index_conversation(
     return chars + 20
 
 
-def _decode_readable(lines: bytes) -> list[Entry]:
-    try:
-        return list(decode_batch(lines))
-    except msgspec.DecodeError:
-        return []  # only a newer version can read it: its texts are not found here
-
-
 def _index_title(connection: sqlite3.Connection, conversation: str, texts: tuple[str, str]) -> int:
     stored = connection.execute(_TEXTS_OF_ITEM, (conversation, "")).fetchall()
-    parts = [part for text in texts if text for part in split_text(fold_case(text))]
+    parts = [part for text in texts for part in fold_parts(text)]
     if [text for _, text in stored] == parts:
         return 0
     _drop_texts(connection, stored)
@@ -216,8 +206,7 @@ def _index_entry(connection: sqlite3.Connection, conversation: str, entry: Entry
     if isinstance(entry.event, MessageRemoved):
         for item in entry.event.ids:
             _drop_texts(connection, connection.execute(_TEXTS_OF_ITEM, (conversation, item)).fetchall())
-    parts = ((item, part) for item, text in list_texts(entry.event) if text for part in split_text(fold_case(text)))
-    return sum(_add_text(connection, conversation, item, part) for item, part in parts)
+    return sum(_add_text(connection, conversation, item, part) for item, part in list_parts(entry.event))
 
 
 def _add_text(connection: sqlite3.Connection, conversation: str, item: str, text: str) -> int:

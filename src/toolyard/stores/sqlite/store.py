@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -31,6 +32,7 @@ from toolyard.core.store import (
 )
 from toolyard.stores.batches import decode_batch, encode_batch
 from toolyard.stores.entries import has_texts, select_catalog_entries
+from toolyard.stores.errors import build_closed_error
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import SingleProcessPorts
 from toolyard.stores.sqlite import catalog as _catalog
@@ -49,7 +51,9 @@ MAX_ROWS_PER_JOB = 32
 MAX_SEARCH_S = 2.0
 """A search that takes longer answers with what it has found. It may happen while a large file is indexed."""
 SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
-_CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
+# The first epoch of a row is the time in milliseconds: a conversation that was copied from another store never has an
+# epoch that an owner had there.
+_CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, ?)
 ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch, last_seq"""
 CHECKPOINT_PAGES = 4000
 """16 MB of write-ahead log: a page that many appends change is copied into the file once for all of them."""
@@ -118,7 +122,8 @@ class SqliteStore(SingleProcessPorts):
 
     async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
         def work(connection: sqlite3.Connection) -> list[Claim]:
-            rows = [(id, *connection.execute(_CLAIM, (id,)).fetchone()) for id in conversations]
+            now_ms = time.time_ns() // 1_000_000
+            rows = [(id, *connection.execute(_CLAIM, (id, now_ms)).fetchone()) for id in conversations]
             return [Claim(conversation=id, epoch=epoch, last_seq=last_seq) for id, epoch, last_seq in rows]
 
         return await self._writer.run(work)
@@ -133,7 +138,7 @@ class SqliteStore(SingleProcessPorts):
 
         return await self._query(query)
 
-    async def put(self, conversation: str, handle: str, body: bytes) -> None:
+    async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
         row = {"id": conversation, "handle": handle, "body": body}
 
         def work(connection: sqlite3.Connection) -> int:
@@ -141,7 +146,7 @@ class SqliteStore(SingleProcessPorts):
 
         await self._writer.run(work, len(body))
 
-    async def get(self, conversation: str, handle: str) -> bytes | None:
+    async def get_blob(self, conversation: str, handle: str) -> bytes | None:
         def query(connection: sqlite3.Connection) -> bytes | None:
             row = connection.execute(_GET, (conversation, handle)).fetchone()
             return row[0] if row else None
@@ -218,8 +223,8 @@ class SqliteStore(SingleProcessPorts):
     async def drop_request(self, conversation: str, before: float) -> None:
         await self._writer.run(lambda connection: _catalog.drop_request(connection, conversation, before))
 
-    async def forget(self, conversation: str) -> Sequence[str]:
-        await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        await self._writer.run(lambda connection: _catalog.delete_conversation(connection, conversation))
         return ()
 
     async def keys(self) -> Sequence[Key]:
@@ -242,16 +247,16 @@ class SqliteStore(SingleProcessPorts):
         row = await self._query(lambda connection: connection.execute(_READ_RECORD, (kind, name)).fetchone())
         return row[0] if row else None
 
-    async def set(self, kind: str, name: str, body: bytes) -> None:
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
         row = (kind, name, body)
         await self._writer.run(lambda connection: connection.execute(_SET_RECORD, row).rowcount, len(body))
 
-    async def delete(self, kind: str, name: str) -> None:
+    async def delete_record(self, kind: str, name: str) -> None:
         await self._writer.run(lambda connection: connection.execute(_DELETE_RECORD, (kind, name)).rowcount)
 
-    async def take(self, key: str, per_minute: int, now: float) -> Allowance:
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
-        return self._limits.take(key, per_minute, now)
+        return self._limits.take_allowance(key, per_minute, now)
 
     async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
         return await self._query(lambda connection: export.list_stored_conversations(connection, after, limit))
@@ -277,11 +282,11 @@ class SqliteStore(SingleProcessPorts):
             raise build_store_down(path, error) from error
         except msgspec.DecodeError as error:
             reason = f"it holds an entry that cannot be read: {error}. A newer version may read it"
-            raise StoreDown(reason, place=str(path)) from error
+            raise StoreDown(reason, address=str(path)) from error
 
     def _require_open(self) -> None:
         if self._writer.closed:
-            raise StoreDown("the store is closed: open it again", place=str(self._file.path))
+            raise build_closed_error(str(self._file.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

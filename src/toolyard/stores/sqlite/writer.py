@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TypeVar, cast
 
 from toolyard.core.errors import StoreDown
+from toolyard.stores.errors import build_closed_error
 
 MAX_GROUP_JOBS = 512
 MAX_QUEUED_JOBS = 4096
@@ -61,10 +62,10 @@ def build_store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
     """Return an error of SQLite or of the file system as one that names the file and says what to do."""
     if isinstance(error, OSError):
         similar_code = _SQLITE_CODES.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
-        return StoreDown(f"{error.strerror}. {_ADVICE[similar_code]}", place=str(file))
+        return StoreDown(f"{error.strerror}. {_ADVICE[similar_code]}", address=str(file))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "See the SQLite documentation for this error")
-    return StoreDown(f"{error}. {advice}", place=str(file))
+    return StoreDown(f"{error}. {advice}", address=str(file))
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +148,7 @@ class SqliteWriter:
 
     def _submit(self, work: Work[_T], size_bytes: int) -> asyncio.Future[_T]:
         if self.closed:
-            raise StoreDown("the store is closed: open it again", place=str(self._file))
+            raise build_closed_error(str(self._file))
         done: asyncio.Future[_T] = self._loop.create_future()
         job = _Job(work, size_bytes, cast("asyncio.Future[object]", done))
         self.queued_jobs += 1

@@ -6,7 +6,7 @@ The current run of the conversation may be an earlier one that still waits; its 
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolyard.core.events import Entry, Published
 from toolyard.core.items import Problem
@@ -72,7 +72,7 @@ class AppFinalAnswer(_AnswerBase, kw_only=True, rename="camel"):
     stop_reason: StopReason
     usage: dict[str, int]
     detail: str = ""
-    kept: bool = True
+    is_stored: bool = field(default=True, name="kept")
     error: Problem | None = None
     type: Literal["message"] = "message"
 
@@ -91,7 +91,7 @@ class AnswerBuilder:
         *,
         seen_seq: int = 0,
         end_seq: int = 0,
-        kept: bool = True,
+        is_stored: bool = True,
         texts: CustomTexts = NO_TEXTS,
     ) -> None:
         """Start from the runs after entry `seen_seq`. The log had `end_seq` entries when the request came.
@@ -104,7 +104,7 @@ class AnswerBuilder:
         self._runs = runs
         self._seen_seq = seen_seq
         self._end_seq = end_seq
-        self._kept = kept
+        self._is_stored = is_stored
         self._texts = texts
         self._delivered: frozenset[str] = frozenset()
         self.over = self._has_answer()
@@ -192,7 +192,7 @@ class AnswerBuilder:
             detail=run.detail,
             usage={"inputTokens": run.usage.input_tokens, "outputTokens": run.usage.output_tokens},
             # A run that has waited had to be found again: its conversation is kept even if it was to be temporary.
-            kept=self._kept or run.waits > 0 or any(call.parked for call in run.calls.values()),
+            is_stored=self._is_stored or run.waits > 0 or any(call.parked for call in run.calls.values()),
             overridden_tools=self.overridden,
         )
 

@@ -187,7 +187,9 @@ class RequestHandler:
         if started.repeated and self._cursor is not None:
             reader.detach()
             reader = await self._follow_again(started.conversation, reader.cursor.seq + 1)
-        response = await self._build_response(started.conversation, reader, started.run_id, kept=not settings.ephemeral)
+        response = await self._build_response(
+            started.conversation, reader, started.run_id, is_stored=not settings.ephemeral
+        )
         response.builder.overridden = overridden
         response.headers = {**headers, **REPLAYED_HEADERS} if started.repeated else headers
         return response
@@ -279,7 +281,7 @@ class RequestHandler:
         return await self._build_response(conversation, reader, run_id)
 
     async def _build_response(
-        self, conversation: str, reader: Reader, run_id: str, *, kept: bool | None = None
+        self, conversation: str, reader: Reader, run_id: str, *, is_stored: bool | None = None
     ) -> AppResponse:
         """Return a response that follows a run from where the reader is. It detaches the reader if that fails."""
         service, end = self._service, reader.end
@@ -291,7 +293,7 @@ class RequestHandler:
                 await load_open_runs(service, conversation, reader.cursor),
                 seen_seq=reader.cursor.seq,
                 end_seq=end,
-                kept=not state.settings.ephemeral if kept is None else kept,
+                is_stored=not state.settings.ephemeral if is_stored is None else is_stored,
                 texts=service.texts,
             )
         except BaseException:

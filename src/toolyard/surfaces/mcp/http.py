@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from toolyard.core.errors import Invalid
 from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 from toolyard.engine.service import Service
 from toolyard.surfaces.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
@@ -61,7 +61,7 @@ _STATUS_BY_CODE = {
 """The HTTP status for an error of a modern request; a legacy client gets 200 and reads the error from the body."""
 
 
-def routes(service: Service, records: KeyValue) -> list[ASGIRouteHandler]:
+def routes(service: Service, records: SharedKeyValue) -> list[ASGIRouteHandler]:
     endpoint = McpEndpoint(service, records)
 
     @asgi("/mcp", copy_scope=False)
@@ -142,7 +142,7 @@ class McpHttpRequest:
 class McpEndpoint:
     """Serves `/mcp`: POST for messages, and for legacy clients GET to listen and DELETE to end a session."""
 
-    def __init__(self, service: Service, records: KeyValue) -> None:
+    def __init__(self, service: Service, records: SharedKeyValue) -> None:
         self._dispatcher = Dispatcher(service)
         self._sessions = LegacySessions(service.clock.now, records)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.json_types import Json
-from toolyard.core.store import KeyValue
+from toolyard.core.store import KeyValue, SharedKeyValue
 from toolyard.surfaces.mcp.client import ClientState, Peer
 from toolyard.surfaces.mcp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Id, RpcError, RpcNotification
 from toolyard.surfaces.mcp.methods import ActiveRequest
@@ -126,7 +126,7 @@ class LegacySession:
 class LegacySessions:
     """All sessions of legacy clients over HTTP."""
 
-    def __init__(self, now: Callable[[], float], records: KeyValue) -> None:
+    def __init__(self, now: Callable[[], float], records: SharedKeyValue) -> None:
         self._now = now
         self._records = records if records.is_shared else None
         self._swept_at = 0.0
@@ -167,7 +167,7 @@ class LegacySessions:
     async def close(self, session: LegacySession) -> None:
         self._sessions.pop(session.id, None)
         if self._records is not None:
-            await self._records.delete(SESSIONS, session.id)
+            await self._records.delete_record(SESSIONS, session.id)
 
     async def _look_up(self, records: KeyValue, id: str, session: LegacySession | None) -> LegacySession | None:
         """Return the session as the store has it, which another replica may have opened, used or ended."""
@@ -186,7 +186,7 @@ class LegacySessions:
         return session
 
     async def _touch(self, records: KeyValue, session: LegacySession) -> None:
-        await records.set(SESSIONS, session.id, session.build_record())
+        await records.set_record(SESSIONS, session.id, session.build_record())
         session.touched_at = session.checked_at = self._now()
 
     async def _sweep(self, records: KeyValue) -> None:
@@ -198,7 +198,7 @@ class LegacySessions:
         stored.sort(key=lambda session: session[1].used_at, reverse=True)
         for id in _find_surplus(stored, self._now()):
             if id not in self._sessions or not self._sessions[id].busy:
-                await records.delete(SESSIONS, id)
+                await records.delete_record(SESSIONS, id)
 
     def _add(self, session: LegacySession, at: float | None = None) -> None:
         if session.id not in self._sessions:

@@ -74,7 +74,7 @@ class ReadResultVenue:
         arguments = msgspec.convert(call.arguments, _ReadResultArguments)
         # Recorded turns are stored beside the results, but are for operators, not for a model to read.
         hidden = arguments.handle.startswith(RECORDED_TURN_PREFIX)
-        body = None if hidden else await self._blobs.get(context.conversation, arguments.handle)
+        body = None if hidden else await self._blobs.get_blob(context.conversation, arguments.handle)
         if body is None:
             error_text = f"there is no result {arguments.handle[:80]!r} in this conversation"
             return Failure(problem=Problem(error=error_text, error_type="not_found"))

@@ -8,7 +8,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.core.ports import Clock, NotificationHandler
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
@@ -68,7 +68,7 @@ class ServerDependencies:
     """What all servers share."""
 
     get_connector: Callable[[], Connector]
-    store: KeyValue
+    store: SharedKeyValue
     sealed_records: SealedRecords
     pin_records: PinRecords
     clock: Clock

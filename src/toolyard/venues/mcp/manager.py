@@ -10,7 +10,7 @@ from contextvars import Context
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
@@ -19,7 +19,7 @@ from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class ServerRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a server of the configuration is to run, as a person has decided since."""
 
-    wanted: bool = True
+    should_run: bool = field(default=True, name="wanted")
     started_at: float | None = None
     stopped_at: float | None = None
 
@@ -60,7 +60,7 @@ class McpManager:
         configured: Mapping[str, ServerSpec],
         *,
         make_connector: Callable[[], Connector],
-        store: KeyValue,
+        store: SharedKeyValue,
         clock: Clock,
         reserved_names: Callable[[], Collection[str]],
         apply_rules: Callable[[Tool], Tool],
@@ -116,10 +116,10 @@ class McpManager:
             if id not in self._servers:
                 self._add(id, record, configured=False)
         for id, run in (await self._read_runs()).items():
-            if (server := self._servers.get(id)) is not None and server.configured and not run.wanted:
-                server.record = replace(server.record, wanted=False, stopped_at=run.stopped_at)
+            if (server := self._servers.get(id)) is not None and server.configured and not run.should_run:
+                server.record = replace(server.record, should_run=False, stopped_at=run.stopped_at)
         for server in self._servers.values():
-            if server.record.wanted:
+            if server.record.should_run:
                 self._start(server)
         self._publish_changes()
         await self._wait_until_started([server for server in self._servers.values() if not server.was_listed])
@@ -160,7 +160,8 @@ class McpManager:
         return [server.build_card() for server in self._servers.values()]
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Store and start a new server. Raise Refused if the id is taken or there are too many."""
+        """Store and start a new server. Raise Refused if the id is taken, or if it could never be started here."""
+        self._require_startable(spec)
         async with self._changing():
             if id in self._servers:
                 raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
@@ -169,7 +170,7 @@ class McpManager:
             record = ServerRecord(spec=spec, created_at=self._clock.now())
             # A replica may have listed the tools of an earlier server of this id after it was removed.
             await self._pin_records.delete(id)
-            await self._store.set(SERVERS, id, msgspec.json.encode(record))
+            await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
             server = self._add(id, record, configured=False)
             self._start(server)
         await self._wait_until_started([server])
@@ -177,12 +178,13 @@ class McpManager:
 
     async def change(self, id: str, spec: ServerSpec) -> ServerCard:
         """Store another configuration for a server, end its sessions, and start it again if it is to run."""
+        self._require_startable(spec)
         async with self._changing():
             server = self.get_server(id)
             if server.configured:
                 raise Refused(f"the server {id!r} stands in the configuration; change it there")
             record = replace(server.record, spec=spec)
-            await self._store.set(SERVERS, id, msgspec.json.encode(record))
+            await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
             changed = await self._replace(server, record)
         self._publish_changes()
         await self._wait_until_started([changed])
@@ -241,7 +243,7 @@ class McpManager:
         server = self.get_server(id)
         if not server.spec.serves(caller):
             raise NotFound(f"there is no server {id[:80]!r}")
-        if not server.record.wanted:
+        if not server.record.should_run:
             raise Refused(f"the server {id!r} is stopped")
         return server.get_connection(caller)
 
@@ -277,6 +279,10 @@ class McpManager:
         """Call `handler` for each notification of a server. Return a function that ends the subscription."""
         self._listeners.append(handler)
         return lambda: self._listeners.remove(handler)
+
+    def _require_startable(self, spec: ServerSpec) -> None:
+        if self._store.is_shared and (problem := spec.replica_problem):
+            raise Refused(problem)
 
     @asynccontextmanager
     async def _changing(self) -> AsyncGenerator[None]:
@@ -314,16 +320,18 @@ class McpManager:
                 async with self._pin_records.reading():
                     self.router.remove_server(id)  # its configuration may choose other names than those of its pins
                     server = self._add(id, record, configured=False)
-                if record.wanted:
+                if record.should_run:
                     server.start()
 
     def _follow_run(self, server: ManagedServer, run: "ServerRun | ServerRecord") -> None:
         started_again = (run.started_at or 0.0) > (server.record.started_at or 0.0) and server.status == "failed"
-        if run.wanted == server.record.wanted and not (run.wanted and started_again):
+        if run.should_run == server.record.should_run and not (run.should_run and started_again):
             return
-        server.record = replace(server.record, wanted=run.wanted, started_at=run.started_at, stopped_at=run.stopped_at)
+        server.record = replace(
+            server.record, should_run=run.should_run, started_at=run.started_at, stopped_at=run.stopped_at
+        )
         server.stop()
-        if run.wanted:
+        if run.should_run:
             server.start()
 
     def _add(self, id: str, record: ServerRecord, *, configured: bool) -> ManagedServer:
@@ -338,7 +346,7 @@ class McpManager:
         async with self._pin_records.reading():
             self.router.remove_server(server.id)
             changed = self._add(server.id, record, configured=False)
-        if record.wanted:
+        if record.should_run:
             changed.start()
         return changed
 
@@ -349,18 +357,18 @@ class McpManager:
         self.router.remove_server(server.id)
 
     def _start(self, server: ManagedServer) -> None:
-        server.record = replace(server.record, wanted=True, started_at=self._clock.now(), stopped_at=None)
+        server.record = replace(server.record, should_run=True, started_at=self._clock.now(), stopped_at=None)
         server.start()
 
     def _stop(self, server: ManagedServer) -> None:
-        server.record = replace(server.record, wanted=False, stopped_at=self._clock.now())
+        server.record = replace(server.record, should_run=False, stopped_at=self._clock.now())
         server.stop()
 
     async def _remove(self, server: ManagedServer) -> None:
         if server.configured:
             raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
         self._drop(server)
-        await self._store.delete(SERVERS, server.id)
+        await self._store.delete_record(SERVERS, server.id)
         await self._pin_records.delete(server.id)
         await forget_grants(self._sealed_records, server.id)
 
@@ -368,10 +376,10 @@ class McpManager:
         """Store whether a server is to run. For a server of the configuration that is known to other replicas only."""
         record = server.record if started_at is None else replace(server.record, started_at=started_at)
         if not server.configured:
-            await self._store.set(SERVERS, server.id, msgspec.json.encode(record))
+            await self._store.set_record(SERVERS, server.id, msgspec.json.encode(record))
         elif self._store.is_shared:
-            run = ServerRun(wanted=record.wanted, started_at=record.started_at, stopped_at=record.stopped_at)
-            await self._store.set(RUNS, server.id, msgspec.json.encode(run))
+            run = ServerRun(should_run=record.should_run, started_at=record.started_at, stopped_at=record.stopped_at)
+            await self._store.set_record(RUNS, server.id, msgspec.json.encode(run))
 
     async def _wait_until_started(self, servers: Sequence[ManagedServer]) -> None:
         """Wait until each server runs or has failed once, for at most START_S."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapp
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
@@ -51,7 +51,7 @@ class ServerRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     spec: ServerSpec
     created_at: float = 0.0
-    wanted: bool = True
+    should_run: bool = field(default=True, name="wanted")
     """Whether the server is to run; False once somebody has stopped it."""
     started_at: float | None = None
     stopped_at: float | None = None
@@ -116,7 +116,7 @@ class ManagedServer:
 
     @property
     def status(self) -> ServerStatus:
-        if not self.record.wanted:
+        if not self.record.should_run:
             return "stopped"
         if self.forbidden_reason:
             return "failed"
@@ -128,13 +128,7 @@ class ManagedServer:
     @property
     def forbidden_reason(self) -> str:
         """Return why no process of this server may be started; empty if one may be, or if it needs none."""
-        if not self._deps.store.is_shared or not self.spec.command or self.spec.replicas == "each":
-            return ""
-        return (
-            "this server is a command, and several replicas share the store: each would start a copy of the process, "
-            'with a state of its own. If that is fine, set replicas = "each"; if not, run the server once, over HTTP, '
-            "and give its url"
-        )
+        return self.spec.replica_problem if self._deps.store.is_shared else ""
 
     def start(self) -> None:
         """Open the shared session. With `auth = "caller"` it serves only for the first listing of the tools."""
@@ -172,7 +166,7 @@ class ManagedServer:
         for (caller_key, _), grant_store in list(self._grant_stores.items()):
             if grant_store.is_replaced(sealed):
                 self._end_sessions(caller_key)
-                if caller_key == SHARED_KEY and self.record.wanted:
+                if caller_key == SHARED_KEY and self.record.should_run:
                     self.start()
 
     def reconnect(self, caller: Caller) -> McpConnection:
@@ -273,7 +267,7 @@ class ManagedServer:
         """
         async with self._changing_pins():
             pins = apply(self._pins, tools)
-            hashes = {} if accept else {remote: [*pins[remote].said] for remote in tools}
+            hashes = {} if accept else {remote: [*pins[remote].caller_decisions] for remote in tools}
             for remote, listed, pin, _ in self._iter_caller_pins():
                 if remote in tools if tools else pin.is_waiting:
                     hashes.setdefault(remote, []).append(listed.hash)

@@ -364,8 +364,8 @@ async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_gr
 
         await needing("archive")
         both = await needing("papers")
-        assert both is not None and both.wanted == "archive papers"
-        await grants.save(another := replace(both, token={"access_token": "of another sign-in"}, wanted=""))
+        assert both is not None and both.missing_scopes == "archive papers"
+        await grants.save(another := replace(both, token={"access_token": "of another sign-in"}, missing_scopes=""))
         assert await needing("drafts") == another
         await grants.forget()
         assert await needing("notes") is None

@@ -15,13 +15,13 @@ class RecordCipher:
         derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"toolyard sealed records 1")
         self._cipher = AESGCM(derivation.derive(secret.encode()))
 
-    def encrypt(self, body: bytes, place: bytes) -> bytes:
+    def encrypt(self, body: bytes, associated_data: bytes) -> bytes:
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, body, place)
+        return nonce + self._cipher.encrypt(nonce, body, associated_data)
 
-    def decrypt(self, sealed: bytes, place: bytes) -> bytes | None:
-        """Return the content; None if it was encrypted with another secret or for another place, or was changed."""
+    def decrypt(self, sealed: bytes, associated_data: bytes) -> bytes | None:
+        """Return the content; None if it was changed, or encrypted with other data or another secret."""
         try:
-            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place)
+            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], associated_data)
         except (InvalidTag, ValueError):
             return None

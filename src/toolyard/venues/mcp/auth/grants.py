@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolyard.core.json_types import Json
-from toolyard.venues.mcp.auth.sealed_records import SealedRecords, Unreadable
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords, UndecryptableRecord
 
 TOKENS = "mcp.tokens"
 SIGN_INS = "mcp.sign_ins"
+SEALED_KINDS = (TOKENS, SIGN_INS)
+"""The kinds of records that are encrypted if there is a secret."""
 
 
 class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,7 +34,7 @@ class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: float | None = None
     sign_in_id: str = ""
     """New with each sign-in, and the same after a renewal. Empty in grants of earlier versions."""
-    wanted: str = ""
+    missing_scopes: str = field(default="", name="wanted")
     """Scopes that the server asked for beyond those of the token; the next sign-in requests them too."""
 
     def __repr__(self) -> str:
@@ -116,7 +118,7 @@ class GrantStore:
             return False
         try:
             grant = self._decode(self._records.unseal(TOKENS, self._name, body) if body else None)
-        except Unreadable:
+        except UndecryptableRecord:
             return True
         return (grant.sign_in_id if grant else None) != self._sign_in_id
 
@@ -127,7 +129,7 @@ class GrantStore:
 
 async def forget_grants(records: SealedRecords, server: str) -> None:
     """Delete the grants of all callers for a server that is removed, and the sign-ins that are under way."""
-    for kind in (TOKENS, SIGN_INS):
+    for kind in SEALED_KINDS:
         for name, _ in await records.list_sealed(kind):
             if msgspec.json.decode(name, type=list[str])[0] == server:
                 await records.delete(kind, name)

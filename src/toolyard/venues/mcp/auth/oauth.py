@@ -28,11 +28,11 @@ from toolyard.core.errors import StoreDown
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore
-from toolyard.venues.mcp.auth.sealed_records import Unreadable
+from toolyard.venues.mcp.auth.sealed_records import UndecryptableRecord
 from toolyard.venues.mcp.dispatcher import get_current_request
 
 MAX_ERROR_CHARS = 300
-MAX_WANTED_SCOPES = 50
+MAX_MISSING_SCOPES = 50
 """The most scopes that are remembered of those that a server asked for."""
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 401, 403, 429
 M = TypeVar("M", bound=BaseModel)
@@ -85,8 +85,8 @@ class _GrantTokenStorage(MemoryTokenStorage):
         await self._save(replace(self._grant, token=dump_model(tokens), expires_at=expires_at))
 
     async def remember_scope(self, scope: str) -> None:
-        scopes = dict.fromkeys([*self._grant.wanted.split(), *scope.split()])
-        await self._save(replace(self._grant, wanted=" ".join([*scopes][-MAX_WANTED_SCOPES:])))
+        scopes = dict.fromkeys([*self._grant.missing_scopes.split(), *scope.split()])
+        await self._save(replace(self._grant, missing_scopes=" ".join([*scopes][-MAX_MISSING_SCOPES:])))
 
     async def _save(self, grant: Grant) -> None:
         """Store the grant, unless the stored one is no longer the grant that this one was made from."""
@@ -288,7 +288,7 @@ async def build_auth(server: str, spec: ServerSpec, grant_store: GrantStore) -> 
     advice = f"it wants a person to sign in: `toolyard servers login {server}`"
     try:
         grant = await grant_store.load_for_session()
-    except Unreadable as error:
+    except UndecryptableRecord as error:
         return RequestAuth(None, f"{error}: `toolyard servers login {server}`")
     return RequestAuth(_RenewingProvider(grant, grant_store) if grant else None, advice, grant_store)
 

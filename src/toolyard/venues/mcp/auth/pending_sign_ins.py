@@ -18,7 +18,7 @@ from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerCard, SignIn, SignInAnswer
 from toolyard.core.ports import Clock
 from toolyard.venues.mcp.auth.grants import SIGN_INS, OpenSignIn, build_record_name
-from toolyard.venues.mcp.auth.sealed_records import SealedRecords, Unreadable
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords, UndecryptableRecord
 from toolyard.venues.mcp.dependencies import Connector
 from toolyard.venues.mcp.server import ManagedServer
 
@@ -106,7 +106,7 @@ class PendingSignIns:
         for name, body in await self._records.list_sealed(SIGN_INS):
             try:
                 sign_in = _decoder.decode(self._records.unseal(SIGN_INS, name, body))
-            except Unreadable:
+            except UndecryptableRecord:
                 sign_in = None
             if sign_in is None or sign_in.expires_at < self._clock.now():
                 await self._records.delete(SIGN_INS, name)
@@ -124,7 +124,7 @@ class PendingSignIns:
 
     async def _reconnect(self, server: ManagedServer, caller: Caller) -> ServerCard:
         """Open a session with the stored grant, and return the server's card once it is up or has failed."""
-        if not server.record.wanted:
+        if not server.record.should_run:
             return server.build_card()
         connection = server.reconnect(caller)
         await self._wait_until(lambda: connection.status != "starting")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toolyard.core.errors import Misconfigured, Refused, install_command
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 
 if TYPE_CHECKING:
     from toolyard.venues.mcp.auth.cipher import RecordCipher
@@ -23,7 +23,7 @@ _PREFIX = b"sealed1:"
 """No JSON begins so: a record without it was stored without a secret."""
 
 
-class Unreadable(Refused):
+class UndecryptableRecord(Refused):
     """A record is encrypted, and not with a secret that is known here."""
 
 
@@ -34,7 +34,7 @@ class SealedRecords:
     store anything.
     """
 
-    def __init__(self, store: KeyValue, secret: str = "") -> None:
+    def __init__(self, store: SharedKeyValue, secret: str = "") -> None:
         """`secret` may be several ones with commas between them: the first encrypts, and all decrypt."""
         self._store = store
         self._secrets = [part.strip() for part in secret.split(",") if part.strip()]
@@ -50,11 +50,11 @@ class SealedRecords:
         if self._store.is_shared and not self._secrets:
             raise Refused(
                 f"tokens are not stored in a shared database without encryption: set {SECRET_VARIABLE} to at least "
-                f"{MIN_SECRET_CHARS} characters, the same at all replicas, and restart them"
+                f"{MIN_SECRET_CHARS} characters, the same at all replicas, and start again"
             )
 
     async def read(self, kind: str, name: str) -> bytes | None:
-        """Return a record. Raise Unreadable if it is encrypted with a secret that is not known here."""
+        """Return a record. Raise UndecryptableRecord if it is encrypted with a secret that is not known here."""
         body = await self._store.read_record(kind, name)
         return None if body is None else self.unseal(kind, name, body)
 
@@ -63,11 +63,22 @@ class SealedRecords:
         return await self._store.list_records(kind)
 
     async def set(self, kind: str, name: str, body: bytes) -> None:
+        await self._store.set_record(kind, name, self.seal(kind, name, body))
+
+    def seal(self, kind: str, name: str, body: bytes) -> bytes:
+        """Return the body of a record as it is to be stored; one that is encrypted already stays as it is.
+
+        Raise Refused if it cannot be stored for want of a secret.
+        """
+        if body.startswith(_PREFIX):
+            return body
         self.require_secret()
-        await self._store.set(kind, name, self._seal(kind, name, body))
+        if not self._secrets:
+            return body
+        return _PREFIX + self._load_ciphers()[0].encrypt(body, _encode_associated_data(kind, name))
 
     async def delete(self, kind: str, name: str) -> None:
-        await self._store.delete(kind, name)
+        await self._store.delete_record(kind, name)
 
     def lock(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
         return self._store.lock(kind, name)
@@ -76,18 +87,13 @@ class SealedRecords:
         if not body.startswith(_PREFIX):
             return body
         for cipher in self._load_ciphers():
-            if (content := cipher.decrypt(body[len(_PREFIX) :], _encode_place(kind, name))) is not None:
+            if (content := cipher.decrypt(body[len(_PREFIX) :], _encode_associated_data(kind, name))) is not None:
                 return content
         reason = "is not the one that it was encrypted with" if self._secrets else "is not set"
-        raise Unreadable(
+        raise UndecryptableRecord(
             f"the stored token cannot be decrypted: {SECRET_VARIABLE} {reason}. Set the right one (after a comma, if a "
             "new one comes first), or sign in again"
         )
-
-    def _seal(self, kind: str, name: str, body: bytes) -> bytes:
-        if not self._secrets:
-            return body
-        return _PREFIX + self._load_ciphers()[0].encrypt(body, _encode_place(kind, name))
 
     def _load_ciphers(self) -> "list[RecordCipher]":
         if len(self._ciphers) < len(self._secrets):
@@ -101,5 +107,5 @@ class SealedRecords:
         return self._ciphers
 
 
-def _encode_place(kind: str, name: str) -> bytes:
+def _encode_associated_data(kind: str, name: str) -> bytes:
     return msgspec.json.encode((kind, name))

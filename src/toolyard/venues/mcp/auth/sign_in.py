@@ -34,7 +34,7 @@ from toolyard.venues.mcp.auth.oauth import (
     is_issued_by,
     load_model,
 )
-from toolyard.venues.mcp.auth.sealed_records import Unreadable
+from toolyard.venues.mcp.auth.sealed_records import UndecryptableRecord
 from toolyard.venues.mcp.bounded_http import UNCOMPRESSED, BoundedTransport
 
 ANSWER_S = 20.0
@@ -176,11 +176,11 @@ async def _find_extra_scope(grant_store: GrantStore) -> str:
     """Return the scopes of the grant so far and those that the server asked for since, if there are such."""
     try:
         grant = await grant_store.load()
-    except Unreadable:
+    except UndecryptableRecord:
         return ""
-    if grant is None or not grant.wanted:
+    if grant is None or not grant.missing_scopes:
         return ""
-    return union_scopes(str(grant.token.get("scope") or ""), grant.wanted) or ""
+    return union_scopes(str(grant.token.get("scope") or ""), grant.missing_scopes) or ""
 
 
 async def _send_ping(url: str, auth: OAuthClientProvider, headers: Mapping[str, str]) -> int:

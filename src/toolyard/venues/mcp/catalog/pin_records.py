@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from toolyard.core.store import KeyValue
+from toolyard.core.store import SharedKeyValue
 from toolyard.venues.mcp.catalog.pins import Pins
 from toolyard.venues.mcp.catalog.router import Route, Router
 
@@ -18,7 +18,7 @@ _pins_decoder = msgspec.json.Decoder(Pins)
 
 
 class PinRecords:
-    def __init__(self, store: KeyValue, router: Router, reserved_names: Callable[[], Collection[str]]) -> None:
+    def __init__(self, store: SharedKeyValue, router: Router, reserved_names: Callable[[], Collection[str]]) -> None:
         self._store = store
         self._router = router
         self._reserved_names = reserved_names
@@ -39,9 +39,7 @@ class PinRecords:
     async def reading(self) -> AsyncGenerator[None]:
         """Read what other replicas have stored, and let no task of this one change it during the block."""
         async with self._lock:
-            if self._store.is_shared:
-                for server in await self._read():
-                    self._reserve_names(server)
+            await self._read_changes()
             yield
 
     @asynccontextmanager
@@ -52,22 +50,26 @@ class PinRecords:
         """
         # The lock of this process comes first, so that it waits for the lock of the store with one task at most.
         async with self._lock, self._store.lock(PINS, ""):
-            if self._store.is_shared:
-                for server in await self._read():
-                    self._reserve_names(server)
+            await self._read_changes()
             yield
 
     async def save(self, server: str, pins: Pins) -> None:
         """Store the pins of a server, inside `changing`."""
         body = msgspec.json.encode(pins)
-        await self._store.set(PINS, server, body)
+        await self._store.set_record(PINS, server, body)
         self._bodies[server], self._pins[server] = body, pins
 
     async def delete(self, server: str) -> None:
         async with self._lock:
-            await self._store.delete(PINS, server)
+            await self._store.delete_record(PINS, server)
             self._bodies.pop(server, None)
             self._pins.pop(server, None)
+
+    async def _read_changes(self) -> None:
+        """Read what other replicas have changed, and reserve the names that they have given to tools."""
+        if self._store.is_shared:
+            for server in await self._read():
+                self._reserve_names(server)
 
     async def _read(self) -> list[str]:
         """Read the pins of all servers, and return the servers whose pins have changed."""

@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.json_types import Json
@@ -32,7 +32,7 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     accepted: Json | None = None
     rejected: Json | None = None
     present: bool = True
-    said: dict[str, bool] = {}
+    caller_decisions: dict[str, bool] = field(default_factory=dict[str, bool], name="said")
     """Decisions on definitions that only some callers get, by hash: True if accepted, False if rejected."""
     pushes: bool = False
     """Whether the tool has failed in the new era (2026-07-28) because it asks by a request of its own."""
@@ -57,7 +57,7 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_kept(self) -> bool:
-        return self.present or self.accepted is not None or self.rejected is not None or bool(self.said)
+        return self.present or self.accepted is not None or self.rejected is not None or bool(self.caller_decisions)
 
     @property
     def server_tool(self) -> ServerTool:
@@ -111,7 +111,7 @@ def merge_pins(listed: Mapping[str, Pin], stored: Mapping[str, Pin]) -> Pins:
 
 def build_caller_pin(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
     """Return the pin as it is for a caller who gets this definition of the tool."""
-    decision = True if trusting and not find_defect(definition) else pin.said.get(hash)
+    decision = True if trusting and not find_defect(definition) else pin.caller_decisions.get(hash)
     return replace(
         pin,
         seen=definition,
@@ -131,9 +131,9 @@ def limit_pins(pins: Pins, needed: Collection[str]) -> Pins:
 def record_decision(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
     """Return the pin with a decision on definitions that only some callers get. The oldest ones are dropped."""
     # Hashes that are decided again move to the end: the order of the dict is the age of the decisions.
-    others = {hash: accepted for hash, accepted in pin.said.items() if hash not in hashes}
+    others = {hash: accepted for hash, accepted in pin.caller_decisions.items() if hash not in hashes}
     decisions = {**others, **dict.fromkeys(hashes, accept)}
-    return replace(pin, said=dict(list(decisions.items())[-MAX_DECISIONS:]))
+    return replace(pin, caller_decisions=dict(list(decisions.items())[-MAX_DECISIONS:]))
 
 
 def accept_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
