@@ -55,7 +55,7 @@ from toolyard.venues.provider import ProviderVenue, build_provider_tool
 _log = logging.getLogger("toolyard.app")
 
 if TYPE_CHECKING:
-    from toolyard.engine.argument_validation import Schemas
+    from toolyard.engine.schema_validation import Schemas
 
 Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -189,7 +189,7 @@ def _load_schemas() -> "Schemas":
 
     Loaded on demand: a server of typed functions takes a third less memory without them.
     """
-    return importlib.import_module("toolyard.engine.argument_validation").Schemas()
+    return importlib.import_module("toolyard.engine.schema_validation").Schemas()
 
 
 def _load_connector() -> Connector:
