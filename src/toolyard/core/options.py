@@ -83,6 +83,12 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
 DEFAULT_OPTIONS = Options()
 ANY_OBJECT: dict[str, object] = {"type": "object"}
 """The output schema that any JSON object fits. Providers with a JSON mode are asked for that."""
+_WORDS_ABOUT_SCHEMAS = frozenset({"type", "title", "description", "$schema"})
+
+
+def allows_any_object(schema: RequestSchema) -> bool:
+    """Return whether every JSON object fits the schema: it says nothing about properties."""
+    return schema is not None and not schema.keys() - _WORDS_ABOUT_SCHEMAS
 
 
 def list_set_options(options: Options) -> list[str]:
