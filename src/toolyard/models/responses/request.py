@@ -91,14 +91,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, name)
     # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
     cache = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
-    schema = request.options.output_schema
-    # Its JSON mode requires the word JSON in an input item; a schema that allows any object needs no more than asking.
-    system = (
-        add_output_prompt(request.system, schema)
-        if schema is not None and allows_any_object(schema)
-        else request.system
-    )
-    cache.set_system(system, _encode_instructions)
+    cache.set_system(_build_system(request), _encode_instructions)
     encode = partial(_encode_group, provider, name)
     open_end, _ = cache.extend(request.history.items_from(cache.count), encode)
     parts: list[bytes | bytearray | memoryview] = [part for part in (cache.joined, open_end) if part]
@@ -122,6 +115,12 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             b"}",
         )
     )
+
+
+def _build_system(request: ModelRequest) -> str:
+    schema = request.options.output_schema
+    # This API's JSON mode needs the word JSON in an input item, so any object is asked for and is a loose schema.
+    return add_output_prompt(request.system, schema) if schema and allows_any_object(schema) else request.system
 
 
 def _encode_options(options: Options, model: str) -> bytes:
