@@ -6,7 +6,7 @@ own models. Providers take schemas of objects only, so any other type is wrapped
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
@@ -32,8 +32,9 @@ class OutputType(Generic[T]):
     def parse(self, text: str) -> T:
         """Return the value of a text that fits the schema. Raise RunFailed if the type itself does not accept it."""
         try:
-            value: Any = msgspec.json.decode(text)
-            return self._convert(value[WRAPPED_FIELD] if self._wrapped else value)
+            if self._wrapped:
+                return self._convert(msgspec.json.decode(text, type=dict[str, object])[WRAPPED_FIELD])
+            return self._convert(msgspec.json.decode(text))
         except (ValueError, TypeError, KeyError) as error:  # both libraries' validation errors are ValueErrors
             why = " ".join(str(error).split())  # pydantic writes several lines
             raise RunFailed(f"{OUTPUT_INVALID}: the answer does not fit its type: {why}") from None

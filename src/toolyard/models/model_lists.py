@@ -34,7 +34,7 @@ _HEADERS = {"User-Agent": "toolyard", "Accept": "application/json", "Accept-Enco
 _log = logging.getLogger("toolyard.models")
 
 
-class _ListedModel(Struct):
+class _ListedEntry(Struct):
     """A model in a list: OpenAI, Anthropic and others name it by `id`, Google by `name`."""
 
     id: str = ""
@@ -43,8 +43,8 @@ class _ListedModel(Struct):
 
 
 class _ListPage(Struct):
-    data: list[_ListedModel] = []
-    models: list[_ListedModel] = []
+    data: list[_ListedEntry] = []
+    models: list[_ListedEntry] = []
 
 
 class _ProviderList:
@@ -78,49 +78,49 @@ class ModelLists:
     def names(self) -> list[str]:
         """Return the known names that match a pattern, and start to fetch the lists that are due."""
         now = self._now()
-        for provider, known in self._lists.items():
-            if known.task is None and now >= known.due:
-                known.task = self._tasks.create_task(self._refresh(provider, known))
-        return [name for known in self._lists.values() for name in known.names]
+        for provider, listing in self._lists.items():
+            if listing.task is None and now >= listing.due:
+                listing.task = self._tasks.create_task(self._refresh(provider, listing))
+        return [name for listing in self._lists.values() for name in listing.names]
 
     def problems(self) -> dict[str, str]:
         """Return why the lists of some providers could not be fetched, by provider."""
-        return {provider: known.problem for provider, known in self._lists.items() if known.problem}
+        return {provider: listing.problem for provider, listing in self._lists.items() if listing.problem}
 
     async def close(self) -> None:
-        for known in self._lists.values():
-            if known.task is not None:
-                known.task.cancel()
+        for listing in self._lists.values():
+            if listing.task is not None:
+                listing.task.cancel()
 
-    async def _refresh(self, provider: str, known: _ProviderList) -> None:
+    async def _refresh(self, provider: str, listing: _ProviderList) -> None:
         # Nothing may escape from here but a cancellation: it would end the task group, and the whole process with it.
         try:
             endpoint = self._settings.find_endpoint(f"{provider}:any")
             if endpoint.key_variable:
-                self._record_failure(provider, known, f"needs {endpoint.key_variable}", "no key")
+                self._record_failure(provider, listing, f"needs {endpoint.key_variable}", "no key")
                 return
             models = await _fetch_models(endpoint)
             names = (f"{provider}:{model}" for model in models)
-            known.names = tuple(sorted(name for name in names if matches_any(name, self._patterns)))
-            if known.problem:
+            listing.names = tuple(sorted(name for name in names if matches_any(name, self._patterns)))
+            if listing.problem:
                 _log.info("the list of models of %s can be fetched again", provider)
-            known.problem, known.due = "", self._now() + FRESH_S
+            listing.problem, listing.due = "", self._now() + FRESH_S
         except Misconfigured as error:
-            self._record_failure(provider, known, describe_model_problem(error), "it is not configured")
+            self._record_failure(provider, listing, describe_model_problem(error), "it is not configured")
         except WireFailure as error:
             reason = f"its list of models cannot be fetched ({_describe_status(error)})"
-            self._record_failure(provider, known, reason, error.problem.error)
+            self._record_failure(provider, listing, reason, error.problem.error)
         except Exception as error:
             _log.error("the list of models of %s could not be read", provider, exc_info=error)
-            self._record_failure(provider, known, "its list of models cannot be read", type(error).__name__)
+            self._record_failure(provider, listing, "its list of models cannot be read", type(error).__name__)
         finally:
-            known.task = None
+            listing.task = None
 
-    def _record_failure(self, provider: str, known: _ProviderList, reason: str, detail: str) -> None:
+    def _record_failure(self, provider: str, listing: _ProviderList, reason: str, detail: str) -> None:
         """Keep the reason, and log the first failure of a series. Callers see the reason, only operators the detail."""
-        if not known.problem:
+        if not listing.problem:
             _log.warning("the list of models of %s cannot be fetched: %s", provider, detail)
-        known.problem, known.due = reason, self._now() + RETRY_S
+        listing.problem, listing.due = reason, self._now() + RETRY_S
 
 
 def _describe_status(error: WireFailure) -> str:
