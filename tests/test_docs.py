@@ -113,6 +113,15 @@ async def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: 
     assert await run_python(own_search, tmp_path) == ""
 
 
+async def test_the_page_on_structured_output_shows_a_value_of_the_type(tmp_path: Path) -> None:
+    provider = StrictChat(says("Two of milk."), says('{"product": "milk", "amount": 2}'))
+    (code,) = python_blocks("docs/how-to/structured-output.md")
+    async with provider.serving() as base_url:
+        out = await run_python(code, tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
+    assert provider.refusals == [] and len(provider.bodies) == 2
+    assert out == "2 milk\n"
+
+
 @pytest.mark.parametrize(
     ("page", "output"),
     [

@@ -145,6 +145,8 @@ class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     finish: Finish
     usage: Usage = Usage()
     model: str = ""
+    output_problem: Problem | None = None
+    """Why the text does not fit the request's output schema. If the model is asked again, the last item tells it so."""
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn.failed"):

@@ -312,6 +312,8 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         finish=event.finish,
         tool_turns=run.tool_turns + tool_turns,
         pauses=run.pauses + (event.finish == "paused"),
+        output_problem=event.output_problem,
+        rejected_outputs=run.rejected_outputs + (event.output_problem is not None),
         failure=None,
     )
     history = state.history.plus(event.items)

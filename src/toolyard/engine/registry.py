@@ -31,7 +31,7 @@ from toolyard.engine.tool_selection.web_search import NO_SEARCH_PLAN, SearchPlan
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
 if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions bring their own validation
-    from toolyard.engine.argument_validation import Schemas
+    from toolyard.engine.schema_validation import Schemas
 
 MAX_OFFERS = 512
 TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})

@@ -275,8 +275,12 @@ class Service:
         return self._deps.wire_log
 
     def model_cards(self) -> list[ModelCard]:
-        """Return a card for each configured model."""
+        """Return a card for each configured model, and for each that a provider is known to list."""
         return self._deps.model_cards()
+
+    def model_list_problems(self) -> dict[str, str]:
+        """Return why the lists of some providers could not be fetched, by provider."""
+        return self._deps.model_list_problems()
 
     @property
     def model_patterns(self) -> Sequence[str]:
