@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from openai import APIStatusError
+from pydantic import BaseModel
 
 from support import wait_until
 from surfaces.openai.clients import (
@@ -222,3 +223,43 @@ async def test_a_client_that_leaves_does_not_stop_its_run() -> None:
         release.set()
         await wait_until(lambda: len(served.model.requests) == 2)
     assert added == ["released"]
+
+
+ORDER_SCHEMA = {
+    "type": "object",
+    "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+    "required": ["item", "count"],
+    "additionalProperties": False,
+}
+ORDER_FORMAT = {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER_SCHEMA, "strict": True}}
+
+
+async def test_structured_output_comes_alone_after_a_tool_and_after_a_repair() -> None:
+    script = [
+        together(say("Let me look."), call("add_to_groceries", item="milk")),
+        say('{"item": "milk"}'),
+        say('{"item": "milk", "count": 2}'),
+    ]
+    async with serve_script([*script, *script], [add_to_groceries]) as served:
+        answer = await served.complete(response_format=ORDER_FORMAT)
+        chunks = await served.stream(response_format=ORDER_FORMAT)
+    assert answer.choices[0].message.content == join_content(chunks) == '{"item": "milk", "count": 2}'
+
+
+async def test_an_output_type_of_the_client_is_parsed() -> None:
+    class Order(BaseModel):
+        item: str
+        count: int
+
+    async with serve_script([say('{"item": "milk", "count": 2}')]) as served:
+        parsed = await served.client.chat.completions.parse(model="default", messages=HELLO, response_format=Order)
+    assert parsed.choices[0].message.parsed == Order(item="milk", count=2)
+
+
+async def test_json_mode_takes_any_object_and_nothing_else() -> None:
+    async with serve_script([say('{"a": 1}'), say("no"), say("no")]) as served:
+        answer = await served.complete(response_format={"type": "json_object"})
+        assert answer.choices[0].message.content == '{"a": 1}'
+        with pytest.raises(APIStatusError) as failed:
+            await served.complete(response_format={"type": "json_object"})
+    assert failed.value.status_code == 502

@@ -5,11 +5,9 @@ from typing import cast
 
 from msgspec import Struct
 
-from toolyard.core.options import Options, Thinking
+from toolyard.core.options import ANY_OBJECT, Options, Thinking
 from toolyard.surfaces.errors import invalid_field
 
-ANY_OBJECT: dict[str, object] = {"type": "object"}
-"""The schema of JSON mode, which asks for any object."""
 _EFFORTS: Mapping[str, Thinking] = {
     "none": 0,
     "minimal": "low",

@@ -45,7 +45,7 @@ def turn_id(view: RunView, turn: TurnView) -> str:
 
 def shows_text(view: RunView, turn: TurnView) -> bool:
     """Return whether the text of a turn is part of the answer: one that has to fit a schema is alone."""
-    return not has_schema(view) or turn.finish not in (None, "calls")
+    return not has_schema(view) or (turn.finish not in (None, "calls") and turn.output_problem is None)
 
 
 def has_schema(view: RunView) -> bool:
