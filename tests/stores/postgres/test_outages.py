@@ -217,6 +217,18 @@ async def test_a_full_disk_or_a_read_only_database_is_an_outage(
     await claim(store, "d")
 
 
+async def test_a_replica_that_hangs_in_a_transaction_holds_up_its_rows_only_for_a_part_of_the_lease(
+    stores: tuple[PostgresStore, PostgresStore],
+) -> None:
+    hung, store = stores
+    epoch = await claim(store, "c")
+    with pytest.raises(StoreDown):  # the database has ended the transaction
+        async with hung._database.transaction() as connection:  # pyright: ignore[reportPrivateUsage]
+            await connection.execute("SELECT 1 FROM conversations WHERE id = 'c' FOR UPDATE")
+            await append_many(store, "c", epoch, [1])
+    assert await read_seqs(store, "c") == [1]
+
+
 async def test_a_locked_row_holds_up_only_its_own_append(url: str, stores: tuple[PostgresStore, PostgresStore]) -> None:
     store = stores[0]
     epochs = {name: await claim(store, name) for name in ("free", "locked")}

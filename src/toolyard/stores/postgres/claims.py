@@ -62,8 +62,10 @@ UNION ALL
         AND NOT {_IS_SUSPECT} LIMIT $1
 ) AS orphan LIMIT $1)
 UNION ALL
-(SELECT c.id FROM dead JOIN conversations c ON c.replica = dead.id AND c.replica <> ''
-WHERE {_IS_SUSPECT} AND c.wake_at IS NOT NULL AND {_MAY_RETRY} ORDER BY c.taken_at LIMIT 1)"""
+(SELECT suspect.id FROM dead CROSS JOIN LATERAL (
+    SELECT c.id, c.taken_at FROM conversations c WHERE c.replica = dead.id AND c.replica <> '' AND c.wake_at IS NOT NULL
+        AND {_IS_SUSPECT} AND {_MAY_RETRY} ORDER BY c.taken_at LIMIT 1
+) AS suspect ORDER BY suspect.taken_at LIMIT 1)"""
 # By process: one that has just begun a new life may still have the row of its last one.
 _COUNT_OTHERS = "SELECT count(DISTINCT process) FROM replicas WHERE alive_until > now() AND process <> $1"
 FIND_NEXT = "SELECT min(wake_at) FROM conversations WHERE replica = '' AND wake_at > $1"

@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 
 Role = Literal["writer", "heartbeat", "listener", "notifier", "reader", "locks", "setup"]
 LOCK_TIMEOUT_S = 1
+MAX_LOCK_S = 120.0
+"""How long a lock on a record may be held, such as during a request to a sign-in server."""
 DATABASE_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a connection or a statement may raise. TimeoutError is an OSError."""
 _log = logging.getLogger("toolyard.postgres")
@@ -270,6 +272,9 @@ class Database:
         self.require_up()
         try:
             async with self._readers.acquire() as connection, connection.transaction():
+                if self.settings.pgbouncer:
+                    idle_ms = _compute_idle_ms("reader", self.settings)
+                    await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms}")
                 yield connection
         except DATABASE_ERRORS as error:
             raise self.build_error(error) from error
@@ -313,6 +318,8 @@ def _build_session_settings(role: Role, settings: PostgresSettings, pooled: bool
         "tcp_keepalives_interval": "5",
         "tcp_keepalives_count": "3",
     }
+    if idle_ms := _compute_idle_ms(role, settings):
+        session["idle_in_transaction_session_timeout"] = f"{idle_ms}ms"
     if role == "setup":
         session |= {"lock_timeout": "60s", "statement_timeout": "600s"}
     if role == "writer":
@@ -320,6 +327,16 @@ def _build_session_settings(role: Role, settings: PostgresSettings, pooled: bool
         # small must not scan them once they have grown.
         session |= {"enable_seqscan": "off", "enable_mergejoin": "off"}
     return session
+
+
+def _compute_idle_ms(role: Role, settings: PostgresSettings) -> int:
+    """Return how long a transaction may do nothing before the database ends it; 0 means for ever.
+
+    A process that hangs in the middle of one would keep its rows locked while others have long taken them over.
+    """
+    if role == "reader":
+        return int(settings.lease_s * 1000 / 3)
+    return int(max(MAX_LOCK_S, settings.lease_s) * 1000) if role == "locks" else 0
 
 
 def _read_password(file: str) -> str:
