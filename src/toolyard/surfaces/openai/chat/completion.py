@@ -35,21 +35,21 @@ class UrlCitation(Struct, kw_only=True):
     title: str
 
 
-class Annotation(Struct, kw_only=True):
+class CompletionAnnotation(Struct, kw_only=True):
     url_citation: UrlCitation
     type: Literal["url_citation"] = "url_citation"
 
 
-class AnswerMessage(Struct, kw_only=True):
+class CompletionAnswer(Struct, kw_only=True):
     content: str | None
     tool_calls: list[CompletionToolCall] | UnsetType = UNSET
-    annotations: list[Annotation] | UnsetType = UNSET
+    annotations: list[CompletionAnnotation] | UnsetType = UNSET
     refusal: str | None = None
     role: Literal["assistant"] = "assistant"
 
 
 class Choice(Struct, kw_only=True):
-    message: AnswerMessage
+    message: CompletionAnswer
     finish_reason: FinishReason
     index: int = 0
     logprobs: None = None
@@ -92,7 +92,7 @@ def build_completion(view: RunView, model: str, created: int, waiting_text: str)
     text = join_texts(view)
     if waiting_text:
         text = TURN_SEPARATOR.join(filter(None, (text, waiting_text)))
-    message = AnswerMessage(
+    message = CompletionAnswer(
         content=text or None, tool_calls=calls or UNSET, annotations=build_annotations(view) or UNSET
     )
     return Completion(
@@ -139,7 +139,7 @@ def build_tool_calls(view: RunView) -> list[CompletionToolCall]:
     ]
 
 
-def build_annotations(view: RunView) -> list[Annotation]:
+def build_annotations(view: RunView) -> list[CompletionAnnotation]:
     """Return the sources of the text, with offsets into the joined text."""
     citations: list[Citation] = []
     offset = 0
@@ -149,7 +149,7 @@ def build_annotations(view: RunView) -> list[Annotation]:
             citations.append(msgspec.structs.replace(cited, start=cited.start + offset, end=cited.end + offset))
         offset += length + len(TURN_SEPARATOR) if length else 0
     return [
-        Annotation(
+        CompletionAnnotation(
             url_citation=UrlCitation(start_index=cited.start, end_index=cited.end, url=cited.url, title=cited.title)
         )
         for cited in citations

@@ -36,7 +36,7 @@ class ReasoningFields(Struct, kw_only=True):
     effort: str | None = None
 
 
-class FunctionTool(Struct, kw_only=True):
+class ResponseTool(Struct, kw_only=True):
     """A tool that the client runs itself."""
 
     type: str = "function"
@@ -55,7 +55,7 @@ class ResponseBody(LenientBody, kw_only=True):
     input: str | Annotated[list[dict[str, object]], Meta(max_length=MAX_ITEMS)] = ""
     model: Annotated[str, Meta(max_length=500)] = "default"
     instructions: Annotated[str, Meta(max_length=100_000)] | None = None
-    tools: Annotated[list[FunctionTool], Meta(max_length=MAX_TOOLS)] | None = None
+    tools: Annotated[list[ResponseTool], Meta(max_length=MAX_TOOLS)] | None = None
     tool_choice: object = None
     parallel_tool_calls: bool | None = None
     stream: bool | None = None
@@ -89,7 +89,7 @@ def read_options(body: ResponseBody) -> Options:
     )
 
 
-def read_tools(tools: Sequence[FunctionTool] | None) -> list[Tool]:
+def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:
     """Return the client's tools. Raise Invalid for a kind of tool that no client can run."""
     read: list[Tool] = []
     for index, tool in enumerate(tools or ()):

@@ -20,16 +20,16 @@ class ResponseProblem(Struct, kw_only=True):
     code: str = "server_error"
 
 
-class IncompleteDetails(Struct, kw_only=True):
+class IncompleteReason(Struct, kw_only=True):
     reason: str
 
 
-class InputDetails(Struct, frozen=True, kw_only=True):
+class InputTokenCounts(Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
 
 
-class OutputDetails(Struct, frozen=True, kw_only=True):
+class OutputTokenCounts(Struct, frozen=True, kw_only=True):
     reasoning_tokens: int = 0
 
 
@@ -39,8 +39,8 @@ class ResponseUsage(Struct, kw_only=True):
     input_tokens: int
     output_tokens: int
     total_tokens: int
-    input_tokens_details: InputDetails
-    output_tokens_details: OutputDetails = OutputDetails()
+    input_tokens_details: InputTokenCounts
+    output_tokens_details: OutputTokenCounts = OutputTokenCounts()
 
 
 class ConversationReference(Struct, kw_only=True):
@@ -59,7 +59,7 @@ class ResponseObject(Struct, kw_only=True):
     tool_choice: object
     text: dict[str, object]
     error: ResponseProblem | None = None
-    incomplete_details: IncompleteDetails | None = None
+    incomplete_details: IncompleteReason | None = None
     instructions: str | None = None
     metadata: dict[str, str] = {}
     parallel_tool_calls: bool = True
@@ -142,7 +142,7 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         tool_choice=_build_tool_choice(request.tool_choice if request else "auto"),
         text={"format": _build_format(options.output_schema if options else None)},
         error=ResponseProblem(message=problem.error) if problem else None,
-        incomplete_details=IncompleteDetails(reason=reason) if status == "incomplete" else None,
+        incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
         instructions=traits.instructions,
         metadata=traits.metadata,
         parallel_tool_calls=traits.parallel_tool_calls,
@@ -183,5 +183,5 @@ def _build_usage(usage: Usage) -> ResponseUsage:
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         total_tokens=usage.total,
-        input_tokens_details=InputDetails(cached_tokens=usage.cached_tokens),
+        input_tokens_details=InputTokenCounts(cached_tokens=usage.cached_tokens),
     )
