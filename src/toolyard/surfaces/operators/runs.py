@@ -27,6 +27,8 @@ from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 PAGE_SIZE = 50
+MIN_HOURS = 0.01
+"""A shorter overview has no steps to show."""
 MAX_SCANNED = 1000
 """How many conversations one request scans; the `next` of a list continues from there."""
 MAX_RUNS_PER_CONVERSATION = 50
@@ -136,7 +138,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/overview", responses=ERRORS, tags=["traces"])
     async def show_overview(
         request: HttpRequest,
-        hours: Annotated[float, QueryParameter(gt=0, le=24 * 90)] = 24.0,
+        hours: Annotated[float, QueryParameter(ge=MIN_HOURS, le=24 * 90)] = 24.0,
         whose: Whose = "mine",
     ) -> OverviewAnswer:
         """Return runs, errors, tokens and latencies of the last hours, by tool and by model."""
