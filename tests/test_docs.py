@@ -113,6 +113,15 @@ async def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: 
     assert await run_python(own_search, tmp_path) == ""
 
 
+async def test_the_page_on_structured_output_shows_a_value_of_the_type(tmp_path: Path) -> None:
+    provider = StrictChat(says("Two of milk."), says('{"product": "milk", "amount": 2}'))
+    (code,) = python_blocks("docs/how-to/structured-output.md")
+    async with provider.serving() as base_url:
+        out = await run_python(code, tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
+    assert provider.refusals == [] and len(provider.bodies) == 2
+    assert out == "2 milk\n"
+
+
 @pytest.mark.parametrize(
     ("page", "output"),
     [
@@ -125,6 +134,13 @@ async def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: 
 )
 async def test_the_examples_of_a_page_run_one_after_the_other(page: str, output: str, tmp_path: Path) -> None:
     assert await run_python("\n".join(python_blocks(page)), tmp_path) == output
+
+
+async def test_the_page_on_openai_clients_gets_an_answer(tmp_path: Path) -> None:
+    (code,) = python_blocks("docs/how-to/openai-clients.md")
+    async with Yard(model=Scripted([say("Milk is on the list.")])) as yard, serve_yard(yard) as url:
+        out = await run_python(code.replace("http://127.0.0.1:8080", url), tmp_path)
+    assert out == "Milk is on the list.\n"
 
 
 ADDED_TURNS = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]

@@ -54,7 +54,8 @@ from toolyard.venues.provider import ProviderVenue, build_provider_tool
 _log = logging.getLogger("toolyard.app")
 
 if TYPE_CHECKING:
-    from toolyard.engine.argument_validation import Schemas
+    from toolyard.engine.schema_validation import Schemas
+    from toolyard.models.model_lists import ModelLists
 
 Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -189,7 +190,13 @@ def _load_schemas() -> "Schemas":
 
     Loaded on demand: a server of typed functions takes a third less memory without them.
     """
-    return importlib.import_module("toolyard.engine.argument_validation").Schemas()
+    return importlib.import_module("toolyard.engine.schema_validation").Schemas()
+
+
+def _load_model_lists(wiring: Wiring, tasks: asyncio.TaskGroup) -> "ModelLists":
+    """Return the lists of providers' models, loaded on demand: few servers have patterns of models."""
+    module = importlib.import_module("toolyard.models.model_lists")
+    return module.ModelLists(wiring.model_patterns, wiring.model_settings, tasks)
 
 
 def _load_connector() -> Connector:
@@ -210,6 +217,7 @@ class App:
         self._models = models
         self._store = store
         self._tasks = tasks
+        self._model_lists: ModelLists | None = None
         self._record_watcher = RecordWatcher(store)
         self._record_watcher.subscribe(self.access.load, KEYS)
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
@@ -255,7 +263,8 @@ class App:
             windows=models.context_window,
             allowed_models=wiring.allowed_models,
             model_patterns=wiring.model_patterns,
-            model_cards=lambda: models.cards(wiring.allowed_models or ()),
+            model_cards=lambda: models.cards(wiring.allowed_models or (), self._list_models()),
+            model_list_problems=lambda: self._model_lists.problems() if self._model_lists else {},
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
@@ -268,6 +277,13 @@ class App:
             is_shared=store.is_shared,
             ensure_lease=store.ensure_lease,
         )
+
+    def _list_models(self) -> list[str]:
+        """Return the known models of the providers that the patterns name."""
+        if not self._wiring.model_patterns:
+            return []
+        self._model_lists = self._model_lists or _load_model_lists(self._wiring, self._tasks)
+        return self._model_lists.names()
 
     async def start(self) -> None:
         """Start the MCP servers, then resume what an earlier process left open."""
@@ -288,6 +304,8 @@ class App:
     async def close(self) -> None:
         """Close all parts, even if one fails; the error is raised at the end."""
         self._record_watcher.stop()
+        if self._model_lists is not None:
+            await self._model_lists.close()
         # Callbacks run in reverse order: the store closes last, as the other parts may still write to it.
         async with AsyncExitStack() as parts:
             for part in (self._store, self._models, self._function, self._mcp, *self._exporters):

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack, cast
+from typing import Self, Unpack, cast, overload
+
+from msgspec.structs import replace
 
 from toolyard.app import App, AsgiApp, Message, Wiring, open_store
 from toolyard.core.caller import Caller
@@ -18,10 +20,12 @@ from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import OFFLINE
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
 from toolyard.engine.authentication import Authenticator
+from toolyard.engine.output_types import OutputType, T
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions, StartOptions, check_run_options
@@ -32,6 +36,7 @@ from toolyard.venues.function import ToolLike
 from toolyard.venues.mcp import McpManager
 
 _log = logging.getLogger("toolyard")
+MessageInput = str | UserMessage | Sequence[Item]
 LOCAL_CALLER = Caller(user="local", roles=frozenset({"admin"}))
 
 
@@ -135,27 +140,73 @@ class Yard:
 
         return app
 
-    def run(self, message: str | UserMessage | Sequence[Item], **options: Unpack[RunOptions]) -> Run:
+    @overload
+    def run(self, message: MessageInput, *, output_type: type[T], **options: Unpack[RunOptions]) -> Run[T]: ...
+
+    @overload
+    def run(self, message: MessageInput, *, output_type: None = None, **options: Unpack[RunOptions]) -> Run: ...
+
+    def run(
+        self, message: MessageInput, *, output_type: type[T] | None = None, **options: Unpack[RunOptions]
+    ) -> Run[T] | Run:
         """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`.
 
-        Raises TypeError, with what to write instead, for an option that does not exist or is of another type.
+        `output_type` is what the answer is to be, for example a dataclass: the result has it as `output`. Raises
+        TypeError, with what to write instead, for an option that does not exist or is of another type.
         """
         check_run_options(options)
+        output = None if output_type is None else OutputType(output_type)
+        if output is not None:
+            options["options"] = _set_output_schema(options.get("options", DEFAULT_OPTIONS), output.schema)
         caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
         start = self.service.build_start(caller, self._to_items(message), **cast(StartOptions, options))
-        return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start)
+        return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start, output)
 
-    async def ask(self, message: str | UserMessage | Sequence[Item], **options: Unpack[RunOptions]) -> str:
-        """Return the final text. Raises RunWaiting if the run waits for a decision or a result, or RunFailed."""
-        return (await self.execute(message, **options)).text
+    @overload
+    async def ask(self, message: MessageInput, *, output_type: type[T], **options: Unpack[RunOptions]) -> T: ...
+
+    @overload
+    async def ask(self, message: MessageInput, *, output_type: None = None, **options: Unpack[RunOptions]) -> str: ...
+
+    async def ask(
+        self, message: MessageInput, *, output_type: type[T] | None = None, **options: Unpack[RunOptions]
+    ) -> T | str:
+        """Return the final text, or the output if `output_type` is given.
+
+        Raises RunWaiting if the run waits for a decision or a result, or RunFailed.
+        """
+        if output_type is None:
+            return (await self.execute(message, **options)).text
+        return (await self.execute(message, output_type=output_type, **options)).output
+
+    @overload
+    async def execute(
+        self,
+        content: MessageInput,
+        *,
+        output_type: type[T],
+        metadata: Mapping[str, object] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult[T]: ...
+
+    @overload
+    async def execute(
+        self,
+        content: MessageInput,
+        *,
+        output_type: None = None,
+        metadata: Mapping[str, object] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult: ...
 
     async def execute(
         self,
-        content: str | UserMessage | Sequence[Item],
+        content: MessageInput,
         *,
+        output_type: type[T] | None = None,
         metadata: Mapping[str, object] | None = None,
         **options: Unpack[RunOptions],
-    ) -> RunResult:
+    ) -> RunResult[T] | RunResult:
         """Return the result of a request: its text, the number of model calls, the tokens, and where each tool ran.
 
         It takes the arguments of `run` and raises the errors of `ask`. `metadata` may hold `useWebSearch` and
@@ -163,7 +214,9 @@ class Yard:
         """
         if metadata:
             options["web_search"] = parse_metadata(metadata, options.get("web_search", ""))
-        return await self.run(content, **options).result()
+        if output_type is None:
+            return await self.run(content, **options).result()
+        return await self.run(content, output_type=output_type, **options).result()
 
     def call(
         self,
@@ -278,13 +331,19 @@ class Yard:
     async def _submit(self, conversation: str, command: Command) -> None:
         await self.service.submit(conversation, command)
 
-    def _to_items(self, message: str | UserMessage | Sequence[Item]) -> tuple[Item, ...]:
+    def _to_items(self, message: MessageInput) -> tuple[Item, ...]:
         if isinstance(message, UserMessage):
             return (message,)
         if not isinstance(message, str):
             return tuple(message)
         clock = self._opened_app.clock
         return (UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=message),)),)
+
+
+def _set_output_schema(options: Options, schema: dict[str, object]) -> Options:
+    if options.output_schema is not None:
+        raise TypeError("run() takes an output_type or an output_schema, not both")
+    return replace(options, output_schema=schema)
 
 
 def _to_problem(error: str | ToolError) -> Problem:

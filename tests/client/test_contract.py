@@ -17,7 +17,7 @@ from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppende
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN
-from toolyard.surfaces.app_chat.call_ids import parse_call_id
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.testing import Script, Scripted, Turn, call, say, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))

@@ -535,19 +535,37 @@ async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: 
 
 async def an_old_request_is_listed_dropped_and_may_come_again(store: Store) -> None:
     epochs: dict[str, int] = {}
-    for conversation, at in (("old", 1.0), ("older", 0.0), ("new", 100.0)):
+    for conversation, key, at in (("old", "a1", 1.0), ("older", "a2", 0.0), ("new", "a3", 100.0)):
         epochs[conversation] = await claim(store, conversation)
-        entry = replace(with_request(make_entries(conversation, 1)[0], f"of {conversation}"), at=at)
+        entry = replace(with_request(make_entries(conversation, 1)[0], key), at=at)
         await append(store, conversation, epochs[conversation], [entry], None)
     assert list(await store.list_expired_requests(50.0, 10)) == ["older", "old"]
     assert list(await store.list_expired_requests(50.0, 1)) == ["older"]
     await store.drop_request("old", 50.0)
     await store.drop_request("new", 50.0)
-    assert await store.find_request("of old") is None and await store.find_request("of new") is not None
-    late = replace(with_request(make_entries("new", 2)[0], "of older"), at=REQUEST_KEY_S + 1.0)
+    assert await store.find_request("a1") is None and await store.find_request("a3") is not None
+    late = replace(with_request(make_entries("new", 2)[0], "a2"), at=REQUEST_KEY_S + 1.0)
     await append(store, "new", epochs["new"], [late], None)
-    record = await store.find_request("of older")
+    record = await store.find_request("a2")
     assert record is not None and (record.conversation, record.seq) == ("new", 2)
+
+
+async def the_last_request_whose_key_begins_with_a_text_is_found(store: Store) -> None:
+    for key in ("a05f", "a06f", "b01f"):
+        await append(store, key, await claim(store, key), [with_request(make_entries(key, 1)[0], key)], None)
+    found = [await store.find_request(prefix) for prefix in ("a0", "a05f", "b", "a1")]
+    assert [record and record.conversation for record in found] == ["a06f", "a05f", "b01f", None]
+
+
+async def a_request_that_is_kept_for_less_expires_earlier(store: Store) -> None:
+    epoch = await claim(store, "c")
+    entry = with_request(make_entries("c", 1)[0], "a1")
+    assert entry.request is not None
+    entry = replace(entry, at=1000.0, request=replace(entry.request, kept_s=600.0))
+    await append(store, "c", epoch, [entry], None)
+    before = 1000.0 - REQUEST_KEY_S
+    assert list(await store.list_expired_requests(before + 599.0, 10)) == []
+    assert list(await store.list_expired_requests(before + 601.0, 10)) == ["c"]
 
 
 async def open_runs_are_listed_with_their_cards_and_counted(store: Store) -> None:
@@ -833,6 +851,24 @@ class KeepsRequestsStore(MemoryStore):
         return
 
 
+class ExactRequestStore(MemoryStore):
+    """Finds a request by its whole key only."""
+
+    async def find_request(self, key: str) -> RequestRecord | None:
+        return self._data.requests.get(key)
+
+
+class KeepsAllRequestsAlikeStore(MemoryStore):
+    """Keeps every request for the same time."""
+
+    def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
+        alike = [
+            replace(entry, request=replace(entry.request, kept_s=REQUEST_KEY_S)) if entry.request else entry
+            for entry in entries
+        ]
+        super()._record_requests(conversation, alike)
+
+
 class OpenForEverStore(MemoryStore):
     """Lists every conversation as open."""
 
@@ -888,6 +924,8 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_rate_limit_is_exact_at_the_boundary: MinuteCountStore,
     a_request_is_recorded_with_its_entry_and_refused_a_second_time: ForgetfulRequestStore,
     an_old_request_is_listed_dropped_and_may_come_again: KeepsRequestsStore,
+    the_last_request_whose_key_begins_with_a_text_is_found: ExactRequestStore,
+    a_request_that_is_kept_for_less_expires_earlier: KeepsAllRequestsAlikeStore,
     open_runs_are_listed_with_their_cards_and_counted: OpenForEverStore,
     records_are_kept_by_kind_in_the_order_of_their_first_setting: NewestRecordFirstStore,
     a_lock_keeps_other_tasks_waiting_until_its_block_ends: UnlockedStore,

@@ -14,6 +14,7 @@ from toolyard.core.events import (
     RunStarted,
     RunSuspended,
     StopRequested,
+    TurnEnded,
     TurnFailed,
 )
 from toolyard.core.items import Problem, Usage
@@ -164,6 +165,15 @@ def test_a_text_ends_the_run_and_a_turn_without_a_word_fails_it() -> None:
     assert isinstance(silent, End)
     assert silent.ending == "failed"
     assert "empty_answer" in silent.detail
+
+
+def test_a_text_that_does_not_fit_the_output_schema_is_asked_for_once_more() -> None:
+    problem = Problem(error="not JSON", error_type="output_invalid")
+    story = _run().ask()
+    story.add(TurnEnded(items=(model_text("t1"),), finish="stop", output_problem=problem))
+    assert _plan_step(story) == AskModel()
+    story.ask().add(TurnEnded(items=(model_text("t2"),), finish="stop", output_problem=problem))
+    assert _plan_step(story) == End("failed", "output_invalid: not JSON")
 
 
 def test_a_paused_turn_asks_again() -> None:

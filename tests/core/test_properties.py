@@ -32,7 +32,7 @@ from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, CallParked, CallStarted, Entry, TurnEnded, TurnFailed
 from toolyard.core.history import History
-from toolyard.core.items import Item, Problem, Usage
+from toolyard.core.items import Item, Problem, SystemText, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import Step, Wait, plan
 from toolyard.core.run_state import Phase
@@ -42,7 +42,8 @@ CommandName = Literal[
     "start", "bring", "direct", "interrupt", "approve", "edit", "remember", "deny", "deliver", "answer",
     "stop", "stop call", "change", "add", "remove",
 ]  # fmt: skip
-Turn = Literal["text", "calls", "silent", "length", "refused", "paused", "failed"]
+Turn = Literal["text", "calls", "silent", "rejected", "length", "refused", "paused", "failed"]
+REJECTED = Problem(error="not JSON", error_type="output_invalid")
 CallEnd = Literal["ok", "error", "retry", "twice"]
 
 
@@ -204,11 +205,13 @@ class Play:
             return
         text = model_text(self._id("t"))
         calls = tuple(tool_call(self._id("c"), tool) for tool in over.tools)
+        note = SystemText(id=self._id("n"), at=0.0, text="answer once more")
         used = Usage(input_tokens=8, output_tokens=2)
         ends: dict[Turn, Callable[[], TurnEnded | TurnFailed]] = {
             "text": lambda: TurnEnded(items=(text,), finish="stop", usage=used),
             "calls": lambda: TurnEnded(items=(text, *calls), finish="calls", usage=used),
             "silent": lambda: TurnEnded(items=(), finish="stop", usage=used),
+            "rejected": lambda: TurnEnded(items=(text, note), finish="stop", usage=used, output_problem=REJECTED),
             "length": lambda: TurnEnded(items=(text,), finish="length", usage=used),
             "refused": lambda: TurnEnded(items=(text,), finish="refused", usage=used),
             "paused": lambda: TurnEnded(items=(*self._provider_call(), text), finish="paused", usage=used),

@@ -124,7 +124,7 @@ async def test_what_cannot_be_kept_is_refused_to_its_sender_and_nobody_else_noti
 ) -> None:
     async with open_yard([say("fine")], store=f"sqlite:///{tmp_path}/yard.db") as yard:
         with pytest.raises(Invalid):
-            await yard.ask(**request_options)  # pyright: ignore[reportArgumentType]
+            await yard.ask(**request_options)  # pyright: ignore[reportArgumentType, reportCallIssue]
         assert await yard.ask("still there?") == "fine"
 
 

@@ -17,8 +17,8 @@ from toolyard.core.items import Call, Result
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Context, ModelRequest, Offer, ToolHooks, Value
 from toolyard.core.web_search import NativeTools, SearchRules
-from toolyard.engine.argument_validation import Schemas
 from toolyard.engine.registry import Registry
+from toolyard.engine.schema_validation import Schemas
 from toolyard.engine.tool_selection.web_search import SearchPlanner
 from toolyard.models.chat import to_wire
 from toolyard.policies.ordered import OrderedPolicy
@@ -76,7 +76,7 @@ def run_in_large_yard(
             Yard(tools=tools or make_tools(), model=model, budget=SMALL) as yard,
         ):
             for number, message in enumerate(messages):
-                await collect_events(yard.run(message, conversation="c", **options))  # pyright: ignore[reportArgumentType]
+                await collect_events(yard.run(message, conversation="c", **options))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
                 change = between(yard, number)
                 if change is not None:
                     await change  # pyright: ignore[reportGeneralTypeIssues]

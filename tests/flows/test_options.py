@@ -31,7 +31,7 @@ def start_run(yard: Yard, options: Options, *app_tools: Tool) -> Run:
 
 
 async def test_every_turn_of_the_run_has_the_options_and_the_next_run_has_none() -> None:
-    model = Scripted([call("add", a=1), say("2"), say("hi")])
+    model = Scripted([call("add", a=1), say('{"answer":"2"}'), say("hi")])
     async with asyncio.timeout(20), Yard(model=model, tools=[add]) as yard:
         await collect_events(start_run(yard, OPTIONS))
         await yard.ask("hello", conversation="c")
@@ -39,7 +39,7 @@ async def test_every_turn_of_the_run_has_the_options_and_the_next_run_has_none()
 
 
 async def test_a_run_that_waited_during_a_restart_goes_on_with_its_options(tmp_path: Path) -> None:
-    store, model = f"sqlite:///{tmp_path}/yard.db", Scripted([say("found")])
+    store, model = f"sqlite:///{tmp_path}/yard.db", Scripted([say('{"answer":"found"}')])
     async with asyncio.timeout(20):
         async with Yard(model=Scripted([call("search_products")]), store=store) as yard:
             suspended, _ = await wait_for_event(start_run(yard, OPTIONS, SEARCH), RunSuspended)

@@ -7,7 +7,7 @@ from toolyard.core.events import Event, RunEnded
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.options import Options
 from toolyard.engine.run import Run
-from toolyard.testing import Scripted, call, say, together
+from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.testing import fail as fail_turn
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"total": {"type": "integer"}}}
@@ -88,15 +88,19 @@ async def test_a_run_that_failed_raises_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "schema", "output"),
-    [('{"total": 3}', SCHEMA, {"total": 3}), ("I will not.", SCHEMA, None), ('{"total": 3}', None, None)],
+    ("turn", "schema", "output"),
+    [
+        (say('{"total": 3}'), SCHEMA, {"total": 3}),
+        (Turn(text=["I will not."], finish="refused"), SCHEMA, None),
+        (say('{"total": 3}'), None, None),
+    ],
     ids=["JSON", "a refusal", "no schema"],
 )
 async def test_the_output_is_the_json_of_the_text_if_the_request_has_a_schema(
-    text: str, schema: dict[str, object] | None, output: object
+    turn: Turn, schema: dict[str, object] | None, output: object
 ) -> None:
-    async with Yard(model=Scripted([say(text)])) as yard:
+    async with Yard(model=Scripted([turn])) as yard:
         message = UserMessage(id="item_1", at=0.0, parts=(TextPart(text="add"),))
         start = yard.service.build_start(Caller(user="ann"), [message], options=Options(output_schema=schema))
         result = await Run(yard.service, "conversation_output", start).result()
-    assert (result.text, result.output) == (text, output)
+    assert (result.text, result.output) == ("".join(turn.text), output)

@@ -59,7 +59,7 @@ async def test_an_unknown_option_is_refused_with_the_nearest_name(name: str, adv
     async with open_yard([]) as yard:
         for start in (yard.run, yard.ask, yard.execute):
             with pytest.raises(TypeError, match=advice):
-                await cast("Awaitable[object]", start("go", **wrong))  # pyright: ignore[reportArgumentType]
+                await cast("Awaitable[object]", start("go", **wrong))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ async def test_an_option_of_another_type_is_refused_with_the_right_one(name: str
     wrong: dict[str, object] = {name: value}
     async with open_yard([]) as yard:
         with pytest.raises(TypeError, match=advice):
-            yard.run("go", **wrong)  # pyright: ignore[reportArgumentType]
+            yard.run("go", **wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]

@@ -224,6 +224,7 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         ),
         ends_on_expiry=True,
     ),
+    events.TurnEnded(items=ITEMS, finish="calls", usage=USAGE, model="demo-2", output_problem=PROBLEM),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""

@@ -177,13 +177,16 @@ def check_answer_shape(context: schemathesis.CheckContext, response: schemathesi
         case "text/event-stream":
             assert response.content.decode().endswith("\n\n") or not response.content
             lines = [line for line in response.content.decode().split("\n") if line.startswith("data: ")]
-            body = [json.loads(line.removeprefix("data: ")) for line in lines]
+            body = [json.loads(line.removeprefix("data: ")) for line in lines if line != "data: [DONE]"]
         case "text/plain":
             assert case.path == "/metrics" and response.status_code == 200
             body = response.content.decode()
         case _:
             raise AssertionError(f"no answer is {kind!r}")
-    if response.status_code >= 400:
+    if response.status_code >= 400 and case.path.startswith("/v1/"):
+        assert set(body) == {"error"} and set(body["error"]) == {"message", "type", "param", "code"}, body
+        assert response.headers["x-request-id"] == correlation_ids and "Traceback" not in str(body), body
+    elif response.status_code >= 400:
         assert set(body) == {"ok", "success", "error", "error_type", "details", "correlation_id"}, body
         assert body["correlation_id"] == correlation_ids[0] and "Traceback" not in str(body), body
 
@@ -244,7 +247,7 @@ class KnownIds:
         if case.path.endswith(("/chat", "/respond")):
             self._add("", "correlation_id", response.headers["x-correlation-id"][0])
         text = response.content.decode()
-        lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
+        lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: {")]
         if response.headers.get("content-type", [""])[0] == "application/json":
             lines = [text]
         for line in lines:
@@ -258,6 +261,8 @@ class KnownIds:
             return
         for name, value in cast(dict[str, Json], node).items():
             parameter = f"{under.rpartition('_')[2]}_id" if name == "id" else name
+            if isinstance(value, str) and value.startswith("resp_"):
+                self._add("", "response_id", value)
             if isinstance(value, str) and (parameter in CONVERSATION_PARAMETERS or parameter in GLOBAL_PARAMETERS):
                 self._add(conversation if parameter in CONVERSATION_PARAMETERS else "", parameter, value)
             self._collect(value, name, conversation)
@@ -292,7 +297,7 @@ class KnownIds:
 
 
 CONVERSATION_PARAMETERS = {"message_id", "context_id", "call_id", "run_id"}
-GLOBAL_PARAMETERS = {"conversation_id", "name"}
+GLOBAL_PARAMETERS = {"conversation_id", "name", "response_id"}
 LISTS = {"GET /conversations", "GET /conversations/search"}
 """They tell of what other sequences have made."""
 

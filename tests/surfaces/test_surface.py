@@ -19,14 +19,15 @@ from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES, asgi
-from toolyard.surfaces.surface import Backend, ErrorBody, Route, Surface
+from toolyard.surfaces.surface import Backend, ErrorAnswer, ErrorBody, Route, Surface
 from toolyard.testing import Scripted, say
 
 KEY = Key(name="ann", hash=hash_key("ann-secret"), user="ann")
 
 
-def shape_error(status: int, body: ErrorBody) -> object:
-    return {"error": {"message": body.error, "type": body.error_type, "code": status}}
+def shape_error(status: int, body: ErrorBody, headers: dict[str, str]) -> ErrorAnswer:
+    shaped = {"error": {"message": body.error, "type": body.error_type, "code": status}}
+    return ErrorAnswer(status=status, body=shaped, headers=headers)
 
 
 def build_routes(backend: Backend) -> list[Route]:

@@ -113,9 +113,12 @@ class OutputSchema(_ChatStruct):
     strict: bool
 
 
-class ResponseFormat(_ChatStruct):
-    type: Literal["json_schema"]
+class SchemaFormat(_ChatPart, tag="json_schema"):
     json_schema: OutputSchema
+
+
+class JsonFormat(_ChatPart, tag="json_object"):
+    pass
 
 
 class StrictChatBody(_ChatStruct):
@@ -130,7 +133,7 @@ class StrictChatBody(_ChatStruct):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     stop: Annotated[list[str], Meta(min_length=1, max_length=4)] | None = None
     seed: int | None = None
-    response_format: ResponseFormat | None = None
+    response_format: SchemaFormat | JsonFormat | None = None
 
 
 def faults_of(body: bytes) -> list[str]:
@@ -139,9 +142,14 @@ def faults_of(body: bytes) -> list[str]:
         request_body = msgspec.json.decode(body, type=StrictChatBody)
     except (msgspec.DecodeError, UnicodeError) as error:
         return [str(error)]
-    output = request_body.response_format.json_schema if request_body.response_format else None
-    output_faults = (strict_faults if output.strict else openai_faults)(output.schema) if output else []
-    return [*_message_faults(request_body.messages), *_tool_faults(request_body), *output_faults]
+    faults = [*_message_faults(request_body.messages), *_tool_faults(request_body)]
+    match request_body.response_format:
+        case SchemaFormat(json_schema=output):
+            return [*faults, *(strict_faults if output.strict else openai_faults)(output.schema)]
+        case JsonFormat() if not any("json" in str(message.content).lower() for message in request_body.messages):
+            return [*faults, "'messages' must contain the word 'json' to use 'response_format' of type 'json_object'"]
+        case _:
+            return faults
 
 
 def _message_faults(messages: Sequence[Message]) -> list[str]:

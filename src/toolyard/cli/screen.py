@@ -14,6 +14,7 @@ from toolyard.core.events import (
     Published,
     RunEnded,
     TextAppended,
+    TurnEnded,
     TurnFailed,
     TurnStarted,
 )
@@ -51,6 +52,8 @@ class Screen:
                 )
             case TurnStarted() if self._view.turns[-1].restarted:  # its text comes once more
                 write_line("  … the server began this answer again:")
+            case TurnEnded(output_problem=problem) if problem is not None and self._view.needs_repair:
+                write_line(f"  … {problem.error}; the model is asked again:")
             case TurnFailed(problem=problem):
                 write_line(f"  ! {problem.error}")
             case RunEnded(ending=ending, detail=detail, message=message) if message or ending != "done":

@@ -73,6 +73,8 @@ class TurnRestarted(_TypedObject, frozen=True, kw_only=True, tag="turn.restarted
     """The turn starts again: its text so far is to be discarded."""
 
     turn: int
+    error: str = ""
+    """Why the text does not fit the output schema; empty if the server was started again."""
 
 
 class ModelError(_TypedObject, frozen=True, kw_only=True, tag="error"):

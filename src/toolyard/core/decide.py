@@ -38,7 +38,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import Call, Item, Result, UserMessage
-from toolyard.core.results import WITHDRAWN, build_unanswered_result, build_withdrawn_result
+from toolyard.core.results import CONTINUED, WITHDRAWN, build_unanswered_result, build_withdrawn_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 
@@ -101,7 +101,10 @@ def _start(state: State, command: Start, now: float) -> Events:
         raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
     if command.run_id in {run.id for run in (*state.queue, *((state.run,) if state.run else ()))}:
         raise Refused(f"run {command.run_id!r} was started already")
-    stop = _interrupt(state, command) if command.interrupt else _withdraw_proposals(state, command, now)
+    if command.delivers:
+        stop = _continue_run(state, command, now)
+    else:
+        stop = _interrupt(state, command) if command.interrupt else _withdraw_proposals(state, command, now)
     queued = RunQueued(
         caller=command.by,
         input=command.input,
@@ -126,7 +129,7 @@ def has_question(history: History) -> bool:
 
 def _require_question(state: State, command: Start) -> None:
     """Raise Refused for a request without a message, unless the history ends with one that has no answer yet."""
-    if not command.input and not (state.is_idle and has_question(state.history)):
+    if not (command.input or command.delivers) and not (state.is_idle and has_question(state.history)):
         raise Refused("there is nothing to answer: send a message")
 
 
@@ -217,6 +220,22 @@ def _interrupt(state: State, command: Start) -> Events:
     if state.run is not None:
         return (StopRequested(by=command.by.user),) if state.run.stopped_by is None else ()
     return _end_queued_run(state, state.queue[0].id, command.by) if state.queue else ()
+
+
+def _continue_run(state: State, command: Start, now: float) -> Events:
+    """End the run that waits for its client with the client's results, so that the new run can go on from there.
+
+    Calls that wait for people are withdrawn: the model may ask for them again.
+    """
+    delivered = {result.call_id: _deliver(state, result, command.by) for result in command.delivers}
+    waiting = [call for call in state.calls.values() if call.phase != "closed"]
+    missing = [call.call.id for call in waiting if call.phase == "parked" and call.call.id not in delivered]
+    if missing or state.run is None or state.run.suspended_at is None or state.queue:
+        raise Refused(f"the run still needs {', '.join(missing) or 'time'}: send the results of all its calls")
+    ended = (
+        delivered.get(call.call.id) or CallEnded(result=build_withdrawn_result(call.call, now)) for call in waiting
+    )
+    return (StopRequested(by=command.by.user, detail=CONTINUED), *ended)
 
 
 def _withdraw_proposals(state: State, command: Start, now: float) -> Events:

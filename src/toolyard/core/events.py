@@ -145,6 +145,8 @@ class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     finish: Finish
     usage: Usage = Usage()
     model: str = ""
+    output_problem: Problem | None = None
+    """Why the text does not fit the request's output schema. If the model is asked again, the last item tells it so."""
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn.failed"):
@@ -288,12 +290,18 @@ REQUEST_KEY_S = 86_400.0
 """How long a request with an Idempotency-Key is remembered."""
 
 
-class RequestKey(Struct, frozen=True, gc=False, kw_only=True):
+class RequestKey(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The identity of a request that a client may send again: it takes effect once."""
 
     key_hash: str
-    """The hash of the client's Idempotency-Key, its caller and the request's method and path."""
+    """The hash of the client's Idempotency-Key, its caller and the request's method and path; 64 digits, base 16."""
     body_hash: str
+    kept_s: float = REQUEST_KEY_S
+    """How long the request is remembered; at most REQUEST_KEY_S."""
+
+    def counts_from(self, at: float) -> float:
+        """Return the time from which REQUEST_KEY_S is counted: before `at` if the request is remembered for less."""
+        return at - REQUEST_KEY_S + self.kept_s
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

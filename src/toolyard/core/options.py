@@ -17,6 +17,8 @@ MAX_TEMPERATURE = 2.0
 MAX_STOPS, MAX_STOP_CHARS = 16, 500
 MAX_SCHEMA_BYTES = 100_000
 MAX_TOKENS = 10_000_000
+OUTPUT_INVALID = "output_invalid"
+"""The error type of an answer that does not fit the request's output schema."""
 MAX_SEED = 2**63 - 1
 THINKING_BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
 
@@ -32,7 +34,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Texts that end the answer; they are not part of it."""
     seed: int | None = None
     output_schema: RequestSchema = None
-    """The JSON Schema of the final text; None means free text."""
+    """The JSON Schema of the final text, which is validated; None means free text. ANY_OBJECT means any JSON object."""
     thinking: Thinking = ""
 
     @property
@@ -79,6 +81,14 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 DEFAULT_OPTIONS = Options()
+ANY_OBJECT: dict[str, object] = {"type": "object"}
+"""The output schema that any JSON object fits. Providers with a JSON mode are asked for that."""
+_WORDS_ABOUT_SCHEMAS = frozenset({"type", "title", "description", "$schema"})
+
+
+def allows_any_object(schema: RequestSchema) -> bool:
+    """Return whether every JSON object fits the schema: it says nothing about properties."""
+    return schema is not None and not schema.keys() - _WORDS_ABOUT_SCHEMAS
 
 
 def list_set_options(options: Options) -> list[str]:

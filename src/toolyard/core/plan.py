@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from toolyard.core.compaction import HOPELESS_SHARE, TOO_LARGE, Compact, is_full, plan_compaction
-from toolyard.core.events import Ending, Finish
+from toolyard.core.events import Ending
 from toolyard.core.items import Item, ModelText, Result
 from toolyard.core.run_state import CallState, QueuedRun, RunState
 from toolyard.core.state import State
@@ -170,8 +170,9 @@ def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if run.direct:
         return End("done")
     last = state.history[-1] if state.history else None
-    if run.finish not in (None, "paused") and not (isinstance(last, Result) and not last.ran_at):
-        return _plan_ending(last, run.finish)
+    answered = run.finish not in (None, "paused") and not (isinstance(last, Result) and not last.ran_at)
+    if answered and not run.needs_repair:
+        return _plan_ending(last, run)
     turns = run.tool_turns + run.pauses
     limit = run.limits.find_reached(turns=turns, conversation_turns=state.tool_turns, tokens=run.usage.total)
     if limit:
@@ -188,12 +189,14 @@ def _plan_full_window(state: State, run: RunState, now: float) -> Step:
     return AskModel()
 
 
-def _plan_ending(last: Item | None, finish: Finish) -> End:
-    if finish == "length":
+def _plan_ending(last: Item | None, run: RunState) -> End:
+    if run.finish == "length":
         return End("limit", "length")
+    if run.output_problem is not None:
+        return End("failed", f"{run.output_problem.error_type}: {run.output_problem.error}")
     if not isinstance(last, ModelText):
         return End("failed", "empty_answer: the model ended its turn without a word")
-    return End("done", "refused" if finish == "refused" else "")
+    return End("done", "refused" if run.finish == "refused" else "")
 
 
 def _compute_deadline(run: RunState, now: float) -> float:

@@ -91,6 +91,8 @@ def build_unanswered_result(call: Call, at: float) -> Result:
     return build_failed_result(call, "cancelled", problem, at)
 
 
+CONTINUED = "continued"
+"""The detail of a run whose client went on with another one: its calls have the results that the client brought."""
 WITHDRAWN = "withdrawn"
 """The error type of a proposal that was not decided because another message came first."""
 

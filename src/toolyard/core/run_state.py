@@ -9,6 +9,8 @@ from toolyard.core.events import CallAnswered, CallApproved, CallParked, Finish,
 from toolyard.core.items import Call, Problem, Result, Usage
 from toolyard.core.limits import Limits
 
+MAX_OUTPUT_REPAIRS = 1
+"""How often a model is asked again because its answer does not fit the output schema."""
 Phase = Literal["requested", "asking", "allowed", "running", "parked", "closed"]
 
 
@@ -74,8 +76,17 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     settings: Settings
     """The conversation's settings when the run started: a change applies from the next run on."""
     pauses: int = 0
+    output_problem: Problem | None = None
+    """Why the last answer does not fit the output schema."""
+    rejected_outputs: int = 0
+    """How many answers did not fit the output schema."""
     suspended_at: float | None = None
     waited_s: float = 0.0
+
+    @property
+    def needs_repair(self) -> bool:
+        """Return whether the model is to be asked again, because its last answer does not fit the output schema."""
+        return self.output_problem is not None and self.rejected_outputs <= MAX_OUTPUT_REPAIRS
 
     def active_s(self, now: float) -> float:
         """Return how long the run has been active, without its waits."""

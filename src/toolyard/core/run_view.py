@@ -44,7 +44,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import find_open_calls
 from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Result, Usage
-from toolyard.core.run_state import Phase
+from toolyard.core.run_state import MAX_OUTPUT_REPAIRS, Phase
 
 RunStatus = Literal["queued", "running", "waiting", "ended"]
 Awaited = Literal["approval", "client", "answer"]
@@ -60,6 +60,8 @@ class TurnView(Struct, kw_only=True):
     finish: Finish | None = None
     problem: Problem | None = None
     """Why the turn failed."""
+    output_problem: Problem | None = None
+    """Why the text does not fit the request's output schema."""
     usage: Usage = Usage()
     model: str = ""
 
@@ -184,6 +186,12 @@ class RunView(Struct, kw_only=True):
         return next((turn for turn in reversed(self.turns) if turn.finish is not None), None)
 
     @property
+    def needs_repair(self) -> bool:
+        """Return whether the model is asked again, because its last answer does not fit the output schema."""
+        rejected = [turn for turn in self.turns if turn.output_problem is not None]
+        return bool(rejected) and rejected[-1] is self.last_reply and len(rejected) <= MAX_OUTPUT_REPAIRS
+
+    @property
     def texts(self) -> list[ModelText]:
         """Return the answer: the message at the run's end, else the texts of the last reply."""
         if self.end is not None and self.end.message is not None:
@@ -272,6 +280,7 @@ class RunView(Struct, kw_only=True):
         match event:
             case TurnEnded():
                 turn.items, turn.finish, turn.usage, turn.model = event.items, event.finish, event.usage, event.model
+                turn.output_problem = event.output_problem
                 self.usage = self.usage.plus(event.usage)
                 for item in event.items:
                     if isinstance(item, Call):

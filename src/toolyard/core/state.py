@@ -136,7 +136,7 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 
 def apply(state: State, entry: Entry) -> State:
     """Return the state after the entry. Raises Refused if the event does not fit the state."""
-    last_request_at = entry.at if entry.request is not None else state.last_request_at
+    last_request_at = entry.request.counts_from(entry.at) if entry.request is not None else state.last_request_at
     state = _apply_event(_discount_ownerless_time(state, entry), entry)
     return replace(state, epoch=entry.epoch, last_at=entry.at, last_request_at=last_request_at)
 
@@ -230,7 +230,7 @@ def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
         case RunSuspended():
             run = _require_run(state)
             _require(bool(state.calls_in("asking", "parked")), "a run that waits for nothing cannot be suspended")
-            return replace(_make_durable(state), run=replace(run, suspended_at=entry.at))
+            return replace(_keep_for_waits(state), run=replace(run, suspended_at=entry.at))
         case RunEnded(run_id=run_id) if run_id:
             _require(run_id in {run.id for run in state.queue}, f"run {run_id!r} does not stand in line")
             return replace(state, queue=tuple(run for run in state.queue if run.id != run_id))
@@ -312,6 +312,8 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         finish=event.finish,
         tool_turns=run.tool_turns + tool_turns,
         pauses=run.pauses + (event.finish == "paused"),
+        output_problem=event.output_problem,
+        rejected_outputs=run.rejected_outputs + (event.output_problem is not None),
         failure=None,
     )
     history = state.history.plus(event.items)
@@ -358,7 +360,7 @@ def _apply_call_event(state: State, event: CallEvent) -> State:
             call = _require_call(state, event.call_id, "running")
             # The count of owners starts again: the owner that parked the call did not die with it.
             parked = replace(call, phase="parked", parked=event, expires_at=event.expires_at, epoch=0, owners=0)
-            return _put_call(_make_durable(state), parked)
+            return _keep_for_waits(_put_call(state, parked))
         case CallAnswered():
             call = _require_call(state, event.call_id, "parked")
             return _put_call(state, replace(call, phase="allowed", answer=event))
@@ -403,9 +405,17 @@ def _resume_run(state: State, at: float) -> State:
     return replace(state, run=replace(run, suspended_at=None, waited_s=waited))
 
 
-def _make_durable(state: State) -> State:
-    """Keep an ephemeral conversation: people or an application hold the id of a call that they must find again."""
-    return replace(state, settings=replace(state.settings, ephemeral=False)) if state.settings.ephemeral else state
+def _keep_for_waits(state: State) -> State:
+    """Keep an ephemeral conversation that waits: people or an application hold the id of a call to be found again.
+
+    One whose run ends if its client does not come back is kept only for people: the client has the whole history.
+    """
+    if not state.settings.ephemeral:
+        return state
+    run, waiting = _require_run(state), state.calls_in("asking", "parked")
+    if run.request.ends_on_expiry and all(call.parked and call.parked.kind == "client" for call in waiting):
+        return state
+    return replace(state, settings=replace(state.settings, ephemeral=False))
 
 
 def _put_call(state: State, call: CallState) -> State:

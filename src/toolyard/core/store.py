@@ -390,7 +390,7 @@ class Catalog(Protocol):
         ...
 
     async def find_request(self, key: str) -> RequestRecord | None:
-        """Return the request with this key, if an entry with it was stored and the request is not expired."""
+        """Return the last of the requests whose keys begin with this text, if an entry with one was stored."""
         ...
 
     async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:

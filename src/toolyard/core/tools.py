@@ -79,6 +79,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     examples: tuple[str, ...] = ()
     built_in: bool = False
     """Whether the tool comes with Toolyard, so that conversations cannot enable or disable it."""
+    hides_server_tool: bool = False
+    """Whether this tool of an application is offered in place of the server's tool of the same name."""
     sources: dict[str, str] = {}
     """The names of other tools that values of parameters come from, by parameter."""
     options: ProviderOptions | None = None

@@ -26,7 +26,8 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     if isinstance(command, Start):
         check_language(command.language)
         check_options(command.options)
-        if not command.input and not has_question(state.history):
+        _check_output_schema(command, deps)
+        if not (command.input or command.delivers) and not has_question(state.history):
             raise Invalid("there is nothing to answer: send a message", {"field": "input"})
         _check_start(command, deps)
         _check_search(command, state, deps)
@@ -52,6 +53,15 @@ def _check_start(command: Start, deps: Deps) -> None:
     choice = command.tool_choice
     if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
         raise Invalid(build_unknown_tool_problem(choice, registry.names()).error, {"field": "tool_choice"})
+
+
+def _check_output_schema(command: Start, deps: Deps) -> None:
+    if command.options.output_schema is None:
+        return
+    try:
+        deps.registry.schemas.compile_output(command.options.output_schema)
+    except Misconfigured as error:
+        raise Invalid(str(error), {"field": "options.output_schema"}) from None
 
 
 def _check_search(command: Start, state: State, deps: Deps) -> None:

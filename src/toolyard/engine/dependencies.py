@@ -41,7 +41,9 @@ class Deps:
     model_patterns: Sequence[str] = ()
     """Patterns of further model names that a request may name."""
     model_cards: Callable[[], list[ModelCard]] = list[ModelCard]
-    """Returns a card for each configured model."""
+    """Returns a card for each configured model, and for each that a provider is known to list."""
+    model_list_problems: Callable[[], dict[str, str]] = dict[str, str]
+    """Returns why the lists of some providers could not be fetched, by provider."""
     default_settings: Settings = field(default_factory=Settings)
     """The settings of a new conversation unless its caller gives others."""
     requests_per_minute: int = 0

@@ -31,7 +31,7 @@ from toolyard.engine.tool_selection.web_search import NO_SEARCH_PLAN, SearchPlan
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
 if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions bring their own validation
-    from toolyard.engine.argument_validation import Schemas
+    from toolyard.engine.schema_validation import Schemas
 
 MAX_OFFERS = 512
 TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})
@@ -194,11 +194,10 @@ class Registry:
 
     def _find_non_native(self, name: str, app_tools: Iterable[Tool], caller: Caller | None) -> RegisteredTool | None:
         """Return the tool of that name that does not run at a provider."""
-        if entry := (self._table_for(caller) if caller else self._tools).get(name):
-            return entry
         app_tool = next((tool for tool in app_tools if tool.name == name), None)
-        if app_tool is None:
-            return None
+        entry = (self._table_for(caller) if caller else self._tools).get(name)
+        if app_tool is None or (entry is not None and not app_tool.hides_server_tool):
+            return entry
         return RegisteredTool(tool=app_tool, venue=self._client, hooks=ToolHooks(), hash=hash_definition(app_tool))
 
     def check_app_tools(self, tools: Sequence[Tool]) -> None:
@@ -282,8 +281,9 @@ class Registry:
     def _list_within_budget(self, state: State, denied: Container[str]) -> list[RegisteredTool] | None:
         """Return all tools that may be used, or None if they exceed the budget."""
         selected, bytes_left = list[RegisteredTool](), self._selector.budget.schema_bytes
+        hidden = {tool.name for tool in state.run.request.app_tools if tool.hides_server_tool} if state.run else ()
         for name, entry in self._table_for(get_caller(state)).items():
-            if name in denied or not self._is_offered(entry, state):
+            if name in denied or name in hidden or not self._is_offered(entry, state):
                 continue
             selected.append(entry)
             bytes_left -= estimate_tool_bytes(entry.tool)
@@ -306,7 +306,9 @@ class Registry:
 
         def usable(name: str) -> Tool | None:
             entry = self._find_non_native(name, app_tools, caller)
-            return entry.tool if entry and name not in denied and self._is_offered(entry, state, many=True) else None
+            if entry is None or (name in denied and not entry.tool.hides_server_tool):
+                return None
+            return entry.tool if self._is_offered(entry, state, many=True) else None
 
         always = dict.fromkeys(entry.tool.name for entry in self._list_app_tools(state, denied))
         names = self._selector.select_names(state, usable, always)
@@ -352,7 +354,11 @@ class Registry:
     def _list_app_tools(self, state: State, denied: Container[str] = ()) -> list[RegisteredTool]:
         tools = state.run.request.app_tools if state.run else ()
         table = self._table_for(get_caller(state)) if tools else self._tools
-        names = (tool.name for tool in tools if tool.name not in table and tool.name not in denied)
+        names = (
+            tool.name
+            for tool in tools
+            if tool.hides_server_tool or (tool.name not in table and tool.name not in denied)
+        )
         entries = (self._find_non_native(name, tools, None) for name in names)
         return [entry for entry in entries if entry and self._is_offered(entry, state)]
 

@@ -3,30 +3,37 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import Generic, cast
+
+from msgspec.structs import replace
 
 from toolyard.core.commands import Start, Stop
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import RunFailed
 from toolyard.core.events import Entry, Event, Published
 from toolyard.core.run_view import RunView
+from toolyard.engine.output_types import OutputType
 from toolyard.engine.readers import Reader
 from toolyard.engine.replayed_waits import is_at_rest
-from toolyard.engine.run_result import RunResult, build_run_result
+from toolyard.engine.run_result import OutputT, RunResult, build_run_result
 from toolyard.engine.service import Service
 
 
-class Run:
+class Run(Generic[OutputT]):
     """A request: iterating over it, or waiting for its `result`, starts it.
 
     Leaving the iteration does not stop the run; `stop` does.
     """
 
-    def __init__(self, service: Service, conversation: str, start: Start) -> None:
+    def __init__(
+        self, service: Service, conversation: str, start: Start, output_type: OutputType[OutputT] | None = None
+    ) -> None:
         self.conversation = conversation
         self.id = start.run_id
         self.correlation_id = start.correlation_id
         self._service = service
         self._start = start
+        self._output_type = output_type
         self._from: Cursor | None = None
         """The place right before the run, once it was started."""
         self._starting = asyncio.Lock()
@@ -60,12 +67,19 @@ class Run:
         finally:
             reader.detach()
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[OutputT]:
         """Return the result once the run has ended.
 
-        Raises RunWaiting if the run waits for a decision or a result, or RunFailed. Call it again after the decision.
+        Raises RunWaiting if the run waits for a decision or a result: call it again after the decision. Raises
+        RunFailed if the run failed, or if it has an output type and ended without an output, for example at a limit.
         """
-        return build_run_result(await self.wait_for_rest(), self._service.find_tool)
+        view = await self.wait_for_rest()
+        result = build_run_result(view, self._service.find_tool)
+        if self._output_type is None:
+            return cast("RunResult[OutputT]", result)
+        if view.ending != "done" or view.detail:
+            raise RunFailed(f"the run has no output: it ended with {view.detail or view.ending}: {view.text}")
+        return cast("RunResult[OutputT]", replace(result, output=self._output_type.parse(view.text)))
 
     async def wait_for_rest(self) -> RunView:
         """Return the view of the run once it has ended or waits for somebody."""

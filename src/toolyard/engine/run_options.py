@@ -73,7 +73,7 @@ def check_run_options(options: Mapping[str, object]) -> None:
 
 
 def _suggest_name(name: str) -> str:
-    near = difflib.get_close_matches(name, (*_TYPES, *_MODEL_OPTIONS), n=1, cutoff=MIN_SIMILARITY)
+    near = difflib.get_close_matches(name, (*_TYPES, "output_type", *_MODEL_OPTIONS), n=1, cutoff=MIN_SIMILARITY)
     if not near:
         return f"it takes {', '.join(sorted(_TYPES))}"
     return f"did you mean options=Options({near[0]}=…)?" if near[0] in _MODEL_OPTIONS else f"did you mean {near[0]}=…?"

@@ -1,6 +1,7 @@
 """The result of a request, for a caller in the same process: text, output, calls, tokens and how the run ended."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +11,15 @@ from toolyard.core.events import Ending
 from toolyard.core.items import Citation, Outcome, Problem, Result, Usage
 from toolyard.core.run_view import CallView, RunView
 from toolyard.core.tools import Tool, VenueName
+
+if TYPE_CHECKING:  # a default, which `typing` has from Python 3.13 on: RunResult alone is that of any run
+    from typing_extensions import TypeVar
+
+    OutputT = TypeVar("OutputT", default=object, covariant=True)
+else:
+    from typing import TypeVar
+
+    OutputT = TypeVar("OutputT", covariant=True)
 
 FindTool = Callable[[str], Tool | None]
 
@@ -32,12 +42,15 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
 
 
-class RunResult(Struct, frozen=True, kw_only=True):
+class RunResult(Struct, Generic[OutputT], frozen=True, kw_only=True):
     """A run that has ended."""
 
     text: str
-    output: object = None
-    """The JSON value of the text, if the request has an `output_schema`; None if the text is not JSON."""
+    output: OutputT
+    """The value of the request's `output_type`. With an `output_schema`, the JSON value of the text; else None.
+
+    With an `output_schema` it is None as well if the model refused or the run reached a limit.
+    """
     usage: Usage
     calls: tuple[ToolRun, ...] = ()
     """The calls that have ended, in the order of their requests."""

@@ -118,7 +118,7 @@ class Service:
         If the command's request took effect before, nothing is started: the earlier run is followed.
         """
         if record := await self.find_request(command.request):
-            return await self._follow_request(record, include_argument_deltas)
+            return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
         # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
         # another replica owns the conversation, its log is followed.
         await self._owner.open_journal(conversation)
@@ -132,7 +132,7 @@ class Service:
         if record is not None:
             reader.detach()
             self._owner.release_unused(conversation)
-            return await self._follow_request(record, include_argument_deltas)
+            return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
         return StartedRun(conversation=conversation, run_id=command.run_id, reader=reader)
 
     async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
@@ -149,7 +149,8 @@ class Service:
         """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""
         return await self._requests.find(request)
 
-    async def _follow_request(self, record: RequestRecord, include_argument_deltas: bool) -> StartedRun:
+    async def follow_request(self, record: RequestRecord, *, include_argument_deltas: bool = True) -> StartedRun:
+        """Follow the run that an earlier request has started, from its beginning. The caller detaches the reader."""
         if (await self.view(record.conversation)).owner is None:
             raise NotFound("the conversation of the first request with this Idempotency-Key was deleted")
         after = Cursor(record.seq - 1)
@@ -179,7 +180,7 @@ class Service:
         entries = await self.read_entries(source) if after else ()
         # Folding a long log takes long: other conversations go on meanwhile.
         items = tuple(await asyncio.to_thread(find_fork_items, state, after, entries))
-        await self._copy_blobs(source, target, items)
+        await self.copy_blobs(source, target, items)
         settings = replace(state.settings, ephemeral=False, unlisted=False)
         origin = Origin(conversation=source, after=after)
         command = Fork(
@@ -200,7 +201,7 @@ class Service:
         if await self._store.card(target) is None:
             await self._store.delete_conversation(target)
 
-    async def _copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
+    async def copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
         """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
         for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
             if handle and (body := await self._store.get_blob(source, handle)) is not None:
@@ -224,6 +225,7 @@ class Service:
         mcp_client: McpClient | None = None,
         options: Options = DEFAULT_OPTIONS,
         ends_on_expiry: bool = False,
+        delivers: Sequence[Result] = (),
         request: RequestKey | None = None,
         may_open: bool = True,
     ) -> Start:
@@ -247,6 +249,7 @@ class Service:
             mcp_client=mcp_client,
             options=options,
             ends_on_expiry=ends_on_expiry,
+            delivers=tuple(delivers),
             request=request,
             may_open=may_open,
         )
@@ -272,8 +275,12 @@ class Service:
         return self._deps.wire_log
 
     def model_cards(self) -> list[ModelCard]:
-        """Return a card for each configured model."""
+        """Return a card for each configured model, and for each that a provider is known to list."""
         return self._deps.model_cards()
+
+    def model_list_problems(self) -> dict[str, str]:
+        """Return why the lists of some providers could not be fetched, by provider."""
+        return self._deps.model_list_problems()
 
     @property
     def model_patterns(self) -> Sequence[str]:
@@ -410,16 +417,22 @@ class Service:
             return record
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        state = await self.view(conversation)
-        calls = {call_id: self._require_awaited(state, call_id, by) for call_id in answers}
-        unwrap = self._deps.unwrap_delivered
-        results = [
-            await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
-            for call_id, (call, tool) in calls.items()
-        ]
+        results = await self.encode_results(conversation, answers, by)
         # Encoding may have stored large results meanwhile. Deciding the command checks again whether each call still
         # waits: another device may have delivered first.
         return await self.submit_once(conversation, Deliver(by=by, results=tuple(results), request=request))
+
+    async def encode_results(
+        self, conversation: str, answers: Mapping[str, Value | Failure], by: Caller
+    ) -> Sequence[Result]:
+        """Return the application's results for calls that wait for it, as the log holds them. Raises Refused."""
+        state = await self.view(conversation)
+        calls = {call_id: self._require_awaited(state, call_id, by) for call_id in answers}
+        unwrap = self._deps.unwrap_delivered
+        return [
+            await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
+            for call_id, (call, tool) in calls.items()
+        ]
 
     def _require_awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
         """Return a call that waits for this caller's result, and its tool. Raises Refused before anything is stored."""

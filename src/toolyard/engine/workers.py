@@ -25,6 +25,7 @@ from toolyard.engine.compaction import build_compaction_event, summarise
 from toolyard.engine.deadline import CANCEL_GRACE_S
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
+from toolyard.engine.output_check import check_output
 from toolyard.engine.prompt import build_request, build_system_text
 from toolyard.engine.tool_selection.caller_tools import RegisteredTool
 from toolyard.engine.turn import build_model_problem, build_turn_started, stream_turn
@@ -125,6 +126,9 @@ class Workers:
             await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
         if self._turn is not asyncio.current_task():
             return  # the turn was stopped, and `stop` emits its end
+        run = self._journal.state.run
+        if isinstance(event, TurnEnded) and run is not None:
+            event = check_output(event, run, self._deps.registry, self._deps.clock)
         try:
             self._journal.emit(event)
         except Refused as error:

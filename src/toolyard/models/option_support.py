@@ -1,16 +1,22 @@
 """Options that not every provider has, and OpenAI's form of an output schema. Pure.
 
 A turn with an option that its provider does not have fails before anything is sent: without it the answer would not be
-what was asked for. Temperature and top_p are only preferences, and are left out where there is no field for them.
+what was asked for. Temperature and top_p are only preferences, and are left out where there is no field for them. An
+output schema that a provider cannot enforce is asked for in the system text: the engine validates every answer.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
+
+import msgspec
 
 from toolyard.core.items import Problem
-from toolyard.core.options import Options, list_set_options
+from toolyard.core.options import ANY_OBJECT, Options, allows_any_object, list_set_options
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 
 UNSUPPORTED_OPTION = "unsupported_option"
+OUTPUT_PROMPT = "Your final answer, after any tool calls, must be nothing but {form}: no other text, no code block."
+_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def find_unsupported(options: Options, names: Collection[str], provider: str) -> Problem | None:
@@ -24,9 +30,18 @@ def build_option_problem(name: str, why: str) -> Problem:
     return Problem(error=error, error_type=UNSUPPORTED_OPTION, details={"option": name})
 
 
+def add_output_prompt(system: str, schema: dict[str, object]) -> str:
+    """Return the system text, followed by the request for an answer that fits the schema."""
+    form = "a JSON object" if schema == ANY_OBJECT else "JSON that fits the JSON Schema below"
+    prompt = OUTPUT_PROMPT.format(form=form)
+    if schema != ANY_OBJECT:
+        prompt = f"{prompt}\n{_encoder.encode(schema).decode()}"
+    return f"{system}\n\n{prompt}" if system else prompt
+
+
 def build_openai_format(schema: dict[str, object]) -> dict[str, object]:
     """Return the schema as OpenAI's APIs name it: enforced (`strict`) if strict mode has exactly this schema."""
-    try:
-        return {"name": "answer", "strict": True, "schema": convert(schema, "openai_output")}
-    except UnsupportedSchema:
-        return {"name": "answer", "strict": False, "schema": convert(schema, "openai")}
+    with suppress(UnsupportedSchema):
+        if not allows_any_object(schema):  # strict mode would allow no property
+            return {"name": "answer", "strict": True, "schema": convert(schema, "openai_output")}
+    return {"name": "answer", "strict": False, "schema": convert(schema, "openai")}

@@ -24,6 +24,7 @@ from toolyard.core.web_search import NativeTools
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.context_windows import find_context_window
 from toolyard.models.fallback import FallbackModel
+from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
 
 ModelChoice = str | Model | Sequence[str]
@@ -99,6 +100,12 @@ class ModelSettings:
         wire = self.providers[provider].wire if provider in self.providers else ""
         # A configured wire serves every request: without native_wire, requests with provider tools use it as well.
         return dataclasses.replace(preset, wire=wire, native_wire="") if wire else preset
+
+    def find_native_tools(self, name: str) -> NativeTools:
+        """Return the tools that the provider of a model runs itself, by the model's name alone."""
+        provider, model, _ = parse_model_name(name)
+        preset = self.find_preset(provider)
+        return find_native_tools(preset.native_wire or preset.wire, model)
 
     def make_model(self, name: str) -> Model:
         """Return a new model with the options that are configured for it.
@@ -185,12 +192,15 @@ class ModelResolver:
     def _find_window(self, name: str) -> int:
         return self._windows.get(name) or find_context_window(name)
 
-    def cards(self, others: Iterable[str]) -> list[ModelCard]:
-        """Return the cards of the default chain, in its order, and of the other models."""
+    def cards(self, others: Iterable[str], listed: Iterable[str] = ()) -> list[ModelCard]:
+        """Return the cards of the default chain, in its order, of the other models, and of those that providers list.
+
+        No model is created for a name that is only listed: there may be many.
+        """
         # Loaded on demand: the module imports a wire, which a server with another model does not need.
         cards = importlib.import_module("toolyard.models.cards")
         names = (*self._names, *sorted(set(others).difference(self._names)))
-        return [
+        configured = [
             cards.model_card(
                 name,
                 default=name == self.default,
@@ -200,6 +210,18 @@ class ModelResolver:
             )
             for name in names
         ]
+        further = [
+            cards.model_card(
+                name,
+                default=False,
+                context_tokens=self._find_window(name),
+                native=self._settings.find_native_tools(name),
+                problem="",
+            )
+            for name in listed
+            if name not in names
+        ]
+        return [*configured, *further]
 
     def _find_problem(self, name: str) -> str:
         try:

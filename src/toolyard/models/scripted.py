@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Confirm, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
@@ -34,6 +34,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     text: Sequence[str] = ()
     calls: Sequence[ScriptedCall] = ()
     failure: Problem | None = None
+    finish: Finish | None = None
+    """How the turn ended; None is `calls` or `stop`, as it has calls or not."""
     usage: Usage = Usage(input_tokens=10, output_tokens=5)
 
 
@@ -91,7 +93,8 @@ class Scripted:
                 offset=0,
                 text=_encode_arguments(item),
             )
-        yield TurnEnded(items=items, finish="calls" if turn.calls else "stop", usage=turn.usage, model="scripted")
+        finish = turn.finish or ("calls" if turn.calls else "stop")
+        yield TurnEnded(items=items, finish=finish, usage=turn.usage, model="scripted")
 
     async def close(self) -> None:
         """Raise ScriptError if a turn was not in the script, or turns of the script were never asked for."""

@@ -75,8 +75,10 @@ class RunLog:
             case TurnStarted(offered=offered, number=number):
                 if RUNS.isEnabledFor(logging.DEBUG):
                     _log(RUNS, logging.DEBUG, entry, f"Registered {offered} tools for this request", turn=number)
-            case TurnEnded(items=items):
+            case TurnEnded(items=items, output_problem=problem):
                 self._log_requested_calls(entry, items)
+                if problem is not None:
+                    _log(MODELS, logging.WARNING, entry, "Model answer does not fit the schema", error=problem.error)
             case TurnFailed(problem=problem):
                 _log(
                     MODELS,

@@ -54,6 +54,7 @@ class TurnSpan(Struct, frozen=True, kw_only=True):
     """The model that answered, by its provider's name for it."""
     finish: Finish | None = None
     problem: Problem | None = None
+    """Why the turn failed, or why its text does not fit the output schema."""
     usage: Usage = Usage()
     restarted: int = 0
     """How often the turn started again because its owner died."""
@@ -237,8 +238,8 @@ class _TraceBuilder:
                     )
                 else:
                     self._turns.append(TurnSpan(number=number, started_at=at, offered=offered, search=search))
-            case TurnEnded(finish=finish, usage=usage, model=model, items=items):
-                turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model)
+            case TurnEnded(finish=finish, usage=usage, model=model, items=items, output_problem=problem):
+                turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model, problem=problem)
                 self._turns[-1] = turn
                 self._run = replace(self._run, usage=self._run.usage.plus(usage))
                 self._add_calls(items, at, turn=turn.number)

@@ -345,7 +345,8 @@ class MemoryStore:
 
     async def find_request(self, key: str) -> RequestRecord | None:
         self._require_open()
-        return self._data.requests.get(key)
+        requests = self._data.requests
+        return requests.get(key) or requests.get(max((full for full in requests if full.startswith(key)), default=""))
 
     async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
         self._require_open()
@@ -452,11 +453,15 @@ class MemoryStore:
         stamped = [(entry.request, entry) for entry in entries if entry.request is not None]
         for request, entry in stamped:
             earlier = self._data.requests.get(request.key_hash)
-            if earlier is not None and earlier.at > entry.at - REQUEST_KEY_S:
+            if earlier is not None and earlier.at > request.counts_from(entry.at) - REQUEST_KEY_S:
                 raise build_repeated_error()
         for request, entry in stamped:
             self._data.requests[request.key_hash] = RequestRecord(
-                body_hash=request.body_hash, conversation=conversation, seq=entry.seq, run=entry.run, at=entry.at
+                body_hash=request.body_hash,
+                conversation=conversation,
+                seq=entry.seq,
+                run=entry.run,
+                at=request.counts_from(entry.at),
             )
 
     def _project(self, conversation: str, entry: Entry) -> None:

@@ -19,6 +19,7 @@ from toolyard.surfaces.conversations import routes as conversations
 from toolyard.surfaces.errors import handle_error
 from toolyard.surfaces.mcp import http as mcp
 from toolyard.surfaces.middleware import AsgiApp, AuthMiddleware
+from toolyard.surfaces.openai import routes as openai
 from toolyard.surfaces.operators import routes as operators
 from toolyard.surfaces.page import routes as page
 from toolyard.surfaces.request_body import MAX_BODY_BYTES, BodyRequest
@@ -31,6 +32,7 @@ SURFACES: Sequence[Surface] = (
     respond.SURFACE,
     conversations.SURFACE,
     app_chat.SURFACE,
+    openai.SURFACE,
     catalog.SURFACE,
     operators.SURFACE,
     page.SURFACE,

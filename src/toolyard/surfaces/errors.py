@@ -26,7 +26,7 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.surface import EncodeError, ErrorBody
+from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
 
 _log = logging.getLogger("toolyard.http")
 
@@ -122,15 +122,16 @@ def invalid_field(key: str, message: str) -> Invalid:
     return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
 
 
-def encode_error(scope: MutableMapping[str, object], status: int, body: ErrorBody) -> object:
-    """Return an error's body in the shape of the surface that answers, and keep the usual body for the request log."""
+def answer_error(scope: MutableMapping[str, object], error: Exception, correlation_id: str) -> ErrorAnswer:
+    """Return an error in the shape of the surface that answers, and keep the usual body for the request log."""
+    status, body, headers = build_error_response(error, correlation_id)
     scope[ERROR_KEY] = body
     encode = cast(EncodeError | None, scope.get(ENCODER_KEY))
-    return body if encode is None else encode(status, body)
+    return ErrorAnswer(status=status, body=body, headers=headers) if encode is None else encode(status, body, headers)
 
 
 def handle_error(request: HttpRequest, error: Exception) -> Response[object]:
     """Answer an exception of a route; Litestar calls this for every exception."""
-    status, body, headers = build_error_response(error, get_request_context(request.scope).correlation_id)
-    encoded = encode_error(cast(MutableMapping[str, object], request.scope), status, body)
-    return Response(encoded, status_code=status, headers=headers)
+    scope = cast(MutableMapping[str, object], request.scope)
+    answer = answer_error(scope, error, get_request_context(request.scope).correlation_id)
+    return Response(answer.body, status_code=answer.status, headers=answer.headers)

@@ -28,8 +28,9 @@ class ItemBuilder:
     Item ids are one random prefix with a number: a random id for each item would be the largest part of the work.
     """
 
-    def __init__(self, clock: Clock, used_ids: Collection[str] = ()) -> None:
-        """Build items whose ids are not among `used_ids`."""
+    def __init__(self, clock: Clock, used_ids: Collection[str] = (), field: str = "messages") -> None:
+        """Build items whose ids are not among `used_ids`. Errors name the messages as parts of `field`."""
+        self._field = field
         self.items: list[Item] = []
         self._at = clock.now()
         self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
@@ -54,7 +55,7 @@ class ItemBuilder:
             self.items.append(self._build_result(index, answered_call_id, text))
             return
         if self._open_calls:
-            raise _invalid_message(index, f"the calls {', '.join(self._open_calls)} before it have no result")
+            raise self._build_error(index, f"the calls {', '.join(self._open_calls)} before it have no result")
         if role == "user":
             item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
             self.items.append(UserMessage(id=item_id, at=self._at, parts=(TextPart(text=text),)))
@@ -67,7 +68,7 @@ class ItemBuilder:
         elif role in ("system", "developer"):
             self.items.append(SystemText(id=f"{self._item_id}_{index}", at=self._at, text=text))
         else:
-            raise _invalid_message(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
+            raise self._build_error(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
 
     def _choose_id(self, index: int, message_id: object) -> str:
         """Return the client's id if it can be used, else one of ours: the clients of these endpoints send any id."""
@@ -86,9 +87,9 @@ class ItemBuilder:
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
         provider_id, tool, arguments = call
         if provider_id in self._open_calls:
-            raise _invalid_message(index, f"two calls have the id {provider_id[:80]!r}")
+            raise self._build_error(index, f"two calls have the id {provider_id[:80]!r}")
         call_id = f"{self._call_id}_{index}_{number}"
-        table = _parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
+        table = self._parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
         new_call = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
         self._open_calls[provider_id] = new_call
         return new_call
@@ -96,17 +97,33 @@ class ItemBuilder:
     def _build_result(self, index: int, provider_id: str, content: str) -> Result:
         call = self._open_calls.pop(provider_id, None)
         if call is None:
-            raise _invalid_message(index, f"tool_call_id {provider_id!r} answers no call before it")
+            raise self._build_error(index, f"tool_call_id {provider_id!r} answers no call before it")
         call_id = call.id
         return Result(
             id=result_id(call_id), at=self._at, call_id=call_id, tool=call.tool, outcome="ok", content=content
         )
 
+    def add_call(self, index: int, call: RequestedCall) -> None:
+        """Add a call to the assistant's message before it, if that has calls without a result, or as a new message."""
+        if self._open_calls and not isinstance(self.items[-1], Call):
+            raise self._build_error(index, f"the calls {', '.join(self._open_calls)} before it have no result")
+        self.items.append(self._build_call(index, 0, call))
+
     def finish(self, last_index: int) -> list[Item]:
         """Return the items. Raise Invalid if a call is left without its result."""
         if self._open_calls:
-            raise _invalid_message(last_index, f"the calls {', '.join(self._open_calls)} have no result")
+            raise self._build_error(last_index, f"the calls {', '.join(self._open_calls)} have no result")
         return self.items
+
+    def _parse_arguments(self, index: int, text: str) -> dict[str, object]:
+        try:
+            return _arguments_decoder.decode(text or "{}")
+        except (msgspec.DecodeError, RecursionError):
+            raise self._build_error(index, "the arguments of a call are not a JSON object") from None
+
+    def _build_error(self, index: int, why: str) -> Invalid:
+        fields = [{"key": f"{self._field}.{index}", "message": why}]
+        return Invalid(f"{self._field.removesuffix('s')} {index}: {why}", {"fields": fields})
 
 
 def add_message(builder: ItemBuilder, index: int, message: ChatMessage) -> None:
@@ -121,13 +138,14 @@ async def read_history(
     add: Callable[[ItemBuilder, int, M], None],
     first_index: int = 0,
     used_ids: Collection[str] = (),
+    field: str = "messages",
 ) -> list[Item]:
     """Return the messages as items. Raise Invalid, with its index, for a message that does not fit.
 
     `first_index` is the index of the first message in the caller's own list, for errors. A message whose id is among
-    `used_ids` gets another one.
+    `used_ids` gets another one. Errors name the messages as parts of `field`.
     """
-    builder = ItemBuilder(clock, used_ids)
+    builder = ItemBuilder(clock, used_ids, field)
     for start in range(0, len(messages), MAX_BATCH_MESSAGES):
         if start:
             await asyncio.sleep(0)
@@ -140,14 +158,3 @@ async def find_used_ids(service: Service, conversation: str, ids: Iterable[objec
     """Return those of a client's ids that a stored conversation has already; an empty `conversation` is a new one."""
     texts = {message_id for message_id in ids if message_id and isinstance(message_id, str)}
     return (await service.view(conversation)).find_used_ids(texts) if conversation and texts else set()
-
-
-def _parse_arguments(index: int, text: str) -> dict[str, object]:
-    try:
-        return _arguments_decoder.decode(text or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        raise _invalid_message(index, "the arguments of a call are not a JSON object") from None
-
-
-def _invalid_message(index: int, why: str) -> Invalid:
-    return Invalid(f"message {index}: {why}", {"fields": [{"key": f"messages.{index}", "message": why}]})

@@ -17,7 +17,7 @@ from toolyard.core.errors import Forbidden, Invalid
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.engine.authentication import Authenticator
-from toolyard.surfaces.errors import ENCODER_KEY, build_error_response, encode_error
+from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.surface import PathRules
@@ -116,8 +116,8 @@ class AuthMiddleware:
             # The body is not read before this: a caller without a key cannot make the server parse anything.
             caller = ANONYMOUS if path in self._rules.public else self._access.authenticate(headers)
         except Exception as error:
-            status, body, more = build_error_response(error, correlation_id)
-            await _send_response(send, status, msgspec.json.encode(encode_error(scope, status, body)), more)
+            answer = answer_error(scope, error, correlation_id)
+            await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)
             return
         scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
         await self._app(scope, receive, send)

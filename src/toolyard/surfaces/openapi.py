@@ -1,5 +1,6 @@
 """Descriptions of errors and streams for the OpenAPI document."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from litestar.openapi.datastructures import ResponseSpec
@@ -23,9 +24,15 @@ _DESCRIPTIONS = {
     503: "The server is stopping, or its store cannot be reached",
 }
 
+
+def describe_errors(left_out: Collection[int] = ()) -> dict[int, str]:
+    """Return what the statuses of errors mean."""
+    return {status: text for status, text in _DESCRIPTIONS.items() if status not in left_out}
+
+
 ERRORS = {
     status: ResponseSpec(data_container=ErrorBody, description=description, generate_examples=False)
-    for status, description in _DESCRIPTIONS.items()
+    for status, description in describe_errors().items()
 }
 
 

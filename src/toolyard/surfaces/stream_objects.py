@@ -109,11 +109,14 @@ def _build_turn(event: TurnEvent, view: RunView) -> list[StreamObject]:
         case TurnStarted(number=number):
             # The client has to drop the text that it has received of this turn.
             return [{"type": "turn.restarted", "turn": number}] if view.turns[-1].restarted else []
-        case TurnEnded(items=items):
+        case TurnEnded(items=items, output_problem=output_problem):
             results = [item for item in items if isinstance(item, Result)]
             objects = [part for result in results for part in _build_call_finish(result, view, ran_by="provider")]
             if citations := merge_citations(view.turns[-1].texts):
                 objects.append({"type": "text.cited", "citations": citations})
+            if output_problem is not None and view.needs_repair:
+                # The same for a text that does not fit the output schema: the model writes another one.
+                objects.append({"type": "turn.restarted", "turn": view.turns[-1].number, "error": output_problem.error})
             return objects
         case TurnFailed():
             return []  # the end of the run carries the error, or the history is compacted for another attempt

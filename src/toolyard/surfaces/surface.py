@@ -29,8 +29,16 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     success: bool = False
 
 
-EncodeError = Callable[[int, ErrorBody], object]
-"""Returns the body of an error response in a surface's own shape, from its status and the usual body."""
+class ErrorAnswer(Struct, frozen=True, kw_only=True):
+    """The response to a request that failed."""
+
+    status: int
+    body: object
+    headers: dict[str, str]
+
+
+EncodeError = Callable[[int, ErrorBody, dict[str, str]], ErrorAnswer]
+"""Returns an error response in a surface's own shape, from its status, the usual body and the usual headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def build_client(url: str, sleeps: SleepRecorder | None = None, attempts: int = 
 
 async def post(http: HttpClient) -> bytes:
     """The whole body of the answer."""
-    answer = await http.post(b"{}", {}, lambda: 0.0)
+    answer = await http.send(b"{}", {}, lambda: 0.0)
     body = await read_rest(answer)
     await answer.drain()
     return body
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_is_told(answer: bytes, says: str) -> None:
 
 def test_a_body_that_breaks_off_is_told_after_what_came_of_it() -> None:
     async def use(http: HttpClient) -> None:
-        answer = await http.post(b"{}", {}, lambda: 0.0)
+        answer = await http.send(b"{}", {}, lambda: 0.0)
         assert answer.first == b"hal"
         with pytest.raises(WireFailure, match="broke off in the middle"):
             await answer.read()
@@ -180,7 +180,7 @@ def test_a_connection_on_which_a_request_still_waits_to_be_sent_is_not_used_agai
     async def use(http: HttpClient) -> None:
         large = b" " * 20_000_000
         for _ in range(2):
-            answer = await http.post(large, {}, lambda: 0.0)
+            answer = await http.send(large, {}, lambda: 0.0)
             assert await read_rest(answer) == b"hi"
             await answer.drain()
 
@@ -202,7 +202,7 @@ def test_an_answer_that_nobody_reads_waits_at_the_other_side() -> None:
             sent += 65_536
 
     async def use(http: HttpClient) -> None:
-        answer = await http.post(b"{}", {}, lambda: 0.0)
+        answer = await http.send(b"{}", {}, lambda: 0.0)
         seen, still = -1, 0
         while still < 200:
             await asyncio.sleep(0)
@@ -225,7 +225,7 @@ def test_an_address_to_which_nothing_can_be_sent_is_refused_without_its_password
 def test_a_header_that_would_not_stay_one_header_is_not_sent() -> None:
     async def use(http: HttpClient) -> None:
         with pytest.raises(ValueError, match="cannot be sent"):
-            await http.post(b"{}", {"X-Correlation-ID": "a\r\nX-Admin: yes"}, lambda: 0.0)
+            await http.send(b"{}", {"X-Correlation-ID": "a\r\nX-Admin: yes"}, lambda: 0.0)
 
     run_against(answer_with(OK), use)
 

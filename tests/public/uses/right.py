@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Unpack, assert_never, assert_type
 
 from toolyard import (
@@ -104,6 +105,12 @@ class OwnExecutor:
         return call.tool
 
 
+@dataclass
+class Order:
+    product: str
+    amount: int
+
+
 TOOLS: Sequence[ToolLike] = [double, find, plain, CreateOrder, CreateOrder(), OwnExecutor, OwnExecutor()]
 
 
@@ -178,6 +185,11 @@ async def main() -> None:
         assert_type(result.text, str)
         assert_type(result.usage, Usage)
         assert_type(result.ending, Ending)
+        assert_type(result.output, object)
+
+        assert_type(await yard.ask("Order milk", output_type=Order), Order)
+        assert_type((await yard.execute("Count", output_type=list[int], model="ollama:qwen3")).output, list[int])
+        assert_type(yard.run("Order milk", output_type=Order), Run[Order])
 
         run = yard.run("Delete it", conversation="c1", settings=Settings(title="Orders"), interrupt=True)
         assert_type(run, Run)

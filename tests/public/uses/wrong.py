@@ -93,6 +93,9 @@ async def read_results(yard: Yard) -> None:
     print(result.ending == "finished")  # error: reportUnnecessaryComparison
     result.text = ""  # error: reportAttributeAccessIssue
     print((await yard.ask("hello")).text)  # error: reportAttributeAccessIssue
+    print((await yard.ask("hello", output_type=list[int])).total)  # error: reportAttributeAccessIssue
+    number: str = await yard.ask("hello", output_type=int)  # error: reportAssignmentType
+    print(number)
 
 
 def describe(event: Event) -> str:

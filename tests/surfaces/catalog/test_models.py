@@ -12,6 +12,7 @@ from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
+from wire.strict_lists import StrictModelList, openai_list
 
 MODELS_TOML = """
 model = ["openai:gpt-4o-mini", "ollama:qwen3"]
@@ -23,8 +24,9 @@ window = 9000
 
 @pytest.fixture(autouse=True)
 def only_an_openai_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "GROQ_API_KEY", "OLLAMA_BASE_URL", "OPENAI_BASE_URL"):
+    for name in ("ANTHROPIC_API_KEY", "GROQ_API_KEY", "OLLAMA_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # its list of models cannot be fetched
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
 
 
@@ -76,7 +78,32 @@ async def test_a_name_that_fits_a_pattern_may_be_used(tmp_path: Path) -> None:
     async with open_configured(tmp_path, MODELS_TOML) as http:
         changed = await http.put(await http.create_conversation(), {"model": "openai:gpt-4o-2024-08-06"})
         assert changed["success"]
-        assert "openai:gpt-4o-2024-08-06" not in await list_models(http), "the list is what is configured"
+        assert "openai:gpt-4o-2024-08-06" not in await list_models(http), "no list of the provider has it"
+
+
+async def test_the_models_that_a_provider_lists_are_shown_once_they_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = StrictModelList("/v1/models", {"Authorization": "Bearer sk-secret"}, openai_list("gpt-4o-x", "o9"))
+    async with provider.serving() as base_url:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{base_url}/v1")
+        async with open_configured(tmp_path, MODELS_TOML) as http:
+            provider.hold()
+            assert "openai:gpt-4o-x" not in await list_models(http), "the page waited for the provider"
+            provider.release()
+            while "openai:gpt-4o-x" not in (models := await list_models(http)):
+                pass  # each answer lets the fetch go on
+            assert "openai:o9" not in models and next(iter(models)) == "openai:gpt-4o-mini"
+            assert models["openai:gpt-4o-x"]["available"] and not models["openai:gpt-4o-x"]["default"]
+            assert (await http.get("/models"))["list_problems"] == {"groq": "needs GROQ_API_KEY"}
+    assert provider.refusals == [] and len(provider.paths) == 1
+
+
+async def test_a_list_that_cannot_be_fetched_is_shown_with_its_reason(tmp_path: Path) -> None:
+    async with open_configured(tmp_path, MODELS_TOML) as http:
+        while "openai" not in (problems := (await http.get("/models"))["list_problems"]):
+            pass  # each answer lets the fetch go on
+        assert problems["openai"] == "its list of models cannot be fetched (unavailable)"
 
 
 @pytest.mark.parametrize(

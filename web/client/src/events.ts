@@ -78,6 +78,8 @@ export interface QuestionAsked {
 export interface TurnRestarted {
   type: "turn.restarted";
   turn: number;
+  /** Why the text does not fit the output schema; absent if the server was started again. */
+  error?: string;
 }
 
 export interface ModelError {

@@ -419,6 +419,7 @@ export interface ModelFigures {
 export interface ModelList {
   models: Array<ModelCard>
   patterns: Array<string>
+  list_problems: Record<string, string>
   hint: string
   success: boolean
 }
@@ -859,6 +860,7 @@ export interface TurnEnded {
   finish: "calls" | "cancelled" | "length" | "paused" | "refused" | "stop"
   usage?: Usage
   model?: string
+  output_problem?: Problem | null
 }
 
 export interface TurnFailed {

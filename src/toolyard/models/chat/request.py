@@ -27,7 +27,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models.chat.reasoning_details import collect_details
@@ -35,7 +35,7 @@ from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import parse_inline_file
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.option_support import build_openai_format, find_unsupported
+from toolyard.models.option_support import add_output_prompt, build_openai_format, find_unsupported
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import to_provider_name
 from toolyard.models.unicode import encode_json
@@ -60,6 +60,8 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """The field in which the reasoning before a call must go back; empty if the provider does not require it."""
     missing_options: frozenset[str] = frozenset()
     """The options that the provider does not have."""
+    has_output_schemas: bool = True
+    """Whether the provider takes a schema for the answer; otherwise it has only a mode in which any JSON is written."""
     returns_details: bool = False
     """Whether `reasoning_details` go back to the model that signed them."""
 
@@ -74,7 +76,8 @@ QUIRKS = {
     "deepseek": ChatQuirks(
         max_tokens_field="max_tokens",
         reasoning_field="reasoning_content",
-        missing_options=frozenset({"seed", "output_schema"}),
+        missing_options=frozenset({"seed"}),
+        has_output_schemas=False,
     ),
     "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True),
 }
@@ -89,7 +92,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, quirks, provider)
     target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
     cache = get_encode_cache(request, _build_cache_key(target))
-    cache.set_system(request.system, _encode_system)
+    cache.set_system(_build_system(request, quirks), _encode_system)
     open_end, _ = cache.extend(request.history.items_from(cache.count), partial(_encode_group, target))
     messages: list[bytes | bytearray | memoryview] = [part for part in (cache.system, cache.joined, open_end) if part]
     if messages:
@@ -139,10 +142,29 @@ def _build_cache_key(target: _ChatTarget) -> str:
     )
 
 
+def _build_system(request: ModelRequest, quirks: ChatQuirks) -> str:
+    schema = request.options.output_schema
+    if schema is None or not _uses_json_mode(schema, quirks):
+        return request.system
+    return add_output_prompt(request.system, schema)  # in JSON mode, providers require the word in a message
+
+
+def _uses_json_mode(schema: dict[str, object], quirks: ChatQuirks) -> bool:
+    return allows_any_object(schema) or not quirks.has_output_schemas
+
+
+def _build_response_format(schema: dict[str, object], quirks: ChatQuirks) -> dict[str, object]:
+    if _uses_json_mode(schema, quirks):
+        return {"type": "json_object"}
+    return {"type": "json_schema", "json_schema": build_openai_format(schema)}
+
+
 def _encode_options(options: Options, quirks: ChatQuirks, provider: str) -> bytes:
     if problem := find_unsupported(options, quirks.missing_options, provider):
         raise WireFailure(problem)
     fields = _build_sampling(options)
+    if options.output_schema is not None:
+        fields["response_format"] = _build_response_format(options.output_schema, quirks)
     if options.max_tokens:
         fields[quirks.max_tokens_field] = options.max_tokens
     if options.thinking and quirks.uses_budgets:
@@ -164,8 +186,6 @@ def _build_sampling(options: Options) -> dict[str, object]:
         fields["stop"] = options.stop
     if options.seed is not None:
         fields["seed"] = options.seed
-    if options.output_schema is not None:
-        fields["response_format"] = {"type": "json_schema", "json_schema": build_openai_format(options.output_schema)}
     return fields
 
 

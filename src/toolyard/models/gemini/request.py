@@ -12,9 +12,10 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
@@ -22,7 +23,7 @@ from toolyard.models.gemini.hosted_tools import build_native_tools, unseal_part
 from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_part
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import list_images
-from toolyard.models.option_support import build_option_problem
+from toolyard.models.option_support import add_output_prompt, build_option_problem
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name
 from toolyard.models.unicode import encode_json
@@ -58,16 +59,16 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
     # Thought signatures are valid only for the model that made them, so the model is part of the seal and of the key.
     sealed_by = f"{provider}:{name}"
     cache = get_encode_cache(request, f"{CACHE_KEY}:{sealed_by}")
-    cache.set_system(request.system, _encode_system)
+    tools = _encode_tools(request.offer, name)
+    system, options = _resolve_output(request, name, tools)
+    cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history.items_from(cache.count), partial(_encode_group, sealed_by))
     last_content = (
         b""
         if role == "user"
         else _join_contents([("user", [build_text_part(CONTINUE_TEXT if role else HISTORY_OMITTED)])], role)[0]
     )
-    tools = _encode_tools(request.offer, name)
-    _check_options(request.options, name, tools)
-    generation_config = _encode_generation_config(request.options, name)
+    generation_config = _encode_generation_config(options, name)
     return b"".join(
         (
             b"{",
@@ -85,13 +86,14 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
     )
 
 
-def _check_options(options: Options, model: str, tools: _GeminiTools) -> None:
-    """Raise WireFailure for options that Google refuses."""
-    if len(options.stop) > MAX_STOPS:
-        raise WireFailure(build_option_problem("stop", f"Gemini takes at most {MAX_STOPS} texts"))
-    if options.output_schema is not None and tools.encoded and not _SUPPORTS_OUTPUT_WITH_TOOLS.search(model):
-        why = f"{model} takes no schema beside tools, as only Gemini 3 and later do"
-        raise WireFailure(build_option_problem("output_schema", why))
+def _resolve_output(request: ModelRequest, model: str, tools: _GeminiTools) -> tuple[str, Options]:
+    """Return the system text and the options. Before Gemini 3, a schema beside tools is only asked for."""
+    options, schema = request.options, request.options.output_schema
+    if schema is None:
+        return request.system, options
+    if tools.encoded and not _SUPPORTS_OUTPUT_WITH_TOOLS.search(model):
+        return add_output_prompt(request.system, schema), replace(options, output_schema=None)
+    return add_output_prompt(request.system, schema) if allows_any_object(schema) else request.system, options
 
 
 def _encode_generation_config(options: Options, model: str) -> bytes:
@@ -108,6 +110,8 @@ def _encode_default_config(model: str) -> bytes:
 
 
 def _build_generation_config(options: Options, model: str) -> dict[str, object]:
+    if len(options.stop) > MAX_STOPS:
+        raise WireFailure(build_option_problem("stop", f"Gemini takes at most {MAX_STOPS} texts"))
     config: dict[str, object] = {}
     if _SUPPORTS_THINKING.search(model):
         config["thinkingConfig"] = {"includeThoughts": True, **_build_thinking_config(options, model)}
@@ -123,7 +127,8 @@ def _build_generation_config(options: Options, model: str) -> dict[str, object]:
         config["seed"] = options.seed
     if options.output_schema is not None:
         config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = convert(options.output_schema, "gemini")
+        if not allows_any_object(options.output_schema):
+            config["responseJsonSchema"] = convert(options.output_schema, "gemini")
     return config
 
 

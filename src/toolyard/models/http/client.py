@@ -119,7 +119,7 @@ class HttpResponse:
 
 
 class HttpClient:
-    """Posts requests to one address over kept-alive connections."""
+    """Sends requests to one address over kept-alive connections."""
 
     def __init__(
         self,
@@ -130,10 +130,11 @@ class HttpClient:
         retry: Retry,
         sleep: Callable[[float], Awaitable[None]],
         random: Callable[[], float],
+        method: str = "POST",
     ) -> None:
         self._address = parse_endpoint(url)
         constant_headers = {"Host": self._address.authority, **build_proxy_headers(self._address), **headers}
-        self._head = f"POST {self._address.target} HTTP/1.1\r\n{_encode_headers(constant_headers)}"
+        self._head = f"{method} {self._address.target} HTTP/1.1\r\n{_encode_headers(constant_headers)}"
         self._deadlines = deadlines
         self._retry = retry
         self._sleep = sleep
@@ -141,7 +142,7 @@ class HttpClient:
         self._idle: list[HttpConnection] = []
         self._closed = False
 
-    async def post(
+    async def send(
         self, body: bytes, headers: Mapping[str, str], now: Callable[[], float], *, fail_fast: bool = False
     ) -> HttpResponse:
         """Return the answer once its body begins. Raises WireFailure when every attempt failed.

@@ -81,7 +81,7 @@ class WireClient:
         try:
             body = encode()
             correlation = _build_correlation_headers(request.correlation_id)
-            answer = await self._http.post(body, correlation, request.clock.now, fail_fast=request.fail_fast)
+            answer = await self._http.send(body, correlation, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first
             while packet:
                 if recorded is not None:

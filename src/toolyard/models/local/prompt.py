@@ -12,6 +12,7 @@ import msgspec
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
+from toolyard.models.option_support import add_output_prompt
 
 TOOL_INSTRUCTIONS = """You can use tools. To use one, answer with nothing but one line of JSON, like this:
 {"name":"tool","arguments":{"parameter":"value"}}
@@ -63,16 +64,17 @@ def build_call_prefix(name: str) -> str:
 
 
 def _build_system(request: ModelRequest) -> str:
-    tools = list_usable_tools(request)
+    tools, system, schema = list_usable_tools(request), request.system, request.options.output_schema
+    if schema is not None:
+        # The grammar enforces the schema, but a model that does not know it writes nonsense that fits.
+        system = add_output_prompt(system, schema)
     if not tools:
-        return request.system
+        return system
     lines = [
         _json.encode({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
         for tool in tools
     ]
-    return "\n".join(
-        [*([request.system, ""] if request.system else []), TOOL_INSTRUCTIONS, *(line.decode() for line in lines)]
-    )
+    return "\n".join([*([system, ""] if system else []), TOOL_INSTRUCTIONS, *(line.decode() for line in lines)])
 
 
 def _render_history(history: Sequence[Item]) -> Iterator[tuple[str, str]]:

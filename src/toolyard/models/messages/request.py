@@ -5,11 +5,13 @@ after their calls, no text is empty, and thinking goes back only to its provider
 the provider is to cache; apart from these, a body begins with the bytes of the one before.
 """
 
+import re
+from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models.answer_limits import choose_max_tokens, choose_thinking_tokens
@@ -17,7 +19,7 @@ from toolyard.models.encode_cache import EncodeCache, get_encode_cache
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
 from toolyard.models.messages.parts import Block, build_text_block, is_blank
-from toolyard.models.option_support import build_option_problem, find_unsupported
+from toolyard.models.option_support import add_output_prompt, find_unsupported
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.unicode import encode_json
 
@@ -33,6 +35,7 @@ PLACEHOLDER_TOOL: Block = {
 """Offered where the history has calls and the turn has no tools: the API refuses `tool_use` without any tool."""
 
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
+_LACKS_OUTPUT_SCHEMAS = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet)-4(?:-0|-20|@|$))")
 _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
@@ -41,8 +44,9 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic")
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     options = request.options
     encoded_options = b"" if options is DEFAULT_OPTIONS else _encode_options(options, provider)
+    system, output_config = _build_output(request, model or request.model)
     cache = get_encode_cache(request, f"messages:{provider}")
-    cache.set_system(request.system, _encode_system)
+    cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history.items_from(cache.count), MessagesEncoder(provider).encode_group)
     tools = _encode_tools(request.offer) or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
@@ -61,6 +65,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic")
             tools and b',"tool_choice":' + encode_json(_build_tool_choice(request)),
             b',"max_tokens":%d' % choose_max_tokens(model or request.model, options, thinks=thinks),
             b',"thinking":' + encode_json(_build_thinking(options)) if thinks else b"",
+            output_config,
             encoded_options,
             b"}",
         )
@@ -74,14 +79,19 @@ def _encode_options(options: Options, provider: str) -> bytes:
     fields: Block = {}
     if options.stop:
         fields["stop_sequences"] = options.stop
-    if options.output_schema is not None:
-        try:
-            schema = convert(options.output_schema, "anthropic_output")
-        except UnsupportedSchema as error:
-            why = f"{provider} cannot enforce this schema, because {error}"
-            raise WireFailure(build_option_problem("output_schema", why)) from None
-        fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
     return b"," + encode_json(fields)[1:-1] if fields else b""
+
+
+def _build_output(request: ModelRequest, model: str) -> tuple[str, bytes]:
+    """Return the system text and the output format. A schema that cannot be enforced is asked for in the text."""
+    schema = request.options.output_schema
+    if schema is None:
+        return request.system, b""
+    if not allows_any_object(schema) and not _LACKS_OUTPUT_SCHEMAS.search(model):
+        with suppress(UnsupportedSchema):
+            output_format = {"type": "json_schema", "schema": convert(schema, "anthropic_output")}
+            return request.system, b',"output_config":' + encode_json({"format": output_format})
+    return add_output_prompt(request.system, schema), b""
 
 
 def _build_thinking(options: Options) -> Block:

@@ -27,14 +27,14 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import PDF, parse_inline_file
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.option_support import build_openai_format, find_unsupported
+from toolyard.models.option_support import add_output_prompt, build_openai_format, find_unsupported
 from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
 from toolyard.models.responses.wire_types import OutputItem
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
@@ -91,7 +91,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, name)
     # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
     cache = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
-    cache.set_system(request.system, _encode_instructions)
+    cache.set_system(_build_system(request), _encode_instructions)
     encode = partial(_encode_group, provider, name)
     open_end, _ = cache.extend(request.history.items_from(cache.count), encode)
     parts: list[bytes | bytearray | memoryview] = [part for part in (cache.joined, open_end) if part]
@@ -115,6 +115,12 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             b"}",
         )
     )
+
+
+def _build_system(request: ModelRequest) -> str:
+    schema = request.options.output_schema
+    # This API's JSON mode needs the word JSON in an input item, so any object is asked for and is a loose schema.
+    return add_output_prompt(request.system, schema) if schema and allows_any_object(schema) else request.system
 
 
 def _encode_options(options: Options, model: str) -> bytes:

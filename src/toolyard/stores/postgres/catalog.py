@@ -18,7 +18,9 @@ _COUNT_OPEN = """SELECT sum(running)::bigint, sum(waiting)::bigint FROM (
     FROM conversations WHERE replica <> ''
 ) AS counts"""
 _FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = $1 ORDER BY at, conversation, run"
-_FIND_REQUEST = "SELECT body, conversation, seq, run, at FROM requests WHERE key = $1"
+# Keys have digits of base 16 only, which come before `g`.
+_FIND_REQUEST = """SELECT body, conversation, seq, run, at FROM requests WHERE key >= $1 AND key < $1 || 'g'
+ORDER BY key DESC LIMIT 1"""
 _LIST_EXPIRED_REQUESTS = "SELECT conversation FROM requests WHERE at < $1 ORDER BY at LIMIT $2"
 _DROP_REQUEST = "DELETE FROM requests WHERE conversation = $1 AND at < $2"
 # The row stays, with a negative epoch: it fences the last owner, whose epoch no longer matches, and the next claim

@@ -96,7 +96,13 @@ def _project_catalog(entries: Sequence[Entry]) -> Projection:
             case _:
                 pass
     requests = [
-        (entry.request.key_hash, entry.request.body_hash, entry.seq, entry.run, entry.at)
+        (
+            entry.request.key_hash,
+            entry.request.body_hash,
+            entry.seq,
+            entry.run,
+            entry.request.counts_from(entry.at),
+        )
         for entry in {entry.request.key_hash: entry for entry in entries if entry.request}.values()
         if entry.request
     ]

@@ -24,7 +24,9 @@ _ADD_REQUEST = """INSERT INTO requests (key, body, conversation, seq, run, at) V
 ON CONFLICT (key) DO UPDATE SET body = ?2, conversation = ?3, seq = ?4, run = ?5, at = ?6 WHERE at <= ?6 - ?7"""
 _LIST_EXPIRED_REQUESTS = "SELECT conversation FROM requests WHERE at < ? ORDER BY at LIMIT ?"
 _DROP_REQUEST = "DELETE FROM requests WHERE conversation = ? AND at < ?"
-_FIND_REQUEST = "SELECT body, conversation, seq, run, at FROM requests WHERE key = ?"
+# Keys have digits of base 16 only, which come before `g`.
+_FIND_REQUEST = """SELECT body, conversation, seq, run, at FROM requests WHERE key >= ?1 AND key < ?1 || 'g'
+ORDER BY key DESC LIMIT 1"""
 CARD_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, cards.updated_at, unlisted"
 CardRow = tuple[str, str, str, str, str, float, float, int]
 _CARD = f"SELECT {CARD_COLUMNS} FROM cards WHERE conversation = ?"
@@ -56,7 +58,8 @@ _FORGET = (
 def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> None:
     """Write what the catalog shows of this entry, in the transaction that writes the entry."""
     if entry.request is not None:
-        row = (entry.request.key_hash, entry.request.body_hash, conversation, entry.seq, entry.run, entry.at)
+        at = entry.request.counts_from(entry.at)
+        row = (entry.request.key_hash, entry.request.body_hash, conversation, entry.seq, entry.run, at)
         if not connection.execute(_ADD_REQUEST, (*row, REQUEST_KEY_S)).rowcount:
             raise build_repeated_error()
     match entry.event:

@@ -12,7 +12,7 @@ from toolyard.core.events import Entry, Published
 from toolyard.core.items import Problem
 from toolyard.core.run_view import CallView, OpenRuns, RunView
 from toolyard.core.texts import NO_TEXTS, CustomTexts, get_text
-from toolyard.surfaces.app_chat.call_ids import encode_call_id
+from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
 
 StopReason = Literal["done", "max_tool_turns", "max_session_turns", "limit", "cancelled", "failed"]

@@ -31,8 +31,8 @@ from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.readers import Reader
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
+from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
-from toolyard.surfaces.app_chat.call_ids import parse_call_id
 from toolyard.surfaces.app_chat.parse import (
     APP_NOTE_PREFIX,
     MAX_TOOLS,
@@ -46,6 +46,7 @@ from toolyard.surfaces.app_chat.parse import (
     select_new_messages,
 )
 from toolyard.surfaces.app_chat.stream import AppResponse
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import find_used_ids, read_history
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
@@ -54,7 +55,6 @@ from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_r
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.sse import build_stream_response
 from toolyard.surfaces.surface import Surface
-from toolyard.surfaces.web_search import WebSearchFields
 
 PATH = "/chat/v1/conversation"
 JSON = "application/json"
@@ -66,7 +66,7 @@ ANSWER_RESPONSE = ResponseSpec(
 CallResults = dict[str, Value | Failure]
 
 
-class ConversationBody(WebSearchFields, Struct, kw_only=True, rename="camel"):
+class ConversationBody(AnswerFields, Struct, kw_only=True, rename="camel"):
     """New `messages`, or the results of calls (`toolResults`), or neither of them to ask how a run went on.
 
     With a `conversationId` only the messages after the assistant's last one are new. Without one the messages are the
@@ -84,6 +84,7 @@ class ConversationBody(WebSearchFields, Struct, kw_only=True, rename="camel"):
     model: Annotated[str, Meta(max_length=500)] = ""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
     web_search: SearchMode = ""
+    output_schema: dict[str, object] | None = None
     language: str = ""
     interrupt: bool = False
 
@@ -171,6 +172,7 @@ class RequestHandler:
             model=data.model,
             limits=None if conversation_id else compute_remaining_limits(data.messages, service.limits_for(caller)),
             web_search=data.search_mode,
+            options=data.answer_options,
             language=data.language,
             settings=settings,
             app_tools=[tool for tool in tools if tool.name not in overridden],

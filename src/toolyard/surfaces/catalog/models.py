@@ -17,7 +17,9 @@ class ModelList(Struct, kw_only=True):
 
     models: list[ModelCard]
     patterns: list[str] = []
-    """Model names that match one of these patterns may be used as well."""
+    """Model names that match one of these patterns may be used as well; `models` has those that a provider lists."""
+    list_problems: dict[str, str] = {}
+    """Why the lists of some providers could not be fetched, by provider."""
     hint: str = ""
     success: bool = True
 
@@ -25,9 +27,17 @@ class ModelList(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/models", responses=ERRORS, tags=["server"])
     async def models(request: HttpRequest) -> ModelList:
-        """List the models that a request may name, what each accepts, and what is missing for the unusable ones."""
+        """List the models that a request may name, what each accepts, and what is missing for the unusable ones.
+
+        Lists of providers are fetched in the background: the first answer may have only the configured models.
+        """
         cards = service.model_cards()
         hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
-        return ModelList(models=cards, patterns=list(service.model_patterns), hint=hint)
+        return ModelList(
+            models=cards,
+            patterns=list(service.model_patterns),
+            list_problems=service.model_list_problems(),
+            hint=hint,
+        )
 
     return [models]

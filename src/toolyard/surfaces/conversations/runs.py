@@ -19,6 +19,7 @@ from toolyard.core.limits import Limits
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
+from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.chat_messages import MessageId
 from toolyard.surfaces.errors import invalid_field
@@ -33,7 +34,6 @@ from toolyard.surfaces.sse import (
     start_and_stream,
     stream_events,
 )
-from toolyard.surfaces.web_search import WebSearchFields
 
 CONVERSATION_PATH = "/conversations/{conversation_id:str}"
 JSON = "application/json"
@@ -50,7 +50,7 @@ PENDING_RESPONSE = ResponseSpec(
 )
 
 
-class ChatBody(WebSearchFields, kw_only=True):
+class ChatBody(AnswerFields, kw_only=True):
     """The user's message. `interrupt` stops the current run instead of waiting for it."""
 
     content: Annotated[str, Meta(max_length=1_000_000)]
@@ -180,6 +180,7 @@ def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service:
         model=data.model,
         limits=limits,
         web_search=data.search_mode,
+        options=data.answer_options,
         language=data.language,
         interrupt=data.interrupt,
         may_open=False,

@@ -16,6 +16,7 @@ from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
+from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.chat_messages import ChatMessage, MessageId
 from toolyard.surfaces.history import add_message, find_used_ids, read_history
 from toolyard.surfaces.idempotency import admit_once, read_request_key
@@ -25,10 +26,9 @@ from toolyard.surfaces.respond.titles import build_title
 from toolyard.surfaces.server_views import get_visible_error, list_visible_servers
 from toolyard.surfaces.sse import start_and_stream
 from toolyard.surfaces.surface import Surface
-from toolyard.surfaces.web_search import WebSearchFields
 
 
-class RespondBody(WebSearchFields, Struct, kw_only=True):
+class RespondBody(AnswerFields, Struct, kw_only=True):
     """A prompt, with its history and options."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
@@ -105,6 +105,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
             web_search=data.search_mode,
+            options=data.answer_options,
             # A new conversation keeps the context in its settings; an existing one has it for this run only.
             context=data.context if data.conversation_id else {},
             settings=replace(settings, context=to_notes(data.context)),

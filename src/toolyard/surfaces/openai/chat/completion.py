@@ -1,0 +1,183 @@
+"""The answer to a chat completion, from the view of its run. Pure."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from toolyard.core.items import Citation, Usage
+from toolyard.core.run_view import CallView, RunView, merge_citations
+from toolyard.surfaces.call_ids import encode_call_id
+from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+TURN_SEPARATOR = "\n\n"
+"""Between the texts of two turns: a client sees the texts of all turns as one."""
+
+
+class CalledFunction(Struct, kw_only=True):
+    name: str
+    arguments: str
+
+
+class CompletionToolCall(Struct, kw_only=True):
+    """A call for the client to run. Its result comes as a message of the role `tool` with the same id."""
+
+    id: str
+    function: CalledFunction
+    type: Literal["function"] = "function"
+
+
+class UrlCitation(Struct, kw_only=True):
+    start_index: int
+    end_index: int
+    url: str
+    title: str
+
+
+class CompletionAnnotation(Struct, kw_only=True):
+    url_citation: UrlCitation
+    type: Literal["url_citation"] = "url_citation"
+
+
+class CompletionAnswer(Struct, kw_only=True):
+    content: str | None
+    tool_calls: list[CompletionToolCall] | UnsetType = UNSET
+    annotations: list[CompletionAnnotation] | UnsetType = UNSET
+    refusal: str | None = None
+    role: Literal["assistant"] = "assistant"
+
+
+class Choice(Struct, kw_only=True):
+    message: CompletionAnswer
+    finish_reason: FinishReason
+    index: int = 0
+    logprobs: None = None
+
+
+class PromptTokens(Struct, kw_only=True):
+    cached_tokens: int
+
+
+class CompletionUsage(Struct, kw_only=True):
+    """Tokens of all model requests of the run."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokens
+
+
+class ToolyardAnswer(Struct, kw_only=True):
+    """Where the answer comes from, and what it waits for."""
+
+    conversation_id: str
+    run_id: str
+    waiting: list[WaitingCall] = []
+
+
+class Completion(Struct, kw_only=True):
+    id: str
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: CompletionUsage
+    toolyard: ToolyardAnswer
+    object: Literal["chat.completion"] = "chat.completion"
+
+
+def build_completion(view: RunView, model: str, created: int, waiting_text: str) -> Completion:
+    """Return the answer of a run that has ended or waits. `waiting_text` says what it waits for, if not the client."""
+    calls = build_tool_calls(view)
+    text = join_texts(view)
+    if waiting_text:
+        text = TURN_SEPARATOR.join(filter(None, (text, waiting_text)))
+    message = CompletionAnswer(
+        content=text or None, tool_calls=calls or UNSET, annotations=build_annotations(view) or UNSET
+    )
+    return Completion(
+        id=build_completion_id(view.run_id),
+        created=created,
+        model=model,
+        choices=[Choice(message=message, finish_reason=find_finish_reason(view))],
+        usage=build_usage(view.usage),
+        toolyard=build_toolyard_answer(view),
+    )
+
+
+def build_completion_id(run_id: str) -> str:
+    return f"chatcmpl-{run_id.removeprefix('run_')}"
+
+
+def wants_only_final_text(view: RunView) -> bool:
+    """Return whether the answer is the last turn's text alone, since it has to fit a schema."""
+    return view.request is not None and view.request.options.output_schema is not None
+
+
+def join_texts(view: RunView) -> str:
+    """Return the texts of all turns, or the last one's if it has to fit a schema."""
+    if wants_only_final_text(view):
+        return view.text
+    texts = ["".join(text.text for text in turn.texts) for turn in view.turns]
+    if view.end is not None and view.end.message is not None:
+        texts.append(view.end.message.text)
+    return TURN_SEPARATOR.join(filter(None, texts))
+
+
+def list_client_calls(view: RunView) -> list[CallView]:
+    """Return the calls that the client has to run."""
+    return [call for call in view.open_calls if call.awaited == "client"] if view.status == "waiting" else []
+
+
+def build_tool_calls(view: RunView) -> list[CompletionToolCall]:
+    return [
+        CompletionToolCall(
+            id=encode_call_id(view.conversation, call.call.id),
+            function=CalledFunction(name=call.call.tool, arguments=msgspec.json.encode(call.call.arguments).decode()),
+        )
+        for call in list_client_calls(view)
+    ]
+
+
+def build_annotations(view: RunView) -> list[CompletionAnnotation]:
+    """Return the sources of the text, with offsets into the joined text."""
+    citations: list[Citation] = []
+    offset = 0
+    for turn in view.turns if not wants_only_final_text(view) else view.turns[-1:]:
+        length = sum(len(text.text) for text in turn.texts)
+        for cited in merge_citations(turn.texts):
+            citations.append(msgspec.structs.replace(cited, start=cited.start + offset, end=cited.end + offset))
+        offset += length + len(TURN_SEPARATOR) if length else 0
+    return [
+        CompletionAnnotation(
+            url_citation=UrlCitation(start_index=cited.start, end_index=cited.end, url=cited.url, title=cited.title)
+        )
+        for cited in citations
+        if cited.url
+    ]
+
+
+def find_finish_reason(view: RunView) -> FinishReason:
+    if view.status == "waiting":
+        return "tool_calls" if list_client_calls(view) else "stop"
+    if view.ending == "limit":
+        return "length"
+    return "content_filter" if view.detail == "refused" else "stop"
+
+
+def build_usage(usage: Usage) -> CompletionUsage:
+    return CompletionUsage(
+        prompt_tokens=usage.input_tokens,
+        completion_tokens=usage.output_tokens,
+        total_tokens=usage.total,
+        prompt_tokens_details=PromptTokens(cached_tokens=usage.cached_tokens),
+    )
+
+
+def build_toolyard_answer(view: RunView) -> ToolyardAnswer:
+    waiting = [build_waiting_call(view.calls[call_id]) for call_id in view.waiting_for]
+    return ToolyardAnswer(
+        conversation_id=view.conversation,
+        run_id=view.run_id,
+        waiting=[call for call in waiting if call.awaited != "client"],
+    )

@@ -1,0 +1,142 @@
+"""Encodes a run as the chunks of a streamed chat completion. Pure."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import ToolyardError
+from toolyard.core.events import Entry, Published, ReasoningAppended, RunEnded, TextAppended, TurnStarted
+from toolyard.core.run_view import RunView
+from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.surfaces.errors import ModelFailed
+from toolyard.surfaces.openai.chat.completion import (
+    TURN_SEPARATOR,
+    build_annotations,
+    build_completion_id,
+    build_tool_calls,
+    build_toolyard_answer,
+    build_usage,
+    find_finish_reason,
+    join_texts,
+    wants_only_final_text,
+)
+from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.stream_objects import build_objects
+
+DONE = b"data: [DONE]\n\n"
+_EMPTY_CHOICE: dict[str, object] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
+
+
+class CompletionEncoder:
+    """Encodes one run as chunks, until it ends or waits.
+
+    The texts of all turns are one text for the client. A text that has to fit a schema is sent once it is whole, since
+    only then it is known to be the last one.
+    """
+
+    def __init__(
+        self,
+        view: RunView,
+        log_end: int,
+        *,
+        model: str,
+        created: int,
+        describe_waiting: Callable[[RunView], str],
+        show_tools: bool = False,
+        include_usage: bool = False,
+    ) -> None:
+        self._view = view
+        self._log_end = log_end
+        self._describe_waiting = describe_waiting
+        self._show_tools = show_tools
+        self._include_usage = include_usage
+        self.over = view.at_rest
+        self._has_text = False
+        """Whether any text was sent."""
+        self._starts_text = True
+        """Whether the next text is the first of its turn."""
+        about = {
+            "id": build_completion_id(view.run_id),
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        self._head = msgspec.json.encode(about)[:-1]
+        self._text_head = b'data: %b,"choices":[{"index":0,"delta":{"content":' % self._head
+        self._text_tail = b'},"logprobs":null,"finish_reason":null}]}\n\n'
+
+    def opening(self) -> bytes:
+        return self._encode_delta({"role": "assistant", "content": ""})
+
+    def replay(self) -> bytes:
+        """Return the text of a run that is at rest and that no reader follows."""
+        text = "" if wants_only_final_text(self._view) else join_texts(self._view)
+        return self._encode_text(text) if text else b""
+
+    def item(self, published: Published, cursor: Cursor) -> bytes:
+        view = self._view.apply(published)
+        if not isinstance(published, Entry):
+            return self._encode_fleeting(published) if view is not None else b""
+        self.over = is_at_rest(self._view, published.seq, self._log_end)
+        if view is None:
+            return b""
+        event = published.event
+        if isinstance(event, TurnStarted):
+            self._starts_text = True
+        elif isinstance(event, RunEnded) and event.message is not None and not wants_only_final_text(view):
+            self._starts_text = True
+            return self._encode_text(event.message.text)
+        return self._encode_shown(published) if self._show_tools else b""
+
+    def _encode_fleeting(self, event: Published) -> bytes:
+        if isinstance(event, TextAppended):
+            return b"" if wants_only_final_text(self._view) else self._encode_text(event.text)
+        if isinstance(event, ReasoningAppended):
+            return self._encode_delta({"reasoning_content": event.text})
+        return self._encode_shown(event) if self._show_tools else b""
+
+    def _encode_text(self, text: str) -> bytes:
+        if self._starts_text:
+            text = TURN_SEPARATOR + text if self._has_text else text
+            self._starts_text, self._has_text = False, True
+        return b"%b%b%b" % (self._text_head, msgspec.json.encode(text), self._text_tail)
+
+    def _encode_shown(self, published: Published) -> bytes:
+        """Return what the server's tools do, as fields of deltas that other clients ignore."""
+        objects = [item for item in build_objects(published, self._view) if str(item["type"]).startswith("tool.")]
+        deltas: list[dict[str, object]] = [{"toolyard": item} for item in objects]
+        for delta, item in zip(deltas, objects, strict=True):
+            if item.get("message"):
+                delta["reasoning_content"] = f"{item['message']}\n"
+        return b"".join(map(self._encode_delta, deltas))
+
+    def closing(self) -> bytes:
+        view = self._view
+        if (problem := view.problem) is not None:
+            return self.failure(ModelFailed(problem.error, {"run_id": view.run_id}), view.correlation_id)
+        pieces: list[bytes] = []
+        if wants_only_final_text(view) and view.text:
+            pieces.append(self._encode_text(view.text))
+        if calls := build_tool_calls(view):
+            numbered = [{"index": index, **msgspec.to_builtins(call)} for index, call in enumerate(calls)]
+            pieces += [self._encode_delta({"tool_calls": [call]}) for call in numbered]
+        elif waiting_text := self._describe_waiting(view):
+            self._starts_text = True
+            pieces.append(self._encode_text(waiting_text))
+        if annotations := build_annotations(view):
+            pieces.append(self._encode_delta({"annotations": annotations}))
+        choice = {**_EMPTY_CHOICE, "finish_reason": find_finish_reason(view)}
+        pieces.append(self._encode_chunk({"choices": [choice], "toolyard": build_toolyard_answer(view)}))
+        if self._include_usage:
+            pieces.append(self._encode_chunk({"choices": [], "usage": build_usage(view.usage)}))
+        return b"".join((*pieces, DONE))
+
+    def failure(self, error: ToolyardError, correlation_id: str) -> bytes:
+        return b"data: %b\n\n" % msgspec.json.encode(build_stream_error(error, correlation_id))
+
+    def _encode_delta(self, delta: dict[str, object]) -> bytes:
+        return self._encode_chunk({"choices": [{**_EMPTY_CHOICE, "delta": delta}]})
+
+    def _encode_chunk(self, fields: dict[str, object]) -> bytes:
+        return b"data: %b,%b\n\n" % (self._head, msgspec.json.encode(fields)[1:])

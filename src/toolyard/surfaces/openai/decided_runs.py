@@ -1,0 +1,72 @@
+"""Finds the run that a client was told to wait for: its last answer holds the link to a call that a person decides.
+
+While the run waits, a new request gets the same sentence again and starts nothing. Once it has ended, its calls, their
+results and its own answer stand in the history in place of the sentence.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import NotFound, Unavailable
+from toolyard.core.events import Entry
+from toolyard.core.items import Item, ModelText
+from toolyard.core.run_view import RunView
+from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.service import Service
+from toolyard.surfaces.call_ids import parse_call_id
+
+_LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
+
+
+class LinkedCall(Struct, frozen=True, kw_only=True):
+    """A call that the last answer of a history names, and where that answer is."""
+
+    conversation: str
+    call_id: str
+    position: int
+
+
+def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
+    """Return the call that the last answer of a history waits for, if it holds a link to one."""
+    positions = range(len(items) - 1, -1, -1)
+    position = next((index for index in positions if isinstance(items[index], ModelText)), -1)
+    last = items[position] if position >= 0 else None
+    links = _LINKED_CALL.findall(last.text) if isinstance(last, ModelText) else []
+    if not links:
+        return None
+    conversation, call_id = parse_call_id(links[-1])
+    return LinkedCall(conversation=conversation, call_id=call_id, position=position)
+
+
+async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> RunView | None:
+    """Return the run of a linked call once it waits or has ended; None if there is none, or it is somebody else's."""
+    try:
+        await service.require_conversation(linked.conversation, caller)
+    except NotFound:
+        return None
+    reader = await service.follow(linked.conversation)
+    try:
+        runs = await load_open_runs(service, linked.conversation, Cursor(reader.end))
+        view = runs.front or runs.last
+        if view is None or linked.call_id not in view.calls:
+            return None
+        async with asyncio.timeout(service.limits_for(caller).run_seconds):
+            while not view.at_rest:
+                item = await anext(reader)
+                if isinstance(item, Entry):
+                    view.apply(item)
+        return view
+    except TimeoutError:
+        raise Unavailable("the decided call still runs: send the request again in a moment") from None
+    finally:
+        reader.detach()
+
+
+def replace_sentence(items: Sequence[Item], linked: LinkedCall, view: RunView) -> list[Item]:
+    """Return the history with what the run did in place of the sentence that told the client to wait."""
+    return [*items[: linked.position], *view.list_items(), *items[linked.position + 1 :]]

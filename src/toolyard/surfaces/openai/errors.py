@@ -1,0 +1,86 @@
+"""Errors in OpenAI's shape. Pure.
+
+Clients of OpenAI repeat a request that was answered with 409, so that a conflict is 400 here.
+"""
+
+from typing import Literal, cast
+
+from msgspec import Struct
+
+from toolyard.core.errors import ToolyardError
+from toolyard.surfaces.errors import build_error_response
+from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
+
+ErrorKind = Literal["invalid_request_error", "rate_limit_error", "server_error"]
+_STATUSES = {409: 400, 422: 400}
+_CODES = {401: "invalid_api_key", 403: "permission_denied", 429: "rate_limit_exceeded"}
+_RATE_HEADERS = {
+    "x-ratelimit-limit": "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining": "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset": "x-ratelimit-reset-requests",
+}
+
+
+class ErrorFields(Struct, frozen=True, kw_only=True):
+    """What went wrong: `param` is the field of the request, `code` a word for programs."""
+
+    message: str
+    type: ErrorKind
+    param: str | None = None
+    code: str | None = None
+
+
+class OpenAIError(Struct, frozen=True, kw_only=True):
+    """The body of every response of `/v1` that is not a success."""
+
+    error: ErrorFields
+
+
+def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> ErrorAnswer:
+    """Return an error response in OpenAI's shape."""
+    param = _find_field(body.details)
+    if status == 422 and param == "model":
+        status, code = 404, "model_not_found"
+    else:
+        status = _STATUSES.get(status, status)
+        code = _CODES.get(status, body.error_type)
+    kind: ErrorKind = "invalid_request_error"
+    if status == 429:
+        kind = "rate_limit_error"
+    elif status >= 500:
+        kind = "server_error"
+    fields = ErrorFields(message=_describe(body), type=kind, param=param, code=code)
+    more = {**rename_rate_headers(headers), "x-request-id": body.correlation_id}
+    return ErrorAnswer(status=status, body=OpenAIError(error=fields), headers=more)
+
+
+def build_stream_error(error: ToolyardError, correlation_id: str) -> OpenAIError:
+    """Return the error that ends a stream: its status line was sent long ago."""
+    answer = encode_error(*build_error_response(error, correlation_id))
+    return cast(OpenAIError, answer.body)
+
+
+def rename_rate_headers(headers: dict[str, str]) -> dict[str, str]:
+    """Return the headers with those of the rate limit under OpenAI's names, and durations as OpenAI writes them."""
+    renamed = {_RATE_HEADERS.get(name, name): value for name, value in headers.items()}
+    reset = _RATE_HEADERS["x-ratelimit-reset"]
+    return {**renamed, reset: f"{renamed[reset]}s"} if reset in renamed else renamed
+
+
+def _find_field(details: dict[str, object]) -> str | None:
+    """Return the first field that an error is about."""
+    if isinstance(field := details.get("field"), str):
+        return field
+    fields = details.get("fields")
+    first = cast("list[object]", fields)[0] if isinstance(fields, list) and fields else None
+    key = cast("dict[str, object]", first).get("key") if isinstance(first, dict) else None
+    return key if isinstance(key, str) and key != "data" else None
+
+
+def _describe(body: ErrorBody) -> str:
+    """Return the message; for a body of the wrong type with what is wrong, which OpenAI's shape has no field for."""
+    fields = body.details.get("fields")
+    if body.error != "some fields are wrong" or not isinstance(fields, list):
+        return body.error
+    entries = [cast("dict[str, object]", entry) for entry in cast("list[object]", fields) if isinstance(entry, dict)]
+    return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error

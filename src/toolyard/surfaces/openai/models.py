@@ -1,0 +1,63 @@
+"""`GET /v1/models`: the models that a request may name, as OpenAI lists them."""
+
+from typing import Literal
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from msgspec import Struct
+
+from toolyard.core.errors import Invalid
+from toolyard.core.model_cards import ModelCard
+from toolyard.engine.service import Service
+from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
+from toolyard.surfaces.request_context import HttpRequest
+
+DEFAULT = "default"
+"""The name of the configured model."""
+CREATED = 1_700_000_000
+"""OpenAI's clients need a time; providers do not tell when a model was made."""
+
+
+class OpenAIModel(Struct, kw_only=True):
+    id: str
+    owned_by: str
+    created: int = CREATED
+    object: Literal["model"] = "model"
+
+
+class OpenAIModelList(Struct, kw_only=True):
+    data: list[OpenAIModel]
+    object: Literal["list"] = "list"
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/v1/models", responses=OPENAI_ERRORS, tags=["openai"])
+    async def list_models(request: HttpRequest) -> OpenAIModelList:
+        """List the models that can be used now, after `default`, the configured one."""
+        return OpenAIModelList(data=_list_models(service.model_cards()))
+
+    @get("/v1/models/{name:path}", responses=OPENAI_ERRORS, tags=["openai"])
+    async def get_model(request: HttpRequest, name: FromPath[str]) -> OpenAIModel:
+        """Return one model."""
+        wanted_id = name.removeprefix("/")
+        for model in _list_models(service.model_cards()):
+            if model.id == wanted_id:
+                return model
+        raise Invalid(f"there is no model {wanted_id[:80]!r}; GET /v1/models lists them", {"field": "model"})
+
+    return [list_models, get_model]
+
+
+def resolve_model(name: str) -> str:
+    """Return the name of a request's model as the engine knows it; empty for the configured one."""
+    return "" if name == DEFAULT else name
+
+
+def _list_models(cards: list[ModelCard]) -> list[OpenAIModel]:
+    usable = [card for card in cards if card.available]
+    provider = next((card.provider for card in usable if card.default), "toolyard")
+    return [
+        OpenAIModel(id=DEFAULT, owned_by=provider),
+        *(OpenAIModel(id=card.id, owned_by=card.provider) for card in usable),
+    ]

@@ -1,0 +1,94 @@
+"""Read the options of a request: how the model is to answer. Pure."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from msgspec import Struct
+
+from toolyard.core.options import ANY_OBJECT, Options, Thinking
+from toolyard.surfaces.errors import invalid_field
+
+_EFFORTS: Mapping[str, Thinking] = {
+    "none": 0,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+}
+
+
+class JsonSchemaFormat(Struct, kw_only=True):
+    name: str = ""
+    description: str | None = None
+    schema: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class ToolyardFields(Struct, kw_only=True):
+    """What OpenAI's requests have no fields for."""
+
+    server_tools: str | list[str] = "all"
+    """The server's tools that the run may use: `all`, `none`, or their names."""
+    show_tools: bool = False
+    """Whether the stream shows the server's tools at work."""
+
+
+def read_output_schema(kind: str, schema: dict[str, object] | None, param: str) -> dict[str, object] | None:
+    """Return the schema of the answer that a format asks for; None means free text."""
+    match kind:
+        case "" | "text":
+            return None
+        case "json_object":
+            return dict(ANY_OBJECT)
+        case "json_schema":
+            if schema is None:
+                raise invalid_field(param, "has no schema")
+            return schema
+        case _:
+            raise invalid_field(param, f"the type {kind[:40]!r} is none of text, json_object, json_schema")
+
+
+def read_effort(effort: str | None, param: str) -> Thinking:
+    if not effort:
+        return ""
+    if effort not in _EFFORTS:
+        raise invalid_field(param, f"{effort[:40]!r} is none of {', '.join(_EFFORTS)}")
+    return _EFFORTS[effort]
+
+
+def build_options(
+    *,
+    max_tokens: int | None,
+    temperature: float | None,
+    top_p: float | None,
+    stop: str | list[str] | None = None,
+    seed: int | None = None,
+    output_schema: dict[str, object] | None,
+    thinking: Thinking,
+) -> Options:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    return Options(
+        max_tokens=max_tokens or 0,
+        temperature=temperature,
+        top_p=top_p,
+        stop=stops,
+        seed=seed,
+        output_schema=output_schema,
+        thinking=thinking,
+    )
+
+
+def read_tool_choice(choice: object, param: str) -> str:
+    """Return `auto`, `none`, `required` or the name of a tool."""
+    if choice is None:
+        return "auto"
+    if isinstance(choice, str):
+        return choice
+    if isinstance(choice, dict):
+        table = cast("dict[str, object]", choice)
+        function = table.get("function")
+        name = cast("dict[str, object]", function).get("name") if isinstance(function, dict) else table.get("name")
+        if table.get("type") == "function" and isinstance(name, str) and name:
+            return name
+    raise invalid_field(param, 'must be "auto", "none", "required", or the name of a function')

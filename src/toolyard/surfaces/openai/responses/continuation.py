@@ -1,0 +1,83 @@
+"""Starts the run of a request that goes on from an earlier response or in a conversation."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import NotFound
+from toolyard.core.ports import Failure, Value
+from toolyard.core.run_view import OpenRuns, RunView
+from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.service import Service
+from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.openai.responses.ids import parse_response_id
+from toolyard.surfaces.openai.responses.parse import ResponseBody
+
+
+class Continuation(Struct, frozen=True, kw_only=True):
+    """The conversation that a request goes on in, and the run that its results are for."""
+
+    conversation: str
+    waiting: RunView | None
+    """The run that waits now, for its client or for a person."""
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Return whether the run waits for a person only: nothing can be started before the decision."""
+        waiting = self.waiting
+        return waiting is not None and not any(call.awaited == "client" for call in waiting.open_calls)
+
+
+async def find_continuation(service: Service, body: ResponseBody, caller: Caller) -> Continuation | None:
+    """Return where a request goes on; None for one that begins anew. Raise NotFound or Invalid.
+
+    A request that goes on from a response which others have followed gets a fork of the conversation.
+    """
+    if body.conversation_id and body.previous_response_id:
+        raise invalid_field("previous_response_id", "send it or a conversation, not both")
+    if body.conversation_id:
+        await service.require_conversation(body.conversation_id, caller)
+        return Continuation(
+            conversation=body.conversation_id, waiting=_find_waiting(await _load_runs(service, body.conversation_id))
+        )
+    if not body.previous_response_id:
+        return None
+    previous = parse_response_id(body.previous_response_id)
+    try:
+        await service.require_conversation(previous.conversation, caller)
+    except NotFound:
+        name = body.previous_response_id[:80]
+        raise NotFound(f"there is no response {name!r}: it was not stored, or deleted") from None
+    runs = await _load_runs(service, previous.conversation)
+    last = runs.front or runs.last
+    if last is not None and last.run_id == previous.run and not runs.views.keys() - {previous.run}:
+        return Continuation(conversation=previous.conversation, waiting=_find_waiting(runs))
+    target = service.clock.new_id("conversation")
+    await service.fork(previous.conversation, target, caller, after=previous.run)
+    return Continuation(conversation=target, waiting=None)
+
+
+def select_results(continuation: Continuation, outputs: Mapping[str, str]) -> dict[str, Value | Failure]:
+    """Return the results for the calls that wait, by the calls' own ids. Raise Invalid if one is missing."""
+    waiting = continuation.waiting
+    awaited = {call.call.id for call in waiting.open_calls if call.awaited == "client"} if waiting else set[str]()
+    results = {parse_call_id(call_id)[1]: Value(value=output) for call_id, output in outputs.items()}
+    if missing := awaited - results.keys():
+        names = ", ".join(sorted(missing))
+        raise invalid_field("input", f"the calls {names} wait for their function_call_output: send them first")
+    return {call_id: result for call_id, result in results.items() if call_id in awaited}
+
+
+async def _load_runs(service: Service, conversation: str) -> OpenRuns:
+    reader = await service.follow(conversation)
+    try:
+        return await load_open_runs(service, conversation, Cursor(reader.end))
+    finally:
+        reader.detach()
+
+
+def _find_waiting(runs: OpenRuns) -> RunView | None:
+    return runs.front if runs.front is not None and runs.front.status == "waiting" else None

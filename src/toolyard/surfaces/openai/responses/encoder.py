@@ -1,0 +1,316 @@
+"""Encodes a run as the events of a streamed response. Pure.
+
+Every event has a number that holds its place (`ids.StreamPlace`), so that a stream can start again after any of them.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import ToolyardError
+from toolyard.core.events import (
+    CallEnded,
+    CallStarted,
+    Entry,
+    Published,
+    ReasoningAppended,
+    RunEnded,
+    TextAppended,
+    TurnEnded,
+    TurnStarted,
+)
+from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
+from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.openai.responses.ids import MAX_PART, StreamPlace, build_item_id
+from toolyard.surfaces.openai.responses.output import (
+    OutputItem,
+    build_call,
+    build_message,
+    build_reasoning,
+    build_text_part,
+    encode_arguments,
+    has_schema,
+    is_client_call,
+    join_text,
+    list_turn_output,
+    shows_text,
+    turn_id,
+)
+from toolyard.surfaces.openai.responses.response import ResponseObject, find_status
+
+NO_ITEMS: list[object] = []
+_FINAL_EVENTS: Mapping[str, str] = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+    "cancelled": "response.completed",
+}
+
+
+class _OpenItem(Struct):
+    """An item whose text is being streamed."""
+
+    index: int
+    id: str
+    text: str = ""
+    """The text so far, of reasoning only."""
+
+
+class ResponseEncoder:
+    """Encodes one run as events, until it ends or waits."""
+
+    def __init__(
+        self,
+        view: RunView,
+        log_end: int,
+        *,
+        start: Cursor,
+        before_run: int,
+        build: Callable[[RunView, str], ResponseObject],
+        describe_waiting: Callable[[RunView], str],
+        after: StreamPlace | None = None,
+    ) -> None:
+        """Start from the view as it was at `start`. With `after`, events up to that place are left out.
+
+        `before_run` is the number of the entry before the first one of the run.
+        """
+        self._view = view
+        self._log_end = log_end
+        self._build = build
+        self._describe_waiting = describe_waiting
+        self._after = after.number if after else -1
+        self._before_run = before_run
+        self._place = StreamPlace(start.seq, start.seen, 0)
+        self.over = view.at_rest
+        self._next_index = sum(len(list_turn_output(view, turn)) for turn in view.turns)
+        self._indexes: dict[str, int] = {}
+        """The indexes of calls, by their ids."""
+        for turn in view.turns:
+            self._number_calls(turn, self._count_before(turn))
+        self._reasoning: _OpenItem | None = None
+        self._message: _OpenItem | None = None
+        if start.seen and view.turns and not has_schema(view):
+            self._message = self._open_item("msg", view.turns[-1])
+
+    def _count_before(self, turn: TurnView) -> int:
+        """Return the index of the first call of a turn that has ended."""
+        earlier = [other for other in self._view.turns if other.number < turn.number]
+        before = sum(len(list_turn_output(self._view, other)) for other in earlier)
+        calls = sum(call.turn == turn.number for call in self._view.calls.values())
+        return before + len(list_turn_output(self._view, turn)) - calls
+
+    def _number_calls(self, turn: TurnView, first: int) -> None:
+        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        self._indexes |= {call.call.id: first + offset for offset, call in enumerate(calls)}
+
+    def opening(self) -> bytes:
+        response = self._build(self._view, "")
+        response.status, response.output = "in_progress", []
+        place, self._place = self._place, StreamPlace(self._before_run, 0, 0)
+        kinds = ("response.created", "response.in_progress")
+        pieces = [self._encode(kind, {"response": response}) for kind in kinds]
+        self._place = max(place, self._place, key=lambda place: place.number)
+        return b"".join(pieces)
+
+    def item(self, published: Published, cursor: Cursor) -> bytes:
+        view = self._view.apply(published)
+        if not isinstance(published, Entry):
+            return self._encode_fleeting(published, cursor) if view is not None else b""
+        self._move_to(cursor)
+        self.over = is_at_rest(self._view, published.seq, self._log_end)
+        return self._encode_entry(published) if view is not None else b""
+
+    def _move_to(self, cursor: Cursor) -> None:
+        if (cursor.seq, cursor.seen) != (self._place.seq, self._place.seen):
+            self._place = StreamPlace(cursor.seq, cursor.seen, 0)
+
+    def _encode_fleeting(self, event: Published, cursor: Cursor) -> bytes:
+        turn = self._view.turns[-1] if self._view.turns else None
+        if turn is None:
+            return b""
+        if isinstance(event, TextAppended) and not has_schema(self._view):
+            # The item begins before its text: a client that has seen only its beginning has seen none of the text.
+            return self._begin_message(turn) + self._encode_text(event.text, cursor)
+        if isinstance(event, ReasoningAppended) and self._message is None:
+            return self._encode_reasoning(event.text, turn)
+        return b""
+
+    def _encode_entry(self, entry: Entry) -> bytes:
+        view, event = self._view, entry.event
+        match event:
+            case TurnStarted():
+                return self._abandon_items() if view.turns[-1].restarted else b""
+            case TurnEnded():
+                return self._encode_turn_end(view.turns[-1])
+            case CallStarted(call_id=call_id):
+                return self._encode_call_start(view.calls[call_id])
+            case CallEnded(result=result) if not is_client_call(view, view.calls[result.call_id]):
+                return self._encode_call_end(view.calls[result.call_id])
+            case RunEnded(message=message) if message is not None:
+                return self._encode_whole_message(message.id, message.text)
+            case _:
+                return b""
+
+    def _abandon_items(self) -> bytes:
+        """Close the partial items of a turn that starts again: the final output has only the new ones."""
+        pieces = [
+            self._encode("response.output_item.done", {"output_index": item.index, "item": body})
+            for item, body in (
+                (self._message, self._message and {**build_message("", "", (), "incomplete"), "id": self._message.id}),
+                (self._reasoning, self._reasoning and {**build_reasoning("", ""), "id": self._reasoning.id}),
+            )
+            if item is not None
+        ]
+        self._message = self._reasoning = None
+        return b"".join(pieces)
+
+    def _encode_reasoning(self, text: str, turn: TurnView) -> bytes:
+        pieces: list[bytes] = []
+        if self._reasoning is None:
+            self._reasoning = self._open_item("rs", turn)
+            item = build_reasoning(turn_id(self._view, turn), "")
+            pieces.append(self._encode_added(self._reasoning.index, item))
+        self._reasoning.text += text
+        pieces.append(self._encode_content("response.reasoning_text.delta", self._reasoning, {"delta": text}))
+        return b"".join(pieces)
+
+    def _begin_message(self, turn: TurnView) -> bytes:
+        """Return the beginning of the turn's message, unless it has begun."""
+        if self._message is not None:
+            return b""
+        closed = self._close_reasoning(turn)
+        self._message = self._open_item("msg", turn)
+        item = {**build_message(turn_id(self._view, turn), "", (), "in_progress"), "content": NO_ITEMS}
+        added = self._encode_added(self._message.index, item)
+        part = {"part": build_text_part("")}
+        return closed + added + self._encode_content("response.content_part.added", self._message, part)
+
+    def _encode_text(self, text: str, cursor: Cursor | None = None) -> bytes:
+        """Return a delta of the message that has begun, at the place after it."""
+        assert self._message is not None
+        if cursor is not None:
+            self._move_to(cursor)
+        delta = {"delta": text, "logprobs": NO_ITEMS}
+        return self._encode_content("response.output_text.delta", self._message, delta)
+
+    def _open_item(self, prefix: str, turn: TurnView) -> _OpenItem:
+        opened = _OpenItem(self._next_index, build_item_id(prefix, turn_id(self._view, turn)))
+        self._next_index += 1
+        return opened
+
+    def _close_reasoning(self, turn: TurnView) -> bytes:
+        if self._reasoning is None:
+            return b""
+        opened, self._reasoning = self._reasoning, None
+        item = build_reasoning(turn_id(self._view, turn), opened.text)
+        done = self._encode_content("response.reasoning_text.done", opened, {"text": opened.text})
+        return done + self._encode_item_done(opened.index, item)
+
+    def _encode_turn_end(self, turn: TurnView) -> bytes:
+        pieces: list[bytes] = []
+        text = join_text(turn) if shows_text(self._view, turn) else ""
+        if self._message is None and text:  # a text that was held back, or that this reader has not seen
+            pieces.append(self._begin_message(turn) + self._encode_text(text))
+        pieces.append(self._close_reasoning(turn))
+        if self._message is not None:
+            pieces.append(self._close_message(self._message, turn, text))
+            self._message = None
+        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        self._number_calls(turn, self._next_index)
+        self._next_index += len(calls)
+        pieces += [self._encode_call_added(call) for call in calls]
+        return b"".join(pieces)
+
+    def _close_message(self, opened: _OpenItem, turn: TurnView, text: str) -> bytes:
+        citations = merge_citations(turn.texts)
+        item = {**build_message("", text, citations), "id": opened.id}
+        part = build_text_part(text, citations)
+        return b"".join(
+            (
+                self._encode_content("response.output_text.done", opened, {"text": text, "logprobs": NO_ITEMS}),
+                self._encode_content("response.content_part.done", opened, {"part": part}),
+                self._encode("response.output_item.done", {"output_index": opened.index, "item": item}),
+            )
+        )
+
+    def _encode_whole_message(self, item_id: str, text: str) -> bytes:
+        opened = _OpenItem(self._next_index, build_item_id("msg", item_id))
+        self._next_index += 1
+        item = build_message(item_id, text, ())
+        return b"".join(
+            (
+                self._encode_added(opened.index, {**item, "status": "in_progress", "content": NO_ITEMS}),
+                self._encode_content("response.content_part.added", opened, {"part": build_text_part("")}),
+                self._encode_content("response.output_text.delta", opened, {"delta": text, "logprobs": NO_ITEMS}),
+                self._encode_content("response.output_text.done", opened, {"text": text, "logprobs": NO_ITEMS}),
+                self._encode_content("response.content_part.done", opened, {"part": build_text_part(text)}),
+                self._encode("response.output_item.done", {"output_index": opened.index, "item": item}),
+            )
+        )
+
+    def _encode_call_added(self, call: CallView) -> bytes:
+        """Return the beginning of a call; of one that its client runs all of it, as its part begins."""
+        index, item = self._indexes[call.call.id], build_call(self._view, call)
+        arguments, opened = encode_arguments(call), _OpenItem(index, str(item["id"]))
+        kind = "function_call" if is_client_call(self._view, call) else "mcp_call"
+        # Clients append the deltas of arguments to those of the item, which has none yet.
+        added = self._encode_added(index, {**item, "arguments": "", "status": "in_progress"})
+        deltas = self._encode_part(f"response.{kind}_arguments.delta", opened, {"delta": arguments})
+        done = {"arguments": arguments, **({"name": call.call.tool} if kind == "function_call" else {})}
+        ended = self._encode_part(f"response.{kind}_arguments.done", opened, done)
+        if kind == "function_call":
+            return added + deltas + ended + self._encode_item_done(index, item)
+        return added + deltas + ended
+
+    def _encode_call_start(self, call: CallView) -> bytes:
+        if is_client_call(self._view, call) or call.attempt > 1:
+            return b""
+        return self._encode_mcp("response.mcp_call.in_progress", call)
+
+    def _encode_call_end(self, call: CallView) -> bytes:
+        item = build_call(self._view, call)
+        kind = "response.mcp_call.completed" if item["status"] == "completed" else "response.mcp_call.failed"
+        return self._encode_mcp(kind, call) + self._encode_item_done(self._indexes[call.call.id], item)
+
+    def _encode_mcp(self, kind: str, call: CallView) -> bytes:
+        opened = _OpenItem(self._indexes[call.call.id], build_item_id("mcp", call.call.id))
+        return self._encode_part(kind, opened, {})
+
+    def closing(self) -> bytes:
+        view = self._view
+        pieces: list[bytes] = []
+        waiting_text = self._describe_waiting(view)
+        if waiting_text:
+            pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
+        final = _FINAL_EVENTS.get(find_status(view), "response.completed")
+        pieces.append(self._encode(final, {"response": self._build(view, waiting_text)}))
+        return b"".join(pieces)
+
+    def failure(self, error: ToolyardError, correlation_id: str) -> bytes:
+        fields = build_stream_error(error, correlation_id).error
+        return self._encode("error", {"code": fields.code, "message": fields.message, "param": fields.param})
+
+    def _encode_added(self, index: int, item: OutputItem) -> bytes:
+        return self._encode("response.output_item.added", {"output_index": index, "item": item})
+
+    def _encode_item_done(self, index: int, item: OutputItem) -> bytes:
+        return self._encode("response.output_item.done", {"output_index": index, "item": item})
+
+    def _encode_content(self, kind: str, item: _OpenItem, fields: Mapping[str, object]) -> bytes:
+        return self._encode_part(kind, item, {"content_index": 0, **fields})
+
+    def _encode_part(self, kind: str, item: _OpenItem, fields: Mapping[str, object]) -> bytes:
+        return self._encode(kind, {"item_id": item.id, "output_index": item.index, **fields})
+
+    def _encode(self, kind: str, fields: Mapping[str, object]) -> bytes:
+        """Return an event under the next number; nothing if the client has seen it."""
+        number = self._place.number
+        if self._place.part < MAX_PART:
+            self._place = StreamPlace(self._place.seq, self._place.seen, self._place.part + 1)
+        if number <= self._after:
+            return b""
+        body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)

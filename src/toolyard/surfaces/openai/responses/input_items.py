@@ -1,0 +1,84 @@
+"""The items that a response was asked with. Pure."""
+
+from typing import Literal, assert_never
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import (
+    Call,
+    FilePart,
+    ImagePart,
+    Item,
+    ModelText,
+    Part,
+    Reasoning,
+    Result,
+    SystemText,
+    TextPart,
+    UserMessage,
+)
+from toolyard.core.run_view import RunView
+from toolyard.surfaces.openai.responses.ids import build_item_id
+from toolyard.surfaces.openai.responses.output import OutputItem, build_message
+
+
+class InputItemList(Struct, kw_only=True):
+    data: list[OutputItem]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool = False
+    object: Literal["list"] = "list"
+
+
+def build_input_items(view: RunView) -> InputItemList:
+    """Return the input of a run, the last item first, as OpenAI lists it."""
+    items = [_build_item(item) for item in (view.request.input if view.request else ())]
+    items = [item for item in reversed(items) if item]
+    ids = [str(item["id"]) for item in items]
+    return InputItemList(data=items, first_id=ids[0] if ids else None, last_id=ids[-1] if ids else None)
+
+
+def _build_item(item: Item) -> OutputItem:
+    match item:
+        case UserMessage():
+            content = [_build_part(part) for part in item.parts]
+            return {"id": build_item_id("msg", item.id), "type": "message", "role": "user", "content": content}
+        case SystemText():
+            content = [{"type": "input_text", "text": item.text}]
+            return {"id": build_item_id("msg", item.id), "type": "message", "role": "system", "content": content}
+        case ModelText():
+            return build_message(item.id, item.text, item.citations)
+        case Call():
+            return {
+                "id": build_item_id("fc", item.id),
+                "type": "function_call",
+                "call_id": item.provider_id or item.id,
+                "name": item.tool,
+                "arguments": msgspec.json.encode(item.arguments).decode(),
+                "status": "completed",
+            }
+        case Result():
+            return {
+                "id": build_item_id("fco", item.id),
+                "type": "function_call_output",
+                "call_id": item.call_id,
+                "output": item.content,
+                "status": "completed",
+            }
+        case Reasoning():
+            return {}
+        case _:
+            assert_never(item)
+
+
+def _build_part(part: Part) -> OutputItem:
+    match part:
+        case TextPart():
+            return {"type": "input_text", "text": part.text}
+        case ImagePart():
+            return {"type": "input_image", "image_url": part.url, "detail": "auto"}
+        case FilePart():
+            return {"type": "input_file", "file_data": part.url, "filename": part.name}
+        case _:
+            assert_never(part)

@@ -1,0 +1,132 @@
+"""The output items of a response, from the view of its run. Pure.
+
+A turn is a reasoning item, a message and calls. A call that the client runs is a `function_call`, one that ran on the
+server is an `mcp_call`: the one kind of item that every client takes as done by the server.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from toolyard.core.items import Citation, Item, ModelText, Reasoning
+from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
+from toolyard.surfaces.call_ids import encode_call_id
+from toolyard.surfaces.openai.responses.ids import build_item_id
+
+OutputItem = dict[str, object]
+SERVER_LABEL = "toolyard"
+
+
+def list_output(view: RunView, waiting_text: str = "") -> list[OutputItem]:
+    """Return the items of a run as of now. `waiting_text` says what it waits for, if not the client."""
+    output = [item for turn in view.turns for item in list_turn_output(view, turn)]
+    if view.end is not None and view.end.message is not None:
+        output.append(build_message(view.end.message.id, view.end.message.text, ()))
+    elif waiting_text:
+        output.append(build_message(f"wait_{view.run_id}", waiting_text, ()))
+    return output
+
+
+def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
+    """Return the items of a turn that has ended; none of one that has not."""
+    output: list[OutputItem] = []
+    if text := join_reasoning(turn.items):
+        output.append(build_reasoning(turn_id(view, turn), text))
+    if shows_text(view, turn) and (text := join_text(turn)):
+        output.append(build_message(turn_id(view, turn), text, merge_citations(turn.texts)))
+    calls = [call for call in view.calls.values() if call.turn == turn.number]
+    return [*output, *(build_call(view, call) for call in calls)]
+
+
+def turn_id(view: RunView, turn: TurnView) -> str:
+    """Return the id that the items of a turn are named by, from before it has any."""
+    return f"{view.run_id}t{turn.number}s{turn.starts}"
+
+
+def shows_text(view: RunView, turn: TurnView) -> bool:
+    """Return whether the text of a turn is part of the answer: one that has to fit a schema is alone."""
+    return not has_schema(view) or (turn.finish not in (None, "calls") and turn.output_problem is None)
+
+
+def has_schema(view: RunView) -> bool:
+    return view.request is not None and view.request.options.output_schema is not None
+
+
+def join_text(turn: TurnView) -> str:
+    return "".join(text.text for text in turn.texts)
+
+
+def join_reasoning(items: Sequence[Item]) -> str:
+    """Return the reasoning before the text of a turn."""
+    first_text = next((index for index, item in enumerate(items) if isinstance(item, ModelText)), len(items))
+    return "".join(item.text for item in items[:first_text] if isinstance(item, Reasoning))
+
+
+def is_client_call(view: RunView, call: CallView) -> bool:
+    return view.request is not None and any(tool.name == call.call.tool for tool in view.request.app_tools)
+
+
+def build_message(item_id: str, text: str, citations: Sequence[Citation], status: str = "completed") -> OutputItem:
+    return {
+        "id": build_item_id("msg", item_id),
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [build_text_part(text, citations)],
+    }
+
+
+def build_text_part(text: str, citations: Sequence[Citation] = ()) -> OutputItem:
+    annotations = [
+        {
+            "type": "url_citation",
+            "start_index": cited.start,
+            "end_index": cited.end,
+            "url": cited.url,
+            "title": cited.title,
+        }
+        for cited in citations
+        if cited.url
+    ]
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def build_reasoning(item_id: str, text: str) -> OutputItem:
+    content = [{"type": "reasoning_text", "text": text}] if text else []
+    return {"id": build_item_id("rs", item_id), "type": "reasoning", "summary": [], "content": content}
+
+
+def build_call(view: RunView, call: CallView) -> OutputItem:
+    """Return a call with what came of it; one that waits for its client is completed, as the client's part begins."""
+    arguments = encode_arguments(call)
+    if is_client_call(view, call):
+        return {
+            "id": build_item_id("fc", call.call.id),
+            "type": "function_call",
+            "status": "completed",
+            "call_id": encode_call_id(view.conversation, call.call.id),
+            "name": call.call.tool,
+            "arguments": arguments,
+        }
+    result = call.result
+    item: OutputItem = {
+        "id": build_item_id("mcp", call.call.id),
+        "type": "mcp_call",
+        "server_label": SERVER_LABEL,
+        "name": call.call.tool,
+        "arguments": arguments,
+        "status": "in_progress",
+        "output": None,
+        "error": None,
+    }
+    if result is not None and result.outcome == "ok":
+        item |= {"status": "completed", "output": result.content}
+    elif result is not None:
+        message = result.error.error if result.error else result.outcome
+        content = [{"type": "text", "text": message}]
+        item |= {"status": "failed", "error": {"type": "mcp_tool_execution_error", "content": content}}
+    return item
+
+
+def encode_arguments(call: CallView) -> str:
+    return msgspec.json.encode(call.arguments).decode()

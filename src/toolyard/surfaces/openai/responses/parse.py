@@ -1,0 +1,186 @@
+"""Read a request for a response. Pure.
+
+Unknown fields are ignored, since clients send those of other servers, and null means absent.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from toolyard.core.options import Options
+from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.history import ItemBuilder
+from toolyard.surfaces.openai.content import read_parts, read_text
+from toolyard.surfaces.openai.options import ToolyardFields, build_options, read_effort, read_output_schema
+from toolyard.surfaces.request_body import LenientBody
+
+MAX_TOOLS, MAX_ITEMS = 128, 20_000
+_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "compaction")
+"""Items of an earlier answer that the history has anyway, or that only the provider can read."""
+
+
+class TextFormat(Struct, kw_only=True):
+    type: str = "text"
+    name: str = ""
+    schema: dict[str, object] | None = None
+
+
+class TextFields(Struct, kw_only=True):
+    format: TextFormat | None = None
+
+
+class ReasoningFields(Struct, kw_only=True):
+    effort: str | None = None
+
+
+class ResponseTool(Struct, kw_only=True):
+    """A tool that the client runs itself."""
+
+    type: str = "function"
+    name: str = ""
+    description: str | None = None
+    parameters: dict[str, object] | None = None
+
+
+class ConversationField(Struct, kw_only=True):
+    id: str
+
+
+class ResponseBody(LenientBody, kw_only=True):
+    """A request for a response: `input` after the conversation or the response that it goes on from, if any."""
+
+    input: str | Annotated[list[dict[str, object]], Meta(max_length=MAX_ITEMS)] = ""
+    model: Annotated[str, Meta(max_length=500)] = "default"
+    instructions: Annotated[str, Meta(max_length=100_000)] | None = None
+    tools: Annotated[list[ResponseTool], Meta(max_length=MAX_TOOLS)] | None = None
+    tool_choice: object = None
+    parallel_tool_calls: bool | None = None
+    stream: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    text: TextFields | None = None
+    reasoning: ReasoningFields | None = None
+    previous_response_id: Annotated[str, Meta(max_length=200)] | None = None
+    conversation: str | ConversationField | None = None
+    store: bool | None = None
+    background: bool | None = None
+    metadata: dict[str, str] | None = None
+    toolyard: ToolyardFields | None = None
+
+    @property
+    def conversation_id(self) -> str:
+        named = self.conversation
+        return named.id if isinstance(named, ConversationField) else named or ""
+
+
+def read_options(body: ResponseBody) -> Options:
+    """Return the options of the request. Raise Invalid for what cannot be done."""
+    answer = (body.text.format if body.text else None) or TextFormat()
+    return build_options(
+        max_tokens=body.max_output_tokens,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        output_schema=read_output_schema(answer.type, answer.schema, "text.format"),
+        thinking=read_effort(body.reasoning.effort if body.reasoning else None, "reasoning.effort"),
+    )
+
+
+def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:
+    """Return the client's tools. Raise Invalid for a kind of tool that no client can run."""
+    read: list[Tool] = []
+    for index, tool in enumerate(tools or ()):
+        if tool.type != "function":
+            raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
+        if not tool.name:
+            raise invalid_field(f"tools.{index}", "has no name")
+        parameters = tool.parameters or dict(EMPTY_OBJECT)
+        read.append(
+            Tool(
+                name=tool.name,
+                description=tool.description or "",
+                parameters=parameters,
+                venue="client",
+                hides_server_tool=True,
+            )
+        )
+    return read
+
+
+def list_input(body: ResponseBody) -> list[dict[str, object]]:
+    """Return the input as items. Raise Invalid if there is none."""
+    if isinstance(body.input, str):
+        return [{"role": "user", "content": body.input}] if body.input else []
+    return body.input
+
+
+def list_outputs(items: Sequence[dict[str, object]]) -> dict[str, str]:
+    """Return the results that an input brings, by the client's ids of the calls."""
+    outputs: dict[str, str] = {}
+    for index, item in enumerate(items):
+        if item.get("type") == "function_call_output":
+            call_id = item.get("call_id")
+            if not isinstance(call_id, str) or not call_id:
+                raise invalid_field(f"input.{index}.call_id", "is missing")
+            outputs[call_id] = _read_output(item.get("output"), f"input.{index}.output")
+    return outputs
+
+
+class InputReader:
+    """Adds the items of an input to a history: calls that follow one another belong to one message."""
+
+    def __init__(self, skipped: frozenset[str] = frozenset()) -> None:
+        """Leave out the results of the calls with these ids, which are delivered to a run."""
+        self._skipped = skipped
+
+    def add(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
+        """Add an item. Raise Invalid, with its index, if it does not fit."""
+        kind = item.get("type") or "message"
+        match kind:
+            case "message":
+                self._add_message(builder, index, item)
+            case "function_call":
+                builder.add_call(index, _read_call(item, index))
+            case "function_call_output":
+                call_id = str(item.get("call_id"))
+                if call_id not in self._skipped:
+                    builder.add(index, "tool", _read_output(item.get("output"), f"input.{index}.output"), (), call_id)
+            case "mcp_call":
+                _add_server_call(builder, index, item)
+            case _ if kind in _IGNORED:
+                return
+            case _:
+                raise invalid_field(f"input.{index}", f"items of the type {str(kind)[:40]!r} are not supported")
+
+    def _add_message(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
+        role, content, param = item.get("role"), item.get("content"), f"input.{index}.content"
+        if role == "user" and not isinstance(content, str | None):
+            builder.add_parts(index, read_parts(content, param))
+            return
+        builder.add(index, str(role), read_text(content, param))
+
+
+def _read_call(item: dict[str, object], index: int) -> tuple[str, str, str]:
+    call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments") or "{}"
+    if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name and isinstance(arguments, str)):
+        raise invalid_field(f"input.{index}", "a function_call needs a call_id, a name and arguments")
+    return call_id, name, arguments
+
+
+def _add_server_call(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
+    """Add a call that ran on a server, with its result, as the client has them from an earlier answer."""
+    item_id, name = item.get("id"), item.get("name")
+    arguments, output = item.get("arguments") or "{}", item.get("output") or item.get("error") or ""
+    if not (isinstance(item_id, str) and isinstance(name, str) and name and isinstance(arguments, str)):
+        raise invalid_field(f"input.{index}", "an mcp_call needs an id, a name and arguments")
+    builder.add_call(index, (item_id, name, arguments))
+    builder.add(index, "tool", output if isinstance(output, str) else msgspec.json.encode(output).decode(), (), item_id)
+
+
+def _read_output(output: object, param: str) -> str:
+    if output is None or isinstance(output, str):
+        return output or ""
+    return read_text(output, param)

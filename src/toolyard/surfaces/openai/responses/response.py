@@ -1,0 +1,187 @@
+"""The object of a response, from the view of its run. Pure."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from toolyard.core.items import Usage
+from toolyard.core.results import CONTINUED
+from toolyard.core.run_view import RunView
+from toolyard.core.tools import Tool
+from toolyard.surfaces.openai.responses.ids import encode_response_id
+from toolyard.surfaces.openai.responses.output import OutputItem, list_output
+
+Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+LENGTH, FILTERED = "max_output_tokens", "content_filter"
+
+
+class ResponseProblem(Struct, kw_only=True):
+    message: str
+    code: str = "server_error"
+
+
+class IncompleteReason(Struct, kw_only=True):
+    reason: str
+
+
+class InputTokenCounts(Struct, frozen=True, kw_only=True):
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputTokenCounts(Struct, frozen=True, kw_only=True):
+    reasoning_tokens: int = 0
+
+
+class ResponseUsage(Struct, kw_only=True):
+    """Tokens of all model requests of the run."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    input_tokens_details: InputTokenCounts
+    output_tokens_details: OutputTokenCounts = OutputTokenCounts()
+
+
+class ConversationReference(Struct, kw_only=True):
+    id: str
+
+
+class ResponseObject(Struct, kw_only=True):
+    """A response: a run with its answer."""
+
+    id: str
+    created_at: int
+    status: Status
+    model: str
+    output: list[OutputItem]
+    tools: list[dict[str, object]]
+    tool_choice: object
+    text: dict[str, object]
+    error: ResponseProblem | None = None
+    incomplete_details: IncompleteReason | None = None
+    instructions: str | None = None
+    metadata: dict[str, str] = {}
+    parallel_tool_calls: bool = True
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    previous_response_id: str | None = None
+    reasoning: dict[str, object] = {}
+    store: bool = True
+    background: bool = False
+    truncation: Literal["disabled"] = "disabled"
+    service_tier: str = "default"
+    top_logprobs: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    usage: ResponseUsage | None = None
+    user: str | None = None
+    conversation: ConversationReference | None = None
+    completed_at: int | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    object: Literal["response"] = "response"
+
+
+class ResponseTraits(Struct, frozen=True, kw_only=True):
+    """What a response repeats of its request and the view of the run does not hold."""
+
+    model: str
+    created_at: int
+    instructions: str | None = None
+    metadata: dict[str, str] = {}
+    previous_response_id: str | None = None
+    store: bool = True
+    background: bool = False
+    parallel_tool_calls: bool = True
+    conversation: str = ""
+    """Set if the request named a conversation."""
+
+
+def find_status(view: RunView) -> Status:
+    """Return the status. A run that waits has given its answer: the calls that its client runs, or a sentence."""
+    match view.status:
+        case "queued":
+            return "queued"
+        case "running":
+            return "in_progress"
+        case "waiting":
+            return "completed"
+        case "ended":
+            return _find_ended_status(view)
+
+
+def _find_ended_status(view: RunView) -> Status:
+    match view.ending:
+        case "failed":
+            return "failed"
+        case "limit":
+            return "incomplete"
+        case "cancelled":
+            return "completed" if view.detail == CONTINUED else "cancelled"
+        case _:
+            return "incomplete" if view.detail == "refused" else "completed"
+
+
+def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = "") -> ResponseObject:
+    """Return the response as of now."""
+    status = find_status(view)
+    request = view.request
+    options = request.options if request else None
+    problem = view.problem
+    reason = FILTERED if view.detail == "refused" else LENGTH
+    return ResponseObject(
+        id=encode_response_id(view.conversation, view.run_id),
+        created_at=traits.created_at,
+        status=status,
+        model=traits.model,
+        output=list_output(view, waiting_text),
+        tools=[_build_tool(tool) for tool in (request.app_tools if request else ())],
+        tool_choice=_build_tool_choice(request.tool_choice if request else "auto"),
+        text={"format": _build_format(options.output_schema if options else None)},
+        error=ResponseProblem(message=problem.error) if problem else None,
+        incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
+        instructions=traits.instructions,
+        metadata=traits.metadata,
+        parallel_tool_calls=traits.parallel_tool_calls,
+        temperature=options.temperature if options else None,
+        top_p=options.top_p if options else None,
+        max_output_tokens=(options.max_tokens or None) if options else None,
+        previous_response_id=traits.previous_response_id,
+        reasoning={"effort": options.effort if options else None, "summary": None},
+        store=traits.store,
+        background=traits.background,
+        usage=_build_usage(view.usage) if status not in ("queued", "in_progress") else None,
+        conversation=ConversationReference(id=traits.conversation) if traits.conversation else None,
+    )
+
+
+def _build_tool(tool: Tool) -> dict[str, object]:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": False,
+    }
+
+
+def _build_tool_choice(choice: str) -> object:
+    return choice if choice in ("auto", "none", "required") else {"type": "function", "name": choice}
+
+
+def _build_format(schema: dict[str, object] | None) -> dict[str, object]:
+    if schema is None:
+        return {"type": "text"}
+    return {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
+
+
+def _build_usage(usage: Usage) -> ResponseUsage:
+    return ResponseUsage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total,
+        input_tokens_details=InputTokenCounts(cached_tokens=usage.cached_tokens),
+    )

@@ -1,0 +1,280 @@
+"""`/v1/responses`: create, read, cancel and delete responses."""
+
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import FromQuery, JSONBody, QueryParameter
+from litestar.response import Stream
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.commands import Delete, RemoveMessage, Stop
+from toolyard.core.cursor import START, Cursor
+from toolyard.core.errors import NotFound, Refused
+from toolyard.core.events import RunQueued
+from toolyard.core.run_view import RunView
+from toolyard.engine.service import Service, StartedRun
+from toolyard.surfaces.authorization import PathId
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.history import read_history
+from toolyard.surfaces.openai.models import DEFAULT
+from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
+from toolyard.surfaces.openai.options import read_tool_choice
+from toolyard.surfaces.openai.responses.continuation import find_continuation, select_results
+from toolyard.surfaces.openai.responses.encoder import ResponseEncoder
+from toolyard.surfaces.openai.responses.ids import parse_number, parse_response_id
+from toolyard.surfaces.openai.responses.input_items import InputItemList, build_input_items
+from toolyard.surfaces.openai.responses.parse import (
+    InputReader,
+    ResponseBody,
+    list_input,
+    list_outputs,
+    read_options,
+    read_tools,
+)
+from toolyard.surfaces.openai.responses.response import ResponseObject, ResponseTraits, build_response
+from toolyard.surfaces.openai.runs import (
+    INSTRUCTIONS,
+    AdmittedRun,
+    RunStarter,
+    WholeRequest,
+    read_server_tools,
+    wait_for_rest,
+)
+from toolyard.surfaces.openai.waiting_text import describe_waiting
+from toolyard.surfaces.openapi import JsonOrStreamOperation
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.sse import build_stream_response, stream_events
+
+PATH = "/v1/responses"
+RESPONSE_SPEC = ResponseSpec(
+    data_container=ResponseObject, description="The response, or a stream of its events", generate_examples=False
+)
+StartingAfter = Annotated[int | None, QueryParameter(ge=0, le=2**53 - 1)]
+
+
+class DeletedResponse(Struct, kw_only=True):
+    id: str
+    object: Literal["response"] = "response"
+    deleted: bool = True
+
+
+def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
+    responses = Responses(service, starter)
+
+    @post(
+        PATH,
+        status_code=200,
+        responses={**OPENAI_ERRORS, 200: RESPONSE_SPEC},
+        operation_class=JsonOrStreamOperation,
+        tags=["openai"],
+    )
+    async def create(request: HttpRequest, data: JSONBody[ResponseBody]) -> Response[ResponseObject] | Stream:
+        """Answer as OpenAI's Responses do. The server's tools run inside and are shown as `mcp_call` items."""
+        return await responses.create(request, data)
+
+    @get(
+        f"{PATH}/{{response_id:str}}",
+        responses={**OPENAI_ERRORS, 200: RESPONSE_SPEC},
+        operation_class=JsonOrStreamOperation,
+        tags=["openai"],
+    )
+    async def retrieve(
+        request: HttpRequest, response_id: PathId, stream: FromQuery[bool] = False, starting_after: StartingAfter = None
+    ) -> Response[ResponseObject] | Stream:
+        """Return a response as of now, or its events after a number, then those that follow."""
+        caller = get_request_context(request.scope).caller
+        if stream:
+            return await responses.resume(request, response_id, starting_after)
+        return Response(await responses.load(response_id, caller, str(request.base_url)))
+
+    @delete(f"{PATH}/{{response_id:str}}", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+    async def remove(request: HttpRequest, response_id: PathId) -> DeletedResponse:
+        """Delete a response: its conversation if it holds nothing else, or else its messages."""
+        await responses.delete(response_id, get_request_context(request.scope).caller)
+        return DeletedResponse(id=response_id)
+
+    @post(f"{PATH}/{{response_id:str}}/cancel", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+    async def cancel(request: HttpRequest, response_id: PathId) -> ResponseObject:
+        """Stop the run of a response. One that has ended is returned as it is."""
+        return await responses.cancel(response_id, get_request_context(request.scope).caller, str(request.base_url))
+
+    @get(f"{PATH}/{{response_id:str}}/input_items", responses=OPENAI_ERRORS, tags=["openai"])
+    async def input_items(request: HttpRequest, response_id: PathId) -> InputItemList:
+        """Return the items that a response was asked with."""
+        view, _ = await responses.find_run(response_id, get_request_context(request.scope).caller)
+        return build_input_items(view)
+
+    return [create, retrieve, remove, cancel, input_items]
+
+
+class Responses:
+    """Creates and finds responses, which are runs."""
+
+    def __init__(self, service: Service, starter: RunStarter) -> None:
+        self._service = service
+        self._starter = starter
+
+    async def create(self, request: HttpRequest, data: ResponseBody) -> Response[ResponseObject] | Stream:
+        context, base = get_request_context(request.scope), str(request.base_url)
+        if data.background and data.store is False:
+            raise invalid_field("background", "needs store: nobody could find the response again")
+        admitted = await self._start(request, data)
+        traits = ResponseTraits(
+            model=self._service.default_model if data.model in ("", DEFAULT) else data.model,
+            created_at=int(self._service.clock.now()),
+            instructions=data.instructions,
+            metadata=data.metadata or {},
+            previous_response_id=data.previous_response_id,
+            store=data.store is not False,
+            background=bool(data.background),
+            parallel_tool_calls=data.parallel_tool_calls is not False,
+            conversation=data.conversation_id,
+        )
+        run = admitted.run
+        if data.stream:
+            encoder = self._build_encoder(run, traits, base)
+            if isinstance(run, RunView):
+                return build_stream_response(_replay(encoder), admitted.headers)
+            return build_stream_response(stream_events(run.reader, encoder, context.correlation_id), admitted.headers)
+        if data.background and not isinstance(run, RunView):
+            run.reader.detach()
+            view = RunView(run_id=run.run_id, conversation=run.conversation)
+        else:
+            view = run if isinstance(run, RunView) else await wait_for_rest(self._service, run, context.caller)
+        return Response(build_response(view, traits, describe_waiting(view, base)), headers=admitted.headers)
+
+    async def _start(self, request: HttpRequest, data: ResponseBody) -> AdmittedRun:
+        service, context = self._service, get_request_context(request.scope)
+        items, outputs = list_input(data), list_outputs(list_input(data))
+        continuation = await find_continuation(service, data, context.caller)
+        if continuation is not None and continuation.waits_for_person and continuation.waiting is not None:
+            headers = {"x-request-id": context.correlation_id}
+            return AdmittedRun(run=continuation.waiting, headers=headers)
+        results = select_results(continuation, outputs) if continuation else {}
+        skipped = frozenset(outputs) if results else frozenset[str]()
+        if not items:
+            raise invalid_field("input", "is empty: send a text or items")
+        reader = InputReader(skipped)
+        whole = WholeRequest(
+            items=await read_history(items, service.clock, reader.add, field="input"),
+            tools=read_tools(data.tools),
+            model=data.model,
+            tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
+            options=read_options(data),
+            server_tools=read_server_tools(data.toolyard, service, context.caller),
+            instructions=data.instructions or "",
+            keep=data.store is not False,
+        )
+        if continuation is None:
+            return await self._starter.start(request, whole)
+        return await self._starter.continue_conversation(request, whole, continuation.conversation, results)
+
+    def _build_encoder(
+        self,
+        run: StartedRun | RunView,
+        traits: ResponseTraits,
+        base: str,
+    ) -> ResponseEncoder:
+        is_view = isinstance(run, RunView)
+        view = run if is_view else RunView(run_id=run.run_id, conversation=run.conversation)
+        return ResponseEncoder(
+            view,
+            0 if is_view else run.reader.end,
+            start=START if is_view else run.reader.cursor,
+            before_run=0 if is_view else run.reader.cursor.seq,
+            build=lambda view, text: build_response(view, traits, text),
+            describe_waiting=lambda view: describe_waiting(view, base),
+        )
+
+    async def find_run(self, response_id: str, caller: Caller) -> tuple[RunView, int]:
+        """Return the run of a response and the time of its request. Raise NotFound."""
+        place = parse_response_id(response_id)
+        missing = NotFound(f"there is no response {response_id[:80]!r}: it was not stored, or deleted")
+        try:
+            await self._service.require_conversation(place.conversation, caller)
+        except NotFound:
+            raise missing from None
+        view, created_at = RunView(run_id=place.run, conversation=place.conversation), 0.0
+        for entry in await self._service.read_entries(place.conversation):
+            if view.apply(entry) and isinstance(entry.event, RunQueued):
+                created_at = entry.at
+        if view.request is None:
+            raise missing
+        return view, int(created_at)
+
+    async def load(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
+        view, created_at = await self.find_run(response_id, caller)
+        return build_response(view, self._find_traits(view, created_at), describe_waiting(view, base))
+
+    def _find_traits(self, view: RunView, created_at: int) -> ResponseTraits:
+        note = view.request.context.get(INSTRUCTIONS) if view.request else None
+        model = (view.request.model if view.request else "") or self._service.default_model
+        return ResponseTraits(model=model, created_at=created_at, instructions=note.text if note else None)
+
+    async def resume(self, request: HttpRequest, response_id: str, starting_after: int | None) -> Stream:
+        """Stream the events of a response after a number, or all of them."""
+        context, base = get_request_context(request.scope), str(request.base_url)
+        whole, created_at = await self.find_run(response_id, context.caller)
+        entries = [entry for entry in await self._service.read_entries(whole.conversation) if entry.run == whole.run_id]
+        first = entries[0].seq - 1
+        after = parse_number(starting_after) if starting_after is not None else None
+        start = after.cursor if after is not None and after.cursor.seq >= first else Cursor(first)
+        view = RunView(run_id=whole.run_id, conversation=whole.conversation)
+        for entry in entries:
+            if entry.seq <= start.seq:
+                view.apply(entry)
+        reader = await self._service.follow(whole.conversation, start, include_argument_deltas=False)
+        encoder = ResponseEncoder(
+            view,
+            reader.end,
+            start=start,
+            before_run=first,
+            build=lambda view, text: build_response(view, self._find_traits(whole, created_at), text),
+            describe_waiting=lambda view: describe_waiting(view, base),
+            after=after,
+        )
+        return build_stream_response(
+            stream_events(reader, encoder, context.correlation_id), {"x-request-id": context.correlation_id}
+        )
+
+    async def cancel(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
+        view, _ = await self.find_run(response_id, caller)
+        if view.status != "ended":
+            with suppress(Refused):  # it has ended meanwhile
+                await self._service.submit(view.conversation, Stop(by=caller, run_id=view.run_id))
+            await self._wait_for_end(view)
+        return await self.load(response_id, caller, base)
+
+    async def _wait_for_end(self, view: RunView) -> None:
+        reader = await self._service.follow(view.conversation, START, include_argument_deltas=False)
+        ended = RunView(run_id=view.run_id)
+        try:
+            async for item in reader:
+                if ended.apply(item) and ended.status == "ended":
+                    return
+        finally:
+            reader.detach()
+
+    async def delete(self, response_id: str, caller: Caller) -> None:
+        view, _ = await self.find_run(response_id, caller)
+        entries = await self._service.read_entries(view.conversation)
+        runs = {entry.run for entry in entries if isinstance(entry.event, RunQueued)}
+        if runs == {view.run_id}:
+            await self._service.submit(view.conversation, Delete(by=caller))
+            return
+        state = await self._service.view(view.conversation)
+        own = {item.id for item in (*(view.request.input if view.request else ()), *view.list_items())}
+        ids = frozenset(state.find_used_ids(own))
+        if not ids:
+            raise NotFound(f"there is no response {response_id[:80]!r}: it was deleted")
+        await self._service.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
+
+
+async def _replay(encoder: ResponseEncoder) -> AsyncGenerator[bytes, None]:
+    """Yield the stream of a run that is not followed: it waits for a person."""
+    yield encoder.opening() + encoder.closing()

@@ -1,0 +1,36 @@
+"""The surface of `/v1`."""
+
+from collections.abc import Sequence
+
+from toolyard.surfaces.openai import models
+from toolyard.surfaces.openai.chat import routes as chat
+from toolyard.surfaces.openai.errors import encode_error
+from toolyard.surfaces.openai.request_keys import RETRY_HEADER
+from toolyard.surfaces.openai.responses import routes as responses
+from toolyard.surfaces.openai.runs import RunStarter
+from toolyard.surfaces.surface import Backend, Route, Surface
+
+PATHS = frozenset({"/v1/*"})
+
+
+def routes(backend: Backend) -> Sequence[Route]:
+    starter = RunStarter(backend.service)
+    return [
+        *models.routes(backend.service),
+        *chat.routes(backend.service, starter),
+        *responses.routes(backend.service, starter),
+    ]
+
+
+SURFACE = Surface(
+    routes=routes,
+    error_paths=PATHS,
+    encode_error=encode_error,
+    request_headers=(RETRY_HEADER,),
+    response_headers=(
+        "x-request-id",
+        "x-ratelimit-limit-requests",
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    ),
+)

@@ -1,0 +1,209 @@
+"""Starts the run of a request that brings its whole history, or joins the one that an earlier sending has started."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.commands import Delete
+from toolyard.core.errors import ToolyardError, Unavailable
+from toolyard.core.events import Entry, RequestKey
+from toolyard.core.items import Call, Item
+from toolyard.core.options import Options
+from toolyard.core.ports import Failure, Value
+from toolyard.core.run_view import RunView
+from toolyard.core.tools import Tool
+from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.engine.requests import KeyLocks
+from toolyard.engine.service import Service, StartedRun
+from toolyard.surfaces.authorization import admit_request
+from toolyard.surfaces.errors import ModelFailed, invalid_field
+from toolyard.surfaces.idempotency import REPLAYED_HEADERS
+from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentence, wait_for_decided_run
+from toolyard.surfaces.openai.errors import rename_rate_headers
+from toolyard.surfaces.openai.models import resolve_model
+from toolyard.surfaces.openai.options import ToolyardFields
+from toolyard.surfaces.openai.request_keys import find_earlier, identify_request
+from toolyard.surfaces.openai.waiting_runs import find_conversation, load_waiting, merge_waiting_run
+from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.run_answer import ANSWER_GRACE_S
+
+INSTRUCTIONS = "instructions"
+"""The name under which the model reads the instructions of a request."""
+_log = logging.getLogger("toolyard.openai")
+
+
+class WholeRequest(Struct, frozen=True, kw_only=True):
+    """A request that brings its whole history: its messages, tools and options are the truth."""
+
+    items: Sequence[Item]
+    tools: Sequence[Tool]
+    model: str
+    tool_choice: str
+    options: Options
+    server_tools: frozenset[str] | None
+    """The server's tools that may be used; None means all of the caller's."""
+    instructions: str = ""
+    """Instructions of this request only."""
+    keep: bool = False
+    """Whether the conversation is kept after its run."""
+    is_listed: bool = False
+    """Whether it is in the user's list of conversations."""
+
+
+class AdmittedRun(Struct, frozen=True, kw_only=True):
+    """The run that answers a request, and the headers of the response.
+
+    It is followed from its start, or it is an earlier one, which waits for a person or has ended since.
+    """
+
+    run: StartedRun | RunView
+    headers: dict[str, str]
+
+
+class RunStarter:
+    """Starts runs for requests, each once however often it is sent."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._locks = KeyLocks()
+
+    async def start(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
+        """Start a run, or join that of an earlier sending. The caller detaches the reader."""
+        service, context = self._service, get_request_context(http_request.scope)
+        id_headers = {"x-request-id": context.correlation_id}
+        items, source = request.items, ""
+        if (linked := find_linked_call(items)) is not None:
+            view = await wait_for_decided_run(service, linked, context.caller)
+            if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
+                return AdmittedRun(run=view, headers=id_headers)
+            if view is not None:
+                items, source = replace_sentence(items, linked, view), linked.conversation
+        waiting_id = find_conversation(_list_last_calls(items))
+        identity = await identify_request(http_request, delivered_to=waiting_id)
+        async with self._locks.hold(identity.lock_key):
+            if record := await find_earlier(service, identity):
+                started = await service.follow_request(record, include_argument_deltas=False)
+                return AdmittedRun(run=started, headers={**id_headers, **REPLAYED_HEADERS})
+            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+            waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
+            if waiting is not None:
+                items, source = merge_waiting_run(items, waiting, service.clock.now()), waiting_id
+            key = identity.build_key(service.clock)
+            started = await self._start(context, replace(request, items=items), key, source)
+            if waiting is not None and not started.repeated:
+                await self._end_waiting(waiting_id, context.caller)
+        return AdmittedRun(run=started, headers={**id_headers, **rate_headers})
+
+    async def _start(self, context: RequestContext, request: WholeRequest, key: RequestKey, source: str) -> StartedRun:
+        """Start a run in a new conversation. `source` is the one that items were taken from, if any."""
+        service = self._service
+        conversation, defaults = service.clock.new_id("conversation"), service.default_settings
+        if source:
+            await service.copy_blobs(source, conversation, request.items)
+        settings = replace(
+            defaults,
+            ephemeral=not request.keep,
+            unlisted=not request.is_listed,
+            tools=defaults.tools if request.server_tools is None else request.server_tools,
+        )
+        start = service.build_start(
+            context.caller,
+            request.items,
+            correlation_id=context.correlation_id,
+            tool_choice=request.tool_choice,
+            model=resolve_model(request.model),
+            context={INSTRUCTIONS: request.instructions} if request.instructions else {},
+            settings=settings,
+            app_tools=request.tools,
+            options=request.options,
+            ends_on_expiry=True,
+            request=key,
+        )
+        return await service.start_run(conversation, start, include_argument_deltas=False)
+
+    async def continue_conversation(
+        self,
+        http_request: HttpRequest,
+        request: WholeRequest,
+        conversation: str,
+        results: Mapping[str, Value | Failure],
+    ) -> AdmittedRun:
+        """Start a run in a conversation, or join that of an earlier sending. The caller detaches the reader.
+
+        `results` are those of all calls that the current run waits for; the new run goes on in its place.
+        """
+        service, context = self._service, get_request_context(http_request.scope)
+        id_headers = {"x-request-id": context.correlation_id}
+        identity = await identify_request(http_request)
+        async with self._locks.hold(identity.lock_key):
+            if record := await find_earlier(service, identity):
+                started = await service.follow_request(record, include_argument_deltas=False)
+                return AdmittedRun(run=started, headers={**id_headers, **REPLAYED_HEADERS})
+            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+            delivers = await service.encode_results(conversation, results, context.caller) if results else ()
+            start = service.build_start(
+                context.caller,
+                request.items,
+                correlation_id=context.correlation_id,
+                tool_choice=request.tool_choice,
+                model=resolve_model(request.model),
+                context={INSTRUCTIONS: request.instructions} if request.instructions else {},
+                app_tools=request.tools,
+                options=request.options,
+                ends_on_expiry=True,
+                delivers=delivers,
+                may_open=False,
+                request=identity.build_key(service.clock),
+            )
+            started = await service.start_run(conversation, start, include_argument_deltas=False)
+        return AdmittedRun(run=started, headers={**id_headers, **rate_headers})
+
+    async def _end_waiting(self, conversation: str, caller: Caller) -> None:
+        """Delete the conversation that a new run goes on from. If that fails, its run ends when its calls expire."""
+        try:
+            await self._service.submit(conversation, Delete(by=caller))
+        except ToolyardError as error:
+            _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
+
+
+def read_server_tools(fields: ToolyardFields | None, service: Service, caller: Caller) -> frozenset[str] | None:
+    """Return the names of the server's tools that a request allows; None means all. Raise Invalid for unknown ones."""
+    choice = fields.server_tools if fields else "all"
+    match choice:
+        case "all":
+            return None
+        case "none":
+            return frozenset()
+        case str():
+            raise invalid_field("toolyard.server_tools", 'must be "all", "none" or a list of names')
+        case names:
+            known = {tool.name for tool in service.list_tools(caller)}
+            if unknown := [name for name in names if name not in known]:
+                raise invalid_field("toolyard.server_tools", f"there is no tool {unknown[0][:80]!r}")
+            return frozenset(names)
+
+
+def _list_last_calls(items: Sequence[Item]) -> list[str]:
+    """Return the client's ids of the last calls in a history."""
+    return [item.provider_id for item in reversed(items) if isinstance(item, Call)][:1]
+
+
+async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -> RunView:
+    """Return the view of a run once it has ended or waits. Raise ModelFailed if it fails."""
+    view, log_end = RunView(run_id=started.run_id), started.reader.end
+    try:
+        async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S):
+            async for item in started.reader:
+                if isinstance(item, Entry) and view.apply(item) and is_at_rest(view, item.seq, log_end):
+                    break
+    except TimeoutError:
+        raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
+    finally:
+        started.reader.detach()
+    if (problem := view.problem) is not None:
+        raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
+    return view

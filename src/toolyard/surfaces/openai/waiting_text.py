@@ -1,0 +1,21 @@
+"""The sentence for a run that waits for a person: clients of OpenAI know no other way to say it. Pure."""
+
+from urllib.parse import quote
+
+from toolyard.core.run_view import CallView, RunView
+from toolyard.surfaces.call_ids import encode_call_id
+
+
+def describe_waiting(view: RunView, base_url: str) -> str:
+    """Return what a run waits for, with a link to decide it; empty if it waits for nobody but the client."""
+    calls = [call for call in view.open_calls if call.awaited in ("approval", "answer")]
+    if view.status != "waiting" or any(call.awaited == "client" for call in view.open_calls):
+        return ""
+    return "\n".join(_describe_call(call, view.conversation, base_url) for call in calls)
+
+
+def _describe_call(call: CallView, conversation: str, base_url: str) -> str:
+    link = f"{base_url.rstrip('/')}/#/chat/{quote(conversation)}?call={encode_call_id(conversation, call.call.id)}"
+    if call.awaited == "approval":
+        return f"`{call.call.tool}` waits for an approval. Approve or deny it here, then go on: {link}"
+    return f"`{call.call.tool}` asks a question. Answer it here, then go on: {link}"

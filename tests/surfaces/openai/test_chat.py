@@ -1,0 +1,265 @@
+"""`POST /v1/chat/completions` with OpenAI's own client: texts, streams, tools of the server and of the client."""
+
+import asyncio
+
+import pytest
+from openai import APIStatusError
+from pydantic import BaseModel
+
+from support import wait_until
+from surfaces.openai.clients import (
+    HELLO,
+    answer_calls,
+    define_tool,
+    join_content,
+    list_calls,
+    list_exchange,
+    serve_script,
+    to_param,
+)
+from surfaces.talk import Json
+from toolyard import tool
+from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.testing import call, fail, say, together
+
+PHOTO = define_tool("take_photo", of={"type": "string"})
+added: list[str] = []
+
+
+@tool
+def add_to_groceries(item: str) -> str:
+    """Add an item to the groceries."""
+    added.append(item)
+    return f"added {item}"
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order an item."""
+    added.append(f"ordered {item}")
+    return f"ordered {item}"
+
+
+@pytest.fixture(autouse=True)
+def start_with_nothing_added() -> None:
+    added.clear()
+
+
+async def test_a_text_is_answered_and_the_models_are_listed() -> None:
+    async with serve_script([say("Hi there.")]) as served:
+        models = await served.client.models.list()
+        answer = await served.complete()
+        one = await served.client.models.retrieve(models.data[0].id)
+    assert models.data[0].id == one.id == "default"
+    assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("Hi there.", "stop")
+    assert answer.id.startswith("chatcmpl-")
+    assert answer.usage is not None and answer.usage.total_tokens == 15
+
+
+async def test_a_stream_has_a_role_then_text_then_an_end() -> None:
+    async with serve_script([say("Hi ", "there, ", "you")]) as served:
+        chunks = await served.stream(stream_options={"include_usage": True})
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [chunk.choices[0].delta.content for chunk in chunks[1:4]] == ["Hi ", "there, ", "you"]
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].choices == [] and chunks[-1].usage is not None and chunks[-1].usage.total_tokens == 15
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+async def test_a_tool_of_the_server_runs_inside_and_all_texts_are_one() -> None:
+    script = [together(say("One moment."), call("add_to_groceries", item="milk")), say("Done.")]
+    async with serve_script([*script, *script], [add_to_groceries]) as served:
+        answer = await served.complete()
+        chunks = await served.stream()
+    assert added == ["milk", "milk"]
+    assert answer.choices[0].message.content == join_content(chunks) == "One moment.\n\nDone."
+    assert answer.choices[0].message.tool_calls is None
+    assert not any(chunk.choices[0].delta.tool_calls for chunk in chunks)
+
+
+async def test_a_stream_shows_the_tools_of_the_server_if_it_is_asked_to() -> None:
+    async with serve_script([call("add_to_groceries", item="milk"), say("Done.")], [add_to_groceries]) as served:
+        chunks = await served.stream(extra_body={"toolyard": {"show_tools": True}})
+    deltas: list[Json] = [chunk.choices[0].delta.model_dump(exclude_unset=True) for chunk in chunks]
+    shown = [delta["toolyard"] for delta in deltas if "toolyard" in delta]
+    assert [(item["name"], item["state"]) for item in shown] == [
+        ("add_to_groceries", "started"),
+        ("add_to_groceries", "finished"),
+    ]
+
+
+async def test_calls_of_the_clients_tools_are_handed_out_and_the_servers_calls_are_kept() -> None:
+    script = [
+        call("add_to_groceries", item="milk"),
+        together(
+            call("take_photo", of="fridge"), call("add_to_groceries", item="eggs"), call("take_photo", of="table")
+        ),
+        say("Here you are."),
+    ]
+    async with serve_script(script, [add_to_groceries]) as served:
+        first = await served.complete(tools=[PHOTO])
+        assert first.choices[0].finish_reason == "tool_calls"
+        handed_out = [(call.function.name, call.function.arguments) for call in list_calls(first)]
+        assert handed_out == [("take_photo", '{"of":"fridge"}'), ("take_photo", '{"of":"table"}')]
+        assert all(len(call.id) <= 64 for call in list_calls(first))
+        second = await served.complete(answer_calls(HELLO, first, "a fridge", "a table"), tools=[PHOTO])
+        assert second.choices[0].message.content == "Here you are."
+        waiting, _ = parse_call_id(list_calls(first)[0].id)
+        assert list(await served.yard.history(waiting)) == []
+    assert added == ["milk", "eggs"]
+    assert list_exchange(served.model.requests[-1].history) == [
+        "add_to_groceries['milk']",
+        "add_to_groceries=added milk",
+        "take_photo['fridge']",
+        "add_to_groceries['eggs']",
+        "take_photo['table']",
+        "take_photo=a fridge",
+        "add_to_groceries=added eggs",
+        "take_photo=a table",
+    ]
+
+
+async def test_a_second_call_of_the_client_still_knows_of_the_servers_first_one() -> None:
+    script = [
+        call("add_to_groceries", item="milk"),
+        call("take_photo", of="fridge"),
+        call("take_photo", of="table"),
+        say("Here you are."),
+    ]
+    async with serve_script(script, [add_to_groceries]) as served:
+        first = await served.complete(tools=[PHOTO])
+        messages = answer_calls(HELLO, first, "a fridge")
+        second = await served.complete(messages, tools=[PHOTO])
+        await served.complete(answer_calls(messages, second, "a table"), tools=[PHOTO])
+    assert list_exchange(served.model.requests[-1].history) == [
+        "add_to_groceries['milk']",
+        "add_to_groceries=added milk",
+        "take_photo['fridge']",
+        "take_photo=a fridge",
+        "take_photo['table']",
+        "take_photo=a table",
+    ]
+
+
+async def test_streamed_calls_have_an_index_an_id_and_their_arguments() -> None:
+    script = [together(say("Smile."), call("take_photo", of="me"), call("take_photo", of="you"))]
+    async with serve_script(script) as served:
+        chunks = await served.stream(tools=[PHOTO])
+    lists: list[list[Json] | None] = [chunk.choices[0].delta.tool_calls for chunk in chunks]
+    deltas = [delta for calls in lists if calls for delta in calls]
+    assert [(delta.index, delta.function and delta.function.arguments) for delta in deltas] == [
+        (0, '{"of":"me"}'),
+        (1, '{"of":"you"}'),
+    ]
+    assert all(delta.id for delta in deltas)
+    assert (join_content(chunks), chunks[-1].choices[0].finish_reason) == ("Smile.", "tool_calls")
+
+
+async def test_a_tool_of_the_client_hides_the_servers_tool_of_the_same_name() -> None:
+    own = define_tool("add_to_groceries", item={"type": "string"})
+    async with serve_script([call("add_to_groceries", item="milk")], [add_to_groceries]) as served:
+        answer = await served.complete(tools=[own])
+    assert [call.function.name for call in list_calls(answer)] == ["add_to_groceries"]
+    assert added == []
+    assert [tool.venue for tool in served.model.requests[0].offer.tools] == ["client"]
+
+
+async def test_a_request_chooses_which_of_the_servers_tools_may_run() -> None:
+    async with serve_script([say("a"), say("b")], [add_to_groceries, order]) as served:
+        await served.complete(extra_body={"toolyard": {"server_tools": "none"}})
+        await served.complete(extra_body={"toolyard": {"server_tools": ["order"]}})
+        with pytest.raises(APIStatusError, match="there is no tool 'nothing'"):
+            await served.complete(extra_body={"toolyard": {"server_tools": ["nothing"]}})
+    offered = [[tool.name for tool in request.offer.tools] for request in served.model.requests]
+    assert offered == [[], ["order"]]
+
+
+async def test_an_approval_is_a_sentence_with_a_link_until_it_is_decided() -> None:
+    script = [call("order", item="milk"), say("Ordered."), say("You are welcome.")]
+    async with serve_script(script, [order]) as served:
+        first = await served.complete()
+        sentence = first.choices[0].message.content or ""
+        assert "`order` waits for an approval" in sentence and "/#/chat/conversation_" in sentence
+        assert first.choices[0].finish_reason == "stop"
+        messages = [*HELLO, to_param(first), {"role": "user", "content": "Thanks"}]
+        again = await served.complete(messages)
+        assert (again.choices[0].message.content, len(served.model.requests)) == (sentence, 1)
+        streamed = await served.stream(messages)
+        assert (join_content(streamed), len(served.model.requests)) == (sentence, 1)
+        about: Json = first.model_extra["toolyard"]
+        (waiting,) = about["waiting"]
+        await served.yard.approve(about["conversation_id"], waiting["call_id"])
+        last = await served.complete(messages)
+    assert (added, last.choices[0].message.content) == (["ordered milk"], "You are welcome.")
+    history = served.model.requests[-1].history
+    assert list_exchange(history) == ["order['milk']", "order=ordered milk"]
+    assert not any(sentence in getattr(item, "text", "") for item in history)
+
+
+async def test_a_run_that_fails_is_an_error_and_one_at_its_limit_is_cut_off() -> None:
+    async with serve_script([fail("the model is out"), fail("the model is out")]) as served:
+        with pytest.raises(APIStatusError, match="the model is out") as failed:
+            await served.complete()
+        assert failed.value.status_code == 502 and failed.value.type == "server_error"
+        with pytest.raises(Exception, match="the model is out"):
+            await served.stream()
+
+
+async def test_a_client_that_leaves_does_not_stop_its_run() -> None:
+    release, entered = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait_for_release() -> str:
+        """Wait."""
+        entered.set()
+        await release.wait()
+        added.append("released")
+        return "released"
+
+    async with serve_script([call("wait_for_release"), say("Done.")], [wait_for_release]) as served:
+        asking = asyncio.create_task(served.complete())
+        await entered.wait()
+        asking.cancel()
+        release.set()
+        await wait_until(lambda: len(served.model.requests) == 2)
+    assert added == ["released"]
+
+
+ORDER_SCHEMA = {
+    "type": "object",
+    "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
+    "required": ["item", "count"],
+    "additionalProperties": False,
+}
+ORDER_FORMAT = {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER_SCHEMA, "strict": True}}
+
+
+async def test_structured_output_comes_alone_after_a_tool_and_after_a_repair() -> None:
+    script = [
+        together(say("Let me look."), call("add_to_groceries", item="milk")),
+        say('{"item": "milk"}'),
+        say('{"item": "milk", "count": 2}'),
+    ]
+    async with serve_script([*script, *script], [add_to_groceries]) as served:
+        answer = await served.complete(response_format=ORDER_FORMAT)
+        chunks = await served.stream(response_format=ORDER_FORMAT)
+    assert answer.choices[0].message.content == join_content(chunks) == '{"item": "milk", "count": 2}'
+
+
+async def test_an_output_type_of_the_client_is_parsed() -> None:
+    class Order(BaseModel):
+        item: str
+        count: int
+
+    async with serve_script([say('{"item": "milk", "count": 2}')]) as served:
+        parsed = await served.client.chat.completions.parse(model="default", messages=HELLO, response_format=Order)
+    assert parsed.choices[0].message.parsed == Order(item="milk", count=2)
+
+
+async def test_json_mode_takes_any_object_and_nothing_else() -> None:
+    async with serve_script([say('{"a": 1}'), say("no"), say("no")]) as served:
+        answer = await served.complete(response_format={"type": "json_object"})
+        assert answer.choices[0].message.content == '{"a": 1}'
+        with pytest.raises(APIStatusError) as failed:
+            await served.complete(response_format={"type": "json_object"})
+    assert failed.value.status_code == 502

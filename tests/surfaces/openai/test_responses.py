@@ -1,0 +1,264 @@
+"""`/v1/responses` with OpenAI's own client, whose types parse every object and every event."""
+
+import asyncio
+
+import pytest
+from openai import APIStatusError
+from pydantic import BaseModel
+
+from support import wait_until
+from surfaces.openai.clients import Served, list_exchange, serve_script
+from surfaces.talk import Json
+from toolyard import tool
+from toolyard.testing import call, fail, say, together
+
+PHOTO = {
+    "type": "function",
+    "name": "take_photo",
+    "parameters": {"type": "object", "properties": {"of": {"type": "string"}}, "required": ["of"]},
+}
+added: list[str] = []
+
+
+@tool
+def add_to_groceries(item: str) -> str:
+    """Add an item to the groceries."""
+    added.append(item)
+    return f"added {item}"
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order an item."""
+    added.append(f"ordered {item}")
+    return f"ordered {item}"
+
+
+@pytest.fixture(autouse=True)
+def start_with_nothing_added() -> None:
+    added.clear()
+
+
+async def respond(served: Served, input: object = "Hello", **fields: object) -> Json:
+    return await served.client.responses.create(model="default", input=input, **fields)
+
+
+async def stream_response(served: Served, input: object = "Hello", **fields: object) -> list[Json]:
+    stream = await served.client.responses.create(model="default", input=input, stream=True, **fields)
+    return [event async for event in stream]
+
+
+def deliver(response: Json, *outputs: str) -> list[Json]:
+    calls = [item for item in response.output if item.type == "function_call"]
+    return [
+        {"type": "function_call_output", "call_id": call.call_id, "output": output}
+        for call, output in zip(calls, outputs, strict=True)
+    ]
+
+
+async def test_a_text_is_answered_found_again_and_deleted() -> None:
+    async with serve_script([say("Hi there.")]) as served:
+        answer = await respond(served, instructions="Be brief.", metadata={"a": "b"})
+        assert (answer.output_text, answer.status, answer.object) == ("Hi there.", "completed", "response")
+        assert answer.usage.total_tokens == 15
+        assert "Be brief." in served.model.requests[0].system
+        found = await served.client.responses.retrieve(answer.id)
+        assert (found.output_text, found.instructions) == ("Hi there.", "Be brief.")
+        items = [item async for item in await served.client.responses.input_items.list(answer.id)]
+        assert [item.content[0].text for item in items] == ["Hello"]
+        await served.client.responses.delete(answer.id)
+        with pytest.raises(APIStatusError, match="there is no response"):
+            await served.client.responses.retrieve(answer.id)
+
+
+async def test_a_stream_has_every_event_in_order_and_ends_with_the_whole_response() -> None:
+    script = [together(say("One ", "moment."), call("add_to_groceries", item="milk")), say("Done.")]
+    async with serve_script(script, [add_to_groceries]) as served:
+        events = await stream_response(served)
+    assert [event.type for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.output_item.added",
+        "response.mcp_call_arguments.delta",
+        "response.mcp_call_arguments.done",
+        "response.mcp_call.in_progress",
+        "response.mcp_call.completed",
+        "response.output_item.done",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    numbers = [event.sequence_number for event in events]
+    assert numbers == sorted(set(numbers)) and numbers[-1] < 2**53
+    done = {event.output_index: event.item for event in events if event.type == "response.output_item.done"}
+    final = events[-1].response
+    assert [item.id for item in final.output] == [done[index].id for index in sorted(done)]
+    assert [item.type for item in final.output] == ["message", "mcp_call", "message"]
+    assert (final.output[1].output, final.output_text) == ("added milk", "One moment.Done.")
+    added_call = next(
+        event.item for event in events if event.type == "response.output_item.added" and event.output_index == 1
+    )
+    assert added_call.arguments == ""
+
+
+async def test_a_response_goes_on_from_the_last_one_and_from_an_earlier_one() -> None:
+    async with serve_script([say("one"), say("two"), say("another two")]) as served:
+        first = await respond(served, "1")
+        second = await respond(served, "2", previous_response_id=first.id)
+        fork = await respond(served, "2b", previous_response_id=first.id)
+        assert (second.output_text, fork.output_text) == ("two", "another two")
+        texts = [[getattr(item, "text", "") for item in request.history] for request in served.model.requests]
+        assert texts == [["1"], ["1", "one", "2"], ["1", "one", "2b"]]
+        assert (await served.client.responses.retrieve(first.id)).output_text == "one"
+        assert (await served.client.responses.retrieve(second.id)).output_text == "two"
+
+
+async def test_results_lead_back_with_and_without_the_earlier_response() -> None:
+    turns = [
+        call("add_to_groceries", item="milk"),
+        together(call("take_photo", of="a"), call("take_photo", of="b")),
+        say("Here you are."),
+    ]
+    async with serve_script([*turns, *turns], [add_to_groceries]) as served:
+        first = await respond(served, tools=[PHOTO])
+        assert [item.type for item in first.output] == ["mcp_call", "function_call", "function_call"]
+        assert first.status == "completed"
+        second = await respond(served, deliver(first, "A", "B"), tools=[PHOTO], previous_response_id=first.id)
+        assert (second.output_text, second.id != first.id) == ("Here you are.", True)
+        found = await served.client.responses.retrieve(first.id)
+        assert (found.status, len(found.output)) == ("completed", 3)
+
+        stateless = await respond(served, tools=[PHOTO], store=False)
+        echoed = [item.model_dump(exclude_none=True) for item in stateless.output]
+        items = [{"role": "user", "content": "Hello"}, *echoed, *deliver(stateless, "A", "B")]
+        last = await respond(served, items, tools=[PHOTO], store=False)
+        assert last.output_text == "Here you are."
+    expected = [
+        "add_to_groceries['milk']",
+        "add_to_groceries=added milk",
+        "take_photo['a']",
+        "take_photo['b']",
+        "take_photo=A",
+        "take_photo=B",
+    ]
+    assert [list_exchange(served.model.requests[index].history) for index in (2, 5)] == [expected, expected]
+    assert added == ["milk", "milk"]
+
+
+async def test_a_missing_result_is_asked_for_by_name() -> None:
+    async with serve_script([together(call("take_photo", of="a"), call("take_photo", of="b"))]) as served:
+        first = await respond(served, tools=[PHOTO])
+        with pytest.raises(APIStatusError, match="wait for their function_call_output") as refused:
+            await respond(served, deliver(first, "A", "B")[:1], tools=[PHOTO], previous_response_id=first.id)
+        assert refused.value.status_code == 400
+
+
+async def test_a_stream_can_be_taken_up_again_after_every_event() -> None:
+    script = [
+        together(say("One ", "moment."), call("add_to_groceries", item="milk"), call("add_to_groceries", item="eggs")),
+        say("Do", "ne."),
+    ]
+    async with serve_script(script, [add_to_groceries]) as served:
+        events = await stream_response(served)
+        response_id = events[0].response.id
+        for index, event in enumerate(events[:-1]):
+            stream = await served.client.responses.retrieve(
+                response_id, stream=True, starting_after=event.sequence_number
+            )
+            rest = [later async for later in stream]
+            text = "".join(later.delta for later in rest if later.type == "response.output_text.delta")
+            missing = [later for later in events[index + 1 :] if later.type == "response.output_text.delta"]
+            assert text == "".join(later.delta for later in missing), index
+            kinds = [later.type for later in rest if later.type != "response.output_text.delta"]
+            assert kinds == [e.type for e in events[index + 1 :] if e.type != "response.output_text.delta"], index
+            assert rest[-1].response.output == events[-1].response.output
+
+
+async def test_a_background_response_is_asked_for_later_and_can_be_cancelled() -> None:
+    entered = asyncio.Event()
+
+    @tool
+    async def wait_for_ever() -> str:
+        """Wait."""
+        entered.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async with serve_script([call("wait_for_ever"), say("Done.")], [wait_for_ever]) as served:
+        started = await respond(served, background=True)
+        assert started.status == "queued"
+        await entered.wait()
+        assert (await served.client.responses.retrieve(started.id)).status == "in_progress"
+        cancelled = await served.client.responses.cancel(started.id)
+        assert cancelled.status == "cancelled"
+        finished = await respond(served, background=True)
+        assert finished.id != started.id
+        await wait_until(lambda: len(served.model.requests) == 2)
+        while (found := await served.client.responses.retrieve(finished.id)).status != "completed":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert found.output_text == "Done."
+
+
+async def test_an_approval_is_a_sentence_and_nothing_starts_before_it() -> None:
+    async with serve_script([call("order", item="milk"), say("Ordered."), say("Welcome.")], [order]) as served:
+        first = await respond(served)
+        assert "`order` waits for an approval" in first.output_text
+        again = await respond(served, "Thanks", previous_response_id=first.id)
+        assert (again.output_text, len(served.model.requests)) == (first.output_text, 1)
+        (waiting,) = [item for item in first.output if item.type == "mcp_call"]
+        conversation = f"conversation_{first.id[5:29]}"
+        await served.yard.approve(conversation, f"call_{waiting.id.removeprefix('mcp_')}")
+        await wait_until(lambda: len(served.model.requests) == 2)
+        last = await respond(served, "Thanks", previous_response_id=first.id)
+    assert (last.output_text, added) == ("Welcome.", ["ordered milk"])
+
+
+async def test_a_failed_run_is_an_error_and_is_found_as_failed() -> None:
+    async with serve_script([fail("the model is out"), fail("the model is out")]) as served:
+        with pytest.raises(APIStatusError, match="the model is out"):
+            await respond(served)
+        events = await stream_response(served)
+        assert events[-1].type == "response.failed"
+        found = await served.client.responses.retrieve(events[-1].response.id)
+        assert (found.status, found.error.message) == ("failed", "the model is out")
+
+
+async def test_what_is_not_stored_is_not_found_and_others_never_are() -> None:
+    async with serve_script([say("one")]) as served:
+        for wrong in ("resp_1", f"resp_{'0' * 48}"):
+            with pytest.raises(APIStatusError, match="there is no response"):
+                await served.client.responses.retrieve(wrong)
+        with pytest.raises(APIStatusError, match="there is no response"):
+            await respond(served, previous_response_id=f"resp_{'0' * 48}")
+        with pytest.raises(APIStatusError, match="input: is empty"):
+            await respond(served, [])
+        assert (await respond(served, store=False)).store is False
+
+
+async def test_structured_output_is_the_only_text_of_a_response() -> None:
+    class Order(BaseModel):
+        item: str
+        count: int
+
+    script = [
+        together(say("Let me look."), call("add_to_groceries", item="milk")),
+        say("no JSON"),
+        say('{"item": "milk", "count": 2}'),
+    ]
+    async with serve_script([*script, *script], [add_to_groceries]) as served:
+        parsed = await served.client.responses.parse(model="default", input="Hello", text_format=Order)
+        assert parsed.output_parsed == Order(item="milk", count=2)
+        events = await stream_response(served, text={"format": {"type": "json_object"}})
+        text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        assert text == events[-1].response.output_text == '{"item": "milk", "count": 2}'
