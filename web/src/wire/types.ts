@@ -569,6 +569,7 @@ export interface RecordedTurnAnswer {
 export interface RequestKey {
   key_hash: string
   body_hash: string
+  kept_s?: number
 }
 
 export interface Result {
@@ -775,6 +776,7 @@ export interface Tool {
   max_result_bytes?: number
   examples?: Array<string>
   built_in?: boolean
+  hides_server_tool?: boolean
   sources?: Record<string, string>
   options?: ProviderOptions | null
   server?: string
