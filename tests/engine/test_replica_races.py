@@ -26,7 +26,7 @@ from engine.replica_yards import (
 )
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import ModelRequest, SettingsChange, Yard, tool
-from toolyard.core.commands import Change, Start
+from toolyard.core.commands import Change, Start, Stop
 from toolyard.core.errors import Refused, StoreDown, Unavailable
 from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, RunQueued, RunSuspended, TextAppended
 from toolyard.core.items import Result, TextPart, UserMessage
@@ -116,6 +116,32 @@ async def test_a_command_that_was_stored_before_a_take_over_is_not_decided_again
         await command
         events = [entry.event for entry in await second.store.read("c")]
         assert sum(isinstance(event, RunQueued) for event in events) == 1
+
+
+class StoppedStore(MemoryStore):
+    """The store of a replica that was stopped for a while: it learns what it has lost when it asks for its lease."""
+
+    def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
+        self._report_lost = handler
+
+    async def ensure_lease(self) -> None:
+        if self.replica not in self._data.stores:
+            self._report_lost([("c", 1)])
+
+
+async def test_a_replica_that_was_stopped_answers_from_the_log_and_not_from_what_it_remembers() -> None:
+    async with open_replicas(hold_then_answer, (StoppedStore, MemoryStore)) as (first, second):
+        run = asyncio.create_task(first.yard.run("go", conversation="c").wait_for_rest())
+        await gate.entered.wait()
+        reader = await second.yard.follow("c", "1")
+        first.store.lose_lease()
+        await read_until(reader, RunEnded)
+        reader.detach()
+        assert (await first.yard.service.view("c")).is_idle
+        with pytest.raises(Refused, match="nothing is running"):
+            await first.yard.service.submit("c", Stop(by=OWNER))
+        gate.opened.set()
+        await run
 
 
 class OutageStore(MemoryStore):

@@ -67,6 +67,7 @@ CONVERSATION = "/conversations/{conversation_id}"
 CALL = f"{CONVERSATION}/calls/{{call_id}}"
 NOTHING: dict[str, object] = {}
 TOOL_NAME = {"server_id": "function", "tool_name": "x"}
+HIDDEN = ("there is no conversation", "there is no trace", "there is no response")
 ROWS = [
     Row("GET", "/", EVERYBODY),
     Row("GET", "/assets/{name}", EVERYBODY),
@@ -81,6 +82,11 @@ ROWS = [
     Row("GET", "/v1/models", WITH_KEY),
     Row("GET", "/v1/models/{name}", WITH_KEY),
     Row("POST", "/v1/chat/completions", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
+    Row("POST", "/v1/responses", WITH_KEY, body={"input": "hi"}),
+    make_hidden_row("GET", "/v1/responses/{response_id}", OWNER),
+    make_hidden_row("POST", "/v1/responses/{response_id}/cancel", OWNER),
+    make_hidden_row("GET", "/v1/responses/{response_id}/input_items", OWNER),
+    make_hidden_row("DELETE", "/v1/responses/{response_id}", OWNER),
     Row("POST", "/chat/v1/conversation", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
     Row("POST", "/mcp", WITH_KEY, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
     Row("GET", "/models", WITH_KEY),
@@ -171,7 +177,8 @@ class RoleClient:
 
     async def request_outcome(self, caller: str, row: Row) -> str:
         status, content, _ = await self.ask(caller, row.method, row.path, row.body)
-        if status == 404 and str(content["error"]).startswith(("there is no conversation", "there is no trace")):
+        error = content["error"] if status >= 400 else ""
+        if status == 404 and str(error["message"] if isinstance(error, dict) else error).startswith(HIDDEN):
             return "hidden"
         assert status < 500 and (status != 422 or row.path.endswith("/login")), (caller, row, status, content)
         return {401: "unauthenticated", 403: "forbidden"}.get(status, "let in")
@@ -182,7 +189,12 @@ class RoleClient:
         self.ids["conversation_id"] = reply["conversation"]["id"]
         _, _, trace = await self.ask("owner", "POST", f"{CONVERSATION}/chat", {"content": "hi"})
         _, listed, _ = await self.ask("owner", "GET", "/traces?conversation={conversation_id}")
-        self.ids |= {"correlation_id": trace, "run_id": listed["runs"][0]["run_id"]}
+        _, response, _ = await self.ask("owner", "POST", "/v1/responses", {"input": "hi"})
+        self.ids |= {
+            "correlation_id": trace,
+            "run_id": listed["runs"][0]["run_id"],
+            "response_id": response["id"],
+        }
 
 
 def get_expected_outcome(caller: str, row: Row) -> str:

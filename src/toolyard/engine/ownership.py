@@ -93,10 +93,10 @@ class Owner:
                 await opening.wait()
             elif (journal := self.find_journal(conversation)) is None:
                 break
-            elif not journal.is_releasing:
-                return journal
-            else:
+            elif journal.is_releasing:
                 await journal.wait_released()
+            elif await self._still_owns(journal):
+                return journal
         if self._deps.draining:
             raise Unavailable(STOPPING)
         # Evict before the new journal is added: without a driver or a reader it would itself count as idle.
@@ -106,6 +106,16 @@ class Owner:
             # after it was read.
             claim = await self._store.claim(conversation)
             return claim if isinstance(claim, Owned) else await self._open_claimed(claim)
+
+    async def _still_owns(self, journal: Journal) -> bool:
+        """Return whether a journal is still that of its conversation, as far as the lease tells.
+
+        A process that was stopped for a while may have lost the conversation and not know it yet: it would refuse a
+        command that the new owner takes.
+        """
+        if self._store.is_shared:
+            await self._store.ensure_lease()
+        return self.find_journal(journal.conversation) is journal
 
     async def open_many(self, conversations: Sequence[str]) -> dict[str, Journal | BaseException]:
         """Claim those of the conversations that nobody owns. Return the journal of each, or why it cannot be opened."""

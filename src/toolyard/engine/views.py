@@ -45,6 +45,10 @@ class Views:
     async def read_state(self, conversation: str) -> State:
         """Return the current state of a conversation; an empty one if it does not exist. Raises StoreDown."""
         journal = self._find_journal(conversation)
+        if journal is not None and self._store.is_shared:
+            # A process that was stopped for a while may have lost the conversation and not know it yet.
+            await self._store.ensure_lease()
+            journal = self._find_journal(conversation)
         return journal.state if journal is not None else (await self._load(conversation)).state
 
     async def take(self, claim: Claim) -> LogView:
