@@ -38,7 +38,13 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import Call, Item, Result, UserMessage
-from toolyard.core.results import CONTINUED, WITHDRAWN, build_unanswered_result, build_withdrawn_result
+from toolyard.core.results import (
+    CONTINUED,
+    WITHDRAWN,
+    build_cancelled_result,
+    build_unanswered_result,
+    build_withdrawn_result,
+)
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 
@@ -229,13 +235,22 @@ def _continue_run(state: State, command: Start, now: float) -> Events:
     """
     delivered = {result.call_id: _deliver(state, result, command.by) for result in command.delivers}
     waiting = [call for call in state.calls.values() if call.phase != "closed"]
-    missing = [call.call.id for call in waiting if call.phase == "parked" and call.call.id not in delivered]
+    missing = [call.call.id for call in waiting if _waits_for_client(call) and call.call.id not in delivered]
     if missing or state.run is None or state.run.suspended_at is None or state.queue:
         raise Refused(f"the run still needs {', '.join(missing) or 'time'}: send the results of all its calls")
-    ended = (
-        delivered.get(call.call.id) or CallEnded(result=build_withdrawn_result(call.call, now)) for call in waiting
-    )
+    ended = (delivered.get(call.call.id) or CallEnded(result=build_left_result(call, now)) for call in waiting)
     return (StopRequested(by=command.by.user, detail=CONTINUED), *ended)
+
+
+def _waits_for_client(call: CallState) -> bool:
+    return call.phase == "parked" and call.parked is not None and call.parked.kind == "client"
+
+
+def build_left_result(call: CallState, now: float) -> Result:
+    """Return the result of a call that waits for a person when its client goes on: one that asks had started."""
+    if call.phase == "parked":
+        return build_cancelled_result(call.call, now, may_have_run=True)
+    return build_withdrawn_result(call.call, now)
 
 
 def _withdraw_proposals(state: State, command: Start, now: float) -> Events:

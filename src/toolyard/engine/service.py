@@ -166,6 +166,7 @@ class Service:
         after: str = "",
         correlation_id: str = "",
         request: RequestKey | None = None,
+        unlisted: bool = False,
     ) -> RequestRecord | None:
         """Open the conversation `target` with the items of `source` up to the end of a run or up to an item.
 
@@ -181,7 +182,7 @@ class Service:
         # Folding a long log takes long: other conversations go on meanwhile.
         items = tuple(await asyncio.to_thread(find_fork_items, state, after, entries))
         await self.copy_blobs(source, target, items)
-        settings = replace(state.settings, ephemeral=False, unlisted=False)
+        settings = replace(state.settings, ephemeral=False, unlisted=unlisted)
         origin = Origin(conversation=source, after=after)
         command = Fork(
             by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings

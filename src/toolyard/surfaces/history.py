@@ -105,9 +105,11 @@ class ItemBuilder:
 
     def add_call(self, index: int, call: RequestedCall) -> None:
         """Add a call to the assistant's message before it, if that has calls without a result, or as a new message."""
-        if self._open_calls and not isinstance(self.items[-1], Call):
-            raise self._build_error(index, f"the calls {', '.join(self._open_calls)} before it have no result")
-        self.items.append(self._build_call(index, 0, call))
+        new_call = self._build_call(index, 0, call)
+        position = len(self.items)
+        if len(self._open_calls) > 1:  # results that came already belong after all calls of the message
+            position = max(place for place, item in enumerate(self.items) if isinstance(item, Call)) + 1
+        self.items.insert(position, new_call)
 
     def finish(self, last_index: int) -> list[Item]:
         """Return the items. Raise Invalid if a call is left without its result."""

@@ -4,21 +4,18 @@ While the run waits, a new request gets the same sentence again and starts nothi
 results and its own answer stand in the history in place of the sentence.
 """
 
-import asyncio
 import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import NotFound, Unavailable
-from toolyard.core.events import Entry
+from toolyard.core.errors import NotFound
 from toolyard.core.items import Item, ModelText
 from toolyard.core.run_view import RunView
-from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.openai.current_run import wait_for_current_run
 
 _LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
 
@@ -49,22 +46,8 @@ async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Cal
         await service.require_conversation(linked.conversation, caller)
     except NotFound:
         return None
-    reader = await service.follow(linked.conversation)
-    try:
-        runs = await load_open_runs(service, linked.conversation, Cursor(reader.end))
-        view = runs.front or runs.last
-        if view is None or linked.call_id not in view.calls:
-            return None
-        async with asyncio.timeout(service.limits_for(caller).run_seconds):
-            while not view.at_rest:
-                item = await anext(reader)
-                if isinstance(item, Entry):
-                    view.apply(item)
-        return view
-    except TimeoutError:
-        raise Unavailable("the decided call still runs: send the request again in a moment") from None
-    finally:
-        reader.detach()
+    view = await wait_for_current_run(service, linked.conversation, caller)
+    return view if view is not None and linked.call_id in view.calls else None
 
 
 def replace_sentence(items: Sequence[Item], linked: LinkedCall, view: RunView) -> list[Item]:

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Invalid
 from toolyard.core.events import RequestKey
 from toolyard.core.ports import Clock
 from toolyard.core.store import RequestRecord
@@ -29,34 +28,35 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
     prefix: str
     """The beginning of the request's key. Its end is the time, so that the last request with the prefix is found."""
     body_hash: str
-    joins: bool
+    may_join: bool
     """Whether an earlier request is joined: this one is known to be sent again, or delivers results once more."""
     own_key: RequestKey | None = None
     """The key that the client chose."""
 
     @property
-    def lock_key(self) -> RequestKey:
-        """Return a key that all sendings have in common."""
-        return self.own_key or RequestKey(key_hash=self.prefix, body_hash=self.body_hash)
+    def lock_name(self) -> str:
+        """Return what all sendings have in common."""
+        return self.own_key.key_hash if self.own_key else self.prefix
 
     def build_key(self, clock: Clock) -> RequestKey:
         """Return the key under which this sending is remembered."""
         if self.own_key is not None:
             return self.own_key
+        # Requests with the same body that are not sent again by the client itself are requests of their own.
         time = f"{int(clock.now() * 1000):0{_TIME_DIGITS}x}"[-_TIME_DIGITS:]
         random = clock.new_id("request")[-_RANDOM_DIGITS:]
         return RequestKey(key_hash=f"{self.prefix}{time}{random}", body_hash=self.body_hash, kept_s=KEPT_S)
 
 
-async def identify_request(request: HttpRequest, delivered_to: str = "") -> RequestIdentity:
-    """Return the identity of a request. `delivered_to` is the conversation that it brings results to, if any."""
+async def identify_request(request: HttpRequest, *, is_delivery: bool) -> RequestIdentity:
+    """Return the identity of a request; one that delivers results is the same request if it is sent once more."""
     caller = get_request_context(request.scope).caller
     body_hash = hashlib.sha256(await request.body()).hexdigest()
     is_again = request.headers.get(RETRY_HEADER, "0") not in ("", "0")
     return RequestIdentity(
-        prefix=_hash_prefix(caller, request.url.path, delivered_to or body_hash),
+        prefix=_hash_prefix(caller, request.url.path, body_hash),
         body_hash=body_hash,
-        joins=is_again or bool(delivered_to),
+        may_join=is_again or is_delivery,
         own_key=await read_request_key(request) if KEY_HEADER in request.headers else None,
     )
 
@@ -65,12 +65,9 @@ async def find_earlier(service: Service, identity: RequestIdentity) -> RequestRe
     """Return the record of the request that this one repeats, or None."""
     if identity.own_key is not None:
         return await service.find_request(identity.own_key)
-    if not identity.joins:
+    if not identity.may_join:
         return None
-    try:
-        return await service.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
-    except Invalid:  # other results for the same calls: not the same request
-        return None
+    return await service.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
 
 
 def _hash_prefix(caller: Caller, path: str, text: str) -> str:

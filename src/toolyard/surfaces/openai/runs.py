@@ -3,31 +3,34 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Delete
+from toolyard.core.commands import Delete, Stop
 from toolyard.core.errors import ToolyardError, Unavailable
 from toolyard.core.events import Entry, RequestKey
-from toolyard.core.items import Call, Item
+from toolyard.core.items import Item, Result
 from toolyard.core.options import Options
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import RunView
+from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.authorization import admit_request
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentence, wait_for_decided_run
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields
-from toolyard.surfaces.openai.request_keys import find_earlier, identify_request
-from toolyard.surfaces.openai.waiting_runs import find_conversation, load_waiting, merge_waiting_run
+from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
+from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 
@@ -82,12 +85,12 @@ class RunStarter:
                 return AdmittedRun(run=view, headers=id_headers)
             if view is not None:
                 items, source = replace_sentence(items, linked, view), linked.conversation
-        waiting_id = find_conversation(_list_last_calls(items))
-        identity = await identify_request(http_request, delivered_to=waiting_id)
-        async with self._locks.hold(identity.lock_key):
-            if record := await find_earlier(service, identity):
-                started = await service.follow_request(record, include_argument_deltas=False)
-                return AdmittedRun(run=started, headers={**id_headers, **REPLAYED_HEADERS})
+        last_call = find_last_call(items)
+        waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
+        identity = await identify_request(http_request, is_delivery=bool(waiting_id) and isinstance(items[-1], Result))
+        async with self.hold(waiting_id or identity.lock_name):
+            if joined := await self.find_joined(identity, context):
+                return joined
             rate_headers = rename_rate_headers(await admit_request(service, context.caller))
             waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
             if waiting is not None:
@@ -95,8 +98,20 @@ class RunStarter:
             key = identity.build_key(service.clock)
             started = await self._start(context, replace(request, items=items), key, source)
             if waiting is not None and not started.repeated:
-                await self._end_waiting(waiting_id, context.caller)
+                await self._end_waiting(waiting_id, waiting, context.caller)
         return AdmittedRun(run=started, headers={**id_headers, **rate_headers})
+
+    def hold(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Keep other requests that hold the same name waiting until the block ends."""
+        return self._locks.hold(RequestKey(key_hash=name, body_hash=""))
+
+    async def find_joined(self, identity: RequestIdentity, context: RequestContext) -> AdmittedRun | None:
+        """Return the run that an earlier sending of the request has started, followed from its start; else None."""
+        record = await find_earlier(self._service, identity)
+        if record is None:
+            return None
+        started = await self._service.follow_request(record, include_argument_deltas=False)
+        return AdmittedRun(run=started, headers={"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
 
     async def _start(self, context: RequestContext, request: WholeRequest, key: RequestKey, source: str) -> StartedRun:
         """Start a run in a new conversation. `source` is the one that items were taken from, if any."""
@@ -127,45 +142,44 @@ class RunStarter:
 
     async def continue_conversation(
         self,
-        http_request: HttpRequest,
+        context: RequestContext,
         request: WholeRequest,
+        key: RequestKey,
         conversation: str,
         results: Mapping[str, Value | Failure],
     ) -> AdmittedRun:
-        """Start a run in a conversation, or join that of an earlier sending. The caller detaches the reader.
+        """Start a run in a conversation. The caller holds it, and detaches the reader.
 
         `results` are those of all calls that the current run waits for; the new run goes on in its place.
         """
-        service, context = self._service, get_request_context(http_request.scope)
-        id_headers = {"x-request-id": context.correlation_id}
-        identity = await identify_request(http_request)
-        async with self._locks.hold(identity.lock_key):
-            if record := await find_earlier(service, identity):
-                started = await service.follow_request(record, include_argument_deltas=False)
-                return AdmittedRun(run=started, headers={**id_headers, **REPLAYED_HEADERS})
-            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
-            delivers = await service.encode_results(conversation, results, context.caller) if results else ()
-            start = service.build_start(
-                context.caller,
-                request.items,
-                correlation_id=context.correlation_id,
-                tool_choice=request.tool_choice,
-                model=resolve_model(request.model),
-                context={INSTRUCTIONS: request.instructions} if request.instructions else {},
-                app_tools=request.tools,
-                options=request.options,
-                ends_on_expiry=True,
-                delivers=delivers,
-                may_open=False,
-                request=identity.build_key(service.clock),
-            )
-            started = await service.start_run(conversation, start, include_argument_deltas=False)
-        return AdmittedRun(run=started, headers={**id_headers, **rate_headers})
+        service = self._service
+        delivers = await service.encode_results(conversation, results, context.caller) if results else ()
+        start = service.build_start(
+            context.caller,
+            request.items,
+            correlation_id=context.correlation_id,
+            tool_choice=request.tool_choice,
+            model=resolve_model(request.model),
+            context={INSTRUCTIONS: request.instructions} if request.instructions else {},
+            app_tools=request.tools,
+            options=request.options,
+            ends_on_expiry=True,
+            delivers=delivers,
+            may_open=False,
+            request=key,
+        )
+        started = await service.start_run(conversation, start, include_argument_deltas=False)
+        return AdmittedRun(run=started, headers={"x-request-id": context.correlation_id})
 
-    async def _end_waiting(self, conversation: str, caller: Caller) -> None:
-        """Delete the conversation that a new run goes on from. If that fails, its run ends when its calls expire."""
+    async def _end_waiting(self, conversation: str, state: State, caller: Caller) -> None:
+        """End the run that a new one goes on from; its conversation is deleted unless it is kept.
+
+        If that fails, the run ends when its calls expire.
+        """
+        assert state.run is not None
+        command = Delete(by=caller) if state.settings.ephemeral else Stop(by=caller, run_id=state.run.id)
         try:
-            await self._service.submit(conversation, Delete(by=caller))
+            await self._service.submit(conversation, command)
         except ToolyardError as error:
             _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
 
@@ -187,13 +201,8 @@ def read_server_tools(fields: ToolyardFields | None, service: Service, caller: C
             return frozenset(names)
 
 
-def _list_last_calls(items: Sequence[Item]) -> list[str]:
-    """Return the client's ids of the last calls in a history."""
-    return [item.provider_id for item in reversed(items) if isinstance(item, Call)][:1]
-
-
 async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -> RunView:
-    """Return the view of a run once it has ended or waits. Raise ModelFailed if it fails."""
+    """Return the view of a run once it has ended or waits."""
     view, log_end = RunView(run_id=started.run_id), started.reader.end
     try:
         async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S):
@@ -204,6 +213,10 @@ async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -
         raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
     finally:
         started.reader.detach()
+    return view
+
+
+def raise_failure(view: RunView) -> None:
+    """Raise ModelFailed if the run has failed."""
     if (problem := view.problem) is not None:
         raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
-    return view

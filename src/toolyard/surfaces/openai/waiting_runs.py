@@ -4,34 +4,39 @@ The request's messages are the truth, except that each exchange with calls of th
 own items: with the calls that ran on the server, their results, and the model's reasoning, which providers want back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.decide import build_left_result
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
-from toolyard.core.results import build_withdrawn_result
 from toolyard.core.state import State
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.openai.current_run import wait_for_current_run
 
 
-def find_conversation(call_ids: Iterable[str]) -> str:
-    """Return the conversation that ids of calls lead to; empty if they were not handed out here."""
-    return next((conversation for conversation, _ in map(parse_call_id, call_ids) if conversation), "")
+def find_last_call(items: Sequence[Item]) -> Call | None:
+    return next((item for item in reversed(items) if isinstance(item, Call)), None)
 
 
 async def load_waiting(service: Service, conversation: str, caller: Caller) -> State | None:
-    """Return the state of a conversation whose run waits for its client; None if it does not, or is somebody else's."""
+    """Return the state of a conversation whose run waits for its client; None if it does not, or is somebody else's.
+
+    While another call of the run goes on, such as one that a person has just approved, it is waited for.
+    """
     try:
         await service.require_conversation(conversation, caller)
     except NotFound:
         return None
+    view = await wait_for_current_run(service, conversation, caller)
+    if view is None or view.status != "waiting" or view.request is None or not view.request.ends_on_expiry:
+        return None
     state = await service.view(conversation)
-    is_waiting = state.run is not None and state.run.suspended_at is not None and state.run.request.ends_on_expiry
-    return state if is_waiting else None
+    return state if state.run is not None and state.run.suspended_at is not None else None
 
 
 def merge_waiting_run(items: Sequence[Item], state: State, now: float) -> list[Item]:
@@ -45,7 +50,7 @@ def merge_waiting_run(items: Sequence[Item], state: State, now: float) -> list[I
 
 def _list_stored_items(state: State, now: float) -> list[Item]:
     """Return the history of the waiting run. Calls that its client runs have a result that is to be replaced."""
-    results = [call.result or build_withdrawn_result(call.call, now) for call in state.calls.values()]
+    results = [call.result or build_left_result(call, now) for call in state.calls.values()]
     return [*state.full_history, *results]
 
 

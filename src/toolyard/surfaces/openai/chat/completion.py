@@ -117,7 +117,7 @@ def wants_only_final_text(view: RunView) -> bool:
 def join_texts(view: RunView) -> str:
     """Return the texts of all turns, or the last one's if it has to fit a schema."""
     if wants_only_final_text(view):
-        return view.text
+        return "" if list_client_calls(view) else view.text
     texts = ["".join(text.text for text in turn.texts) for turn in view.turns]
     if view.end is not None and view.end.message is not None:
         texts.append(view.end.message.text)

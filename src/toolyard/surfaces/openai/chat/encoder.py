@@ -116,8 +116,8 @@ class CompletionEncoder:
         if (problem := view.problem) is not None:
             return self.failure(ModelFailed(problem.error, {"run_id": view.run_id}), view.correlation_id)
         pieces: list[bytes] = []
-        if wants_only_final_text(view) and view.text:
-            pieces.append(self._encode_text(view.text))
+        if wants_only_final_text(view) and (text := join_texts(view)):
+            pieces.append(self._encode_text(text))
         if calls := build_tool_calls(view):
             numbered = [{"index": index, **msgspec.to_builtins(call)} for index, call in enumerate(calls)]
             pieces += [self._encode_delta({"tool_calls": [call]}) for call in numbered]

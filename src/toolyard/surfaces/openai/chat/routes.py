@@ -17,7 +17,7 @@ from toolyard.surfaces.openai.chat.parse import CompletionBody, add_completion_m
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.options import read_tool_choice
-from toolyard.surfaces.openai.runs import RunStarter, WholeRequest, read_server_tools, wait_for_rest
+from toolyard.surfaces.openai.runs import RunStarter, WholeRequest, raise_failure, read_server_tools, wait_for_rest
 from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.openapi import JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -58,6 +58,7 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
         run = admitted.run
         if not data.stream:
             view = run if isinstance(run, RunView) else await wait_for_rest(service, run, context.caller)
+            raise_failure(view)
             body = build_completion(view, model, created, describe_waiting(view, base))
             return Response(body, headers=admitted.headers)
         encoder = CompletionEncoder(

@@ -13,7 +13,7 @@ from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.openai.responses.ids import parse_response_id
+from toolyard.surfaces.openai.responses.ids import is_own_conversation, parse_response_id
 from toolyard.surfaces.openai.responses.parse import ResponseBody
 
 
@@ -21,8 +21,10 @@ class Continuation(Struct, frozen=True, kw_only=True):
     """The conversation that a request goes on in, and the run that its results are for."""
 
     conversation: str
-    waiting: RunView | None
+    waiting: RunView | None = None
     """The run that waits now, for its client or for a person."""
+    fork_after: str = ""
+    """The run after which the conversation is to be forked, since others have gone on from there."""
 
     @property
     def waits_for_person(self) -> bool:
@@ -31,33 +33,47 @@ class Continuation(Struct, frozen=True, kw_only=True):
         return waiting is not None and not any(call.awaited == "client" for call in waiting.open_calls)
 
 
-async def find_continuation(service: Service, body: ResponseBody, caller: Caller) -> Continuation | None:
-    """Return where a request goes on; None for one that begins anew. Raise NotFound or Invalid.
+def find_named_conversation(body: ResponseBody) -> str:
+    """Return the conversation that a request names, by itself or by an earlier response; empty if none."""
+    if body.conversation_id or not body.previous_response_id:
+        return body.conversation_id
+    return parse_response_id(body.previous_response_id).conversation
+
+
+async def find_continuation(service: Service, body: ResponseBody, caller: Caller) -> Continuation:
+    """Return where a request goes on that names a conversation or a response. Raise NotFound or Invalid.
 
     A request that goes on from a response which others have followed gets a fork of the conversation.
     """
     if body.conversation_id and body.previous_response_id:
         raise invalid_field("previous_response_id", "send it or a conversation, not both")
     if body.conversation_id:
+        if not is_own_conversation(body.conversation_id):
+            raise invalid_field("conversation", "has an id that its owner chose: responses cannot name it")
         await service.require_conversation(body.conversation_id, caller)
         return Continuation(
             conversation=body.conversation_id, waiting=_find_waiting(await _load_runs(service, body.conversation_id))
         )
-    if not body.previous_response_id:
-        return None
-    previous = parse_response_id(body.previous_response_id)
+    name = body.previous_response_id or ""
+    previous = parse_response_id(name)
     try:
         await service.require_conversation(previous.conversation, caller)
     except NotFound:
-        name = body.previous_response_id[:80]
-        raise NotFound(f"there is no response {name!r}: it was not stored, or deleted") from None
+        raise NotFound(f"there is no response {name[:80]!r}: it was not stored, or deleted") from None
     runs = await _load_runs(service, previous.conversation)
     last = runs.front or runs.last
     if last is not None and last.run_id == previous.run and not runs.views.keys() - {previous.run}:
         return Continuation(conversation=previous.conversation, waiting=_find_waiting(runs))
+    return Continuation(conversation=previous.conversation, fork_after=previous.run)
+
+
+async def fork_if_needed(service: Service, continuation: Continuation, caller: Caller) -> str:
+    """Return the conversation to go on in: a fork if others have gone on from there before."""
+    if not continuation.fork_after:
+        return continuation.conversation
     target = service.clock.new_id("conversation")
-    await service.fork(previous.conversation, target, caller, after=previous.run)
-    return Continuation(conversation=target, waiting=None)
+    await service.fork(continuation.conversation, target, caller, after=continuation.fork_after, unlisted=True)
+    return target
 
 
 def select_results(continuation: Continuation, outputs: Mapping[str, str]) -> dict[str, Value | Failure]:

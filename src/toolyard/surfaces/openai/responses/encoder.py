@@ -222,6 +222,7 @@ class ResponseEncoder:
         self._number_calls(turn, self._next_index)
         self._next_index += len(calls)
         pieces += [self._encode_call_added(call) for call in calls]
+        pieces += [self._encode_call_end(call) for call in calls if call.result is not None]  # the provider ran them
         return b"".join(pieces)
 
     def _close_message(self, opened: _OpenItem, turn: TurnView, text: str) -> bytes:

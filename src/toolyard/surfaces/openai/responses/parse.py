@@ -143,7 +143,8 @@ class InputReader:
             case "message":
                 self._add_message(builder, index, item)
             case "function_call":
-                builder.add_call(index, _read_call(item, index))
+                if item.get("call_id") not in self._skipped:
+                    builder.add_call(index, _read_call(item, index))
             case "function_call_output":
                 call_id = str(item.get("call_id"))
                 if call_id not in self._skipped:

@@ -1,6 +1,6 @@
 """`/v1/responses`: create, read, cancel and delete responses."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -18,13 +18,21 @@ from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import RunQueued
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.authorization import PathId
+from toolyard.surfaces.authorization import PathId, admit_request
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import read_history
+from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.options import read_tool_choice
-from toolyard.surfaces.openai.responses.continuation import find_continuation, select_results
+from toolyard.surfaces.openai.request_keys import identify_request
+from toolyard.surfaces.openai.responses.continuation import (
+    find_continuation,
+    find_named_conversation,
+    fork_if_needed,
+    select_results,
+)
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder
 from toolyard.surfaces.openai.responses.ids import parse_number, parse_response_id
 from toolyard.surfaces.openai.responses.input_items import InputItemList, build_input_items
@@ -42,6 +50,7 @@ from toolyard.surfaces.openai.runs import (
     AdmittedRun,
     RunStarter,
     WholeRequest,
+    raise_failure,
     read_server_tools,
     wait_for_rest,
 )
@@ -146,33 +155,53 @@ class Responses:
             view = RunView(run_id=run.run_id, conversation=run.conversation)
         else:
             view = run if isinstance(run, RunView) else await wait_for_rest(self._service, run, context.caller)
+            raise_failure(view)
         return Response(build_response(view, traits, describe_waiting(view, base)), headers=admitted.headers)
 
     async def _start(self, request: HttpRequest, data: ResponseBody) -> AdmittedRun:
-        service, context = self._service, get_request_context(request.scope)
-        items, outputs = list_input(data), list_outputs(list_input(data))
-        continuation = await find_continuation(service, data, context.caller)
-        if continuation is not None and continuation.waits_for_person and continuation.waiting is not None:
-            headers = {"x-request-id": context.correlation_id}
-            return AdmittedRun(run=continuation.waiting, headers=headers)
-        results = select_results(continuation, outputs) if continuation else {}
-        skipped = frozenset(outputs) if results else frozenset[str]()
+        items = list_input(data)
         if not items:
             raise invalid_field("input", "is empty: send a text or items")
-        reader = InputReader(skipped)
-        whole = WholeRequest(
-            items=await read_history(items, service.clock, reader.add, field="input"),
+        conversation = find_named_conversation(data)
+        if not conversation:
+            return await self._starter.start(request, await self._read_request(request, data, items))
+        service, context, outputs = self._service, get_request_context(request.scope), list_outputs(items)
+        if data.toolyard is not None and data.toolyard.server_tools != "all":
+            raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
+        identity = await identify_request(request, is_delivery=bool(outputs))
+        async with self._starter.hold(conversation):
+            if joined := await self._starter.find_joined(identity, context):
+                return joined
+            continuation = await find_continuation(service, data, context.caller)
+            if continuation.waiting is not None and continuation.waits_for_person:
+                return AdmittedRun(run=continuation.waiting, headers={"x-request-id": context.correlation_id})
+            results = select_results(continuation, outputs)
+            delivered = frozenset(call_id for call_id in outputs if parse_call_id(call_id)[1] in results)
+            whole = await self._read_request(request, data, items, delivered)
+            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+            target = await fork_if_needed(service, continuation, context.caller)
+            key = identity.build_key(service.clock)
+            admitted = await self._starter.continue_conversation(context, whole, key, target, results)
+        return AdmittedRun(run=admitted.run, headers={**admitted.headers, **rate_headers})
+
+    async def _read_request(
+        self,
+        request: HttpRequest,
+        data: ResponseBody,
+        items: Sequence[dict[str, object]],
+        delivered: frozenset[str] = frozenset(),
+    ) -> WholeRequest:
+        service, caller = self._service, get_request_context(request.scope).caller
+        return WholeRequest(
+            items=await read_history(items, service.clock, InputReader(delivered).add, field="input"),
             tools=read_tools(data.tools),
             model=data.model,
             tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
             options=read_options(data),
-            server_tools=read_server_tools(data.toolyard, service, context.caller),
+            server_tools=read_server_tools(data.toolyard, service, caller),
             instructions=data.instructions or "",
             keep=data.store is not False,
         )
-        if continuation is None:
-            return await self._starter.start(request, whole)
-        return await self._starter.continue_conversation(request, whole, continuation.conversation, results)
 
     def _build_encoder(
         self,
@@ -203,8 +232,9 @@ class Responses:
         for entry in await self._service.read_entries(place.conversation):
             if view.apply(entry) and isinstance(entry.event, RunQueued):
                 created_at = entry.at
-        if view.request is None:
-            raise missing
+        ids = _list_item_ids(view)
+        if view.request is None or (ids and not (await self._service.view(place.conversation)).find_used_ids(ids)):
+            raise missing  # there never was one, or its messages were removed
         return view, int(created_at)
 
     async def load(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
@@ -262,17 +292,18 @@ class Responses:
 
     async def delete(self, response_id: str, caller: Caller) -> None:
         view, _ = await self.find_run(response_id, caller)
+        card = await self._service.require_conversation(view.conversation, caller)
         entries = await self._service.read_entries(view.conversation)
         runs = {entry.run for entry in entries if isinstance(entry.event, RunQueued)}
-        if runs == {view.run_id}:
+        if card.unlisted and runs == {view.run_id}:
             await self._service.submit(view.conversation, Delete(by=caller))
             return
-        state = await self._service.view(view.conversation)
-        own = {item.id for item in (*(view.request.input if view.request else ()), *view.list_items())}
-        ids = frozenset(state.find_used_ids(own))
-        if not ids:
-            raise NotFound(f"there is no response {response_id[:80]!r}: it was deleted")
+        ids = frozenset((await self._service.view(view.conversation)).find_used_ids(_list_item_ids(view)))
         await self._service.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
+
+
+def _list_item_ids(view: RunView) -> set[str]:
+    return {item.id for item in (*(view.request.input if view.request else ()), *view.list_items())}
 
 
 async def _replay(encoder: ResponseEncoder) -> AsyncGenerator[bytes, None]:
