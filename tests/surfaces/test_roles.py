@@ -177,7 +177,7 @@ class RoleClient:
 
     async def request_outcome(self, caller: str, row: Row) -> str:
         status, content, _ = await self.ask(caller, row.method, row.path, row.body)
-        error = content["error"] if status >= 400 else ""
+        error: Json = content["error"] if status >= 400 else ""
         if status == 404 and str(error["message"] if isinstance(error, dict) else error).startswith(HIDDEN):
             return "hidden"
         assert status < 500 and (status != 422 or row.path.endswith("/login")), (caller, row, status, content)

@@ -196,6 +196,29 @@ async def test_an_approval_is_a_sentence_with_a_link_until_it_is_decided() -> No
     assert not any(sentence in getattr(item, "text", "") for item in history)
 
 
+async def test_results_that_come_while_an_approved_call_runs_wait_for_it() -> None:
+    release, entered = asyncio.Event(), asyncio.Event()
+
+    @tool(approval="ask")
+    async def slow_order(item: str) -> str:
+        """Order slowly."""
+        entered.set()
+        await release.wait()
+        return f"ordered {item}"
+
+    script = [together(call("slow_order", item="milk"), call("take_photo", of="a")), say("done")]
+    async with serve_script(script, [slow_order]) as served:
+        first = await served.complete(tools=[PHOTO])
+        about: Json = first.model_extra["toolyard"]
+        await served.yard.approve(about["conversation_id"], about["waiting"][0]["call_id"])
+        await entered.wait()
+        delivering = asyncio.create_task(served.complete(answer_calls(HELLO, first, "a photo"), tools=[PHOTO]))
+        await asyncio.sleep(0)
+        release.set()
+        assert (await delivering).choices[0].message.content == "done"
+    assert list_exchange(served.model.requests[-1].history)[2:] == ["slow_order=ordered milk", "take_photo=a photo"]
+
+
 async def test_a_run_that_fails_is_an_error_and_one_at_its_limit_is_cut_off() -> None:
     async with serve_script([fail("the model is out"), fail("the model is out")]) as served:
         with pytest.raises(APIStatusError, match="the model is out") as failed:
@@ -254,6 +277,15 @@ async def test_an_output_type_of_the_client_is_parsed() -> None:
     async with serve_script([say('{"item": "milk", "count": 2}')]) as served:
         parsed = await served.client.chat.completions.parse(model="default", messages=HELLO, response_format=Order)
     assert parsed.choices[0].message.parsed == Order(item="milk", count=2)
+
+
+async def test_a_text_beside_a_call_of_the_client_is_no_structured_output() -> None:
+    script = [together(say("Let me look."), call("take_photo", of="a"))]
+    async with serve_script([*script, *script]) as served:
+        answer = await served.complete(response_format=ORDER_FORMAT, tools=[PHOTO])
+        chunks = await served.stream(response_format=ORDER_FORMAT, tools=[PHOTO])
+    assert (answer.choices[0].message.content, join_content(chunks)) == (None, "")
+    assert answer.choices[0].finish_reason == "tool_calls"
 
 
 async def test_json_mode_takes_any_object_and_nothing_else() -> None:

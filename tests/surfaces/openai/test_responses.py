@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from support import wait_until
 from surfaces.openai.clients import Served, list_exchange, serve_script
 from surfaces.talk import Json
-from toolyard import tool
+from toolyard import Caller, tool
 from toolyard.testing import call, fail, say, together
 
 PHOTO = {
@@ -262,3 +262,75 @@ async def test_structured_output_is_the_only_text_of_a_response() -> None:
         events = await stream_response(served, text={"format": {"type": "json_object"}})
         text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
         assert text == events[-1].response.output_text == '{"item": "milk", "count": 2}'
+
+
+async def test_a_stateless_delivery_never_deletes_what_is_stored() -> None:
+    script = [say("one"), call("take_photo", of="a"), say("done")]
+    async with serve_script(script) as served:
+        first = await respond(served)
+        waiting = await respond(served, "Photo", tools=[PHOTO], previous_response_id=first.id)
+        echoed = [item.model_dump(exclude_none=True) for item in waiting.output]
+        items = [{"role": "user", "content": "Photo"}, *echoed, *deliver(waiting, "A")]
+        last = await respond(served, items, tools=[PHOTO])
+        assert last.output_text == "done"
+        assert (await served.client.responses.retrieve(first.id)).output_text == "one"
+
+
+async def test_a_delivery_that_is_sent_again_joins_and_a_retry_forks_nothing() -> None:
+    retry = {"x-stainless-retry-count": "1"}
+    script = [say("one"), call("take_photo", of="a"), call("add_to_groceries", item="milk"), say("done"), say("two")]
+    async with serve_script(script, [add_to_groceries]) as served:
+        first = await respond(served)
+        waiting = await respond(served, "Photo", tools=[PHOTO], previous_response_id=first.id)
+        body: Json = {"input": deliver(waiting, "A"), "tools": [PHOTO], "previous_response_id": waiting.id}
+        delivered = await respond(served, **body)
+        assert (await respond(served, **body)).id == delivered.id
+        assert (await respond(served, extra_headers=retry, **body)).id == delivered.id
+        forked = await respond(served, "Again", previous_response_id=first.id)
+        again = await respond(served, "Again", previous_response_id=first.id, extra_headers=retry)
+        assert (again.id, again.output_text) == (forked.id, "two")
+        assert await served.yard.service.list_conversations(Caller(user="local"), unlisted=False) == []
+    assert added == ["milk"]
+
+
+async def test_echoed_calls_of_the_server_and_the_client_may_alternate() -> None:
+    turn = together(call("take_photo", of="a"), call("add_to_groceries", item="milk"), call("take_photo", of="b"))
+    async with serve_script([turn, say("done"), say("plain")], [add_to_groceries]) as served:
+        waiting = await respond(served, tools=[PHOTO], store=False)
+        echoed = [item.model_dump(exclude_none=True) for item in waiting.output]
+        items = [{"role": "user", "content": "Hello"}, *echoed, *deliver(waiting, "A", "B")]
+        assert (await respond(served, items, tools=[PHOTO], store=False)).output_text == "done"
+        items.append({"role": "user", "content": "More"})
+        assert (await respond(served, items, tools=[PHOTO], store=False)).output_text == "plain"
+    assert added == ["milk"]
+
+
+async def test_a_deleted_response_of_a_conversation_is_gone_and_the_conversation_stays() -> None:
+    async with serve_script([say("one"), say("two")]) as served:
+        first = await respond(served, "SECRET")
+        second = await respond(served, "2", previous_response_id=first.id)
+        await served.client.responses.delete(first.id)
+        with pytest.raises(APIStatusError, match="there is no response"):
+            await served.client.responses.retrieve(first.id)
+        with pytest.raises(APIStatusError, match="there is no response"):
+            await served.client.responses.input_items.list(first.id)
+        assert (await served.client.responses.retrieve(second.id)).output_text == "two"
+
+
+async def test_the_servers_tools_are_chosen_only_where_a_conversation_begins() -> None:
+    async with serve_script([say("one")], [add_to_groceries]) as served:
+        first = await respond(served, extra_body={"toolyard": {"server_tools": "none"}})
+        with pytest.raises(APIStatusError, match="only where a conversation begins"):
+            await respond(
+                served, previous_response_id=first.id, extra_body={"toolyard": {"server_tools": ["add_to_groceries"]}}
+            )
+        with pytest.raises(APIStatusError, match="responses cannot name it"):
+            await respond(served, conversation="mine")
+
+
+async def test_requests_at_once_after_one_response_do_not_read_each_other() -> None:
+    async with serve_script(lambda _: say("ok")) as served:
+        first = await respond(served, "hi")
+        await asyncio.gather(*(respond(served, text, previous_response_id=first.id) for text in ("left", "right")))
+        texts = [[getattr(item, "text", "") for item in request.history] for request in served.model.requests[1:]]
+    assert sorted(texts) == [["hi", "ok", "left"], ["hi", "ok", "right"]]

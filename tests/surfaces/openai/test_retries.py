@@ -124,3 +124,18 @@ async def test_the_answer_names_the_request_and_the_allowance() -> None:
     error: Json = refused["error"]
     assert (status, error["type"], error["code"]) == (429, "rate_limit_error", "rate_limit_exceeded")
     assert headers["x-ratelimit-reset-requests"].endswith("s") and int(headers["retry-after"]) > 0
+
+
+async def test_another_question_after_the_same_call_is_a_request_of_its_own() -> None:
+    async with serve([call("take_photo", of="me"), say("one"), say("two"), say("three")]) as served:
+        first = await served.complete(tools=[PHOTO])
+        messages = answer_calls(HELLO, first, "a photo")
+        answers = [
+            await served.complete([*messages, {"role": "user", "content": text}], tools=[PHOTO])
+            for text in ("q1", "q2", "q2")
+        ]
+        again = await served.complete(
+            [*messages, {"role": "user", "content": "q1"}], tools=[PHOTO], extra_headers=RETRY
+        )
+    assert [answer.choices[0].message.content for answer in answers] == ["one", "two", "three"]
+    assert again.id == answers[0].id
