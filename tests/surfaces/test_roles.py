@@ -177,9 +177,11 @@ class RoleClient:
 
     async def request_outcome(self, caller: str, row: Row) -> str:
         status, content, _ = await self.ask(caller, row.method, row.path, row.body)
-        error: Json = content["error"] if status >= 400 else ""
-        if status == 404 and str(error["message"] if isinstance(error, dict) else error).startswith(HIDDEN):
-            return "hidden"
+        if status == 404:
+            error: Json = content["error"]
+            message: Json = error["message"] if row.path.startswith("/v1/") else error
+            if message.startswith(HIDDEN):
+                return "hidden"
         assert status < 500 and (status != 422 or row.path.endswith("/login")), (caller, row, status, content)
         return {401: "unauthenticated", 403: "forbidden"}.get(status, "let in")
 
