@@ -144,6 +144,36 @@ async def test_a_replica_that_was_stopped_answers_from_the_log_and_not_from_what
         await run
 
 
+class HaltingStore(StoppedStore):
+    """The store of a replica that is stopped right after a call's intent was stored, until the test lets it go on."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        super().__init__(database)
+        self.halted, self.resumed = asyncio.Event(), asyncio.Event()
+
+    async def ensure_lease(self) -> None:
+        events = [entry.event for entry in await self.read("c")]
+        if any(isinstance(event, CallStarted) for event in events) and not self.halted.is_set():
+            self.lose_lease()
+            self.halted.set()
+            await self.resumed.wait()
+        await super().ensure_lease()
+
+
+async def test_a_tool_does_not_start_at_a_replica_that_was_stopped_before_it_until_others_took_over() -> None:
+    async with open_replicas(hold_then_answer, (HaltingStore, MemoryStore)) as (first, second):
+        assert isinstance(first.store, HaltingStore)
+        run = asyncio.create_task(first.yard.run("go", conversation="c").wait_for_rest())
+        await first.store.halted.wait()
+        reader = await second.yard.follow("c", "1")
+        await read_until(reader, RunEnded)
+        reader.detach()
+        first.store.resumed.set()
+        await run
+        assert await read_outcomes(second.store) == ["unknown"]
+        assert not gate.entered.is_set()
+
+
 class OutageStore(MemoryStore):
     """The store of a replica that goes down while a letter waits for its outcome."""
 

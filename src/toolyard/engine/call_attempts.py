@@ -94,6 +94,8 @@ class CallRunner:
             await self._journal.wait_committed()
             # From here on no other replica may take the conversation over before the tool has started.
             await self._outlast_outage(self._deps.ensure_lease)
+            if self._journal.broken is not None:  # it was taken over before: its tool must not start here any more
+                raise self._journal.broken
             answer = await self._run_attempt(call, entry, attempt, control)
             if tries_left <= 0 or not (isinstance(answer, Failure) and answer.retryable):
                 return answer
