@@ -174,6 +174,31 @@ async def test_a_tool_does_not_start_at_a_replica_that_was_stopped_before_it_unt
         assert not gate.entered.is_set()
 
 
+class LateIntentStore(LateConfirmationStore):
+    """A store that confirms appends at once, but for the one with a call's intent."""
+
+    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+        if any(isinstance(entry.event, CallStarted) for entry in append.entries):
+            return super().begin_append(append)
+        return MemoryStore.begin_append(self, append)
+
+
+async def test_a_tool_does_not_start_if_its_intent_is_confirmed_after_others_took_over() -> None:
+    async with open_replicas(hold_then_answer, (LateIntentStore, MemoryStore)) as (first, second):
+        assert isinstance(first.store, LateIntentStore)
+        run = asyncio.create_task(first.yard.run("go", conversation="c").wait_for_rest())
+        await first.store.stored.wait()
+        first.store.lose_lease()
+        reader = await second.yard.follow("c", "1")
+        await read_until(reader, RunEnded)
+        reader.detach()
+        first.store.report_lost([("c", 1)])
+        first.store.confirm()
+        await run
+        assert await read_outcomes(second.store) == ["unknown"]
+        assert not gate.entered.is_set()
+
+
 class OutageStore(MemoryStore):
     """The store of a replica that goes down while a letter waits for its outcome."""
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from toolyard.core.errors import StoreDown
+from toolyard.core.errors import Fenced, StoreDown
 from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStarted
 from toolyard.core.items import Problem
 from toolyard.core.notes import to_fields
@@ -94,8 +94,8 @@ class CallRunner:
             await self._journal.wait_committed()
             # From here on no other replica may take the conversation over before the tool has started.
             await self._outlast_outage(self._deps.ensure_lease)
-            if self._journal.broken is not None:  # it was taken over before: its tool must not start here any more
-                raise self._journal.broken
+            if self._journal.is_lost:
+                raise Fenced("another replica has taken the conversation over before its tool started")
             answer = await self._run_attempt(call, entry, attempt, control)
             if tries_left <= 0 or not (isinstance(answer, Failure) and answer.retryable):
                 return answer

@@ -70,6 +70,8 @@ class Journal:
         # journal until the next garbage collection.
         self.readers = Readers(partial(log.read, self.conversation), claim.last_seq)
         self.broken: ToolyardError | None = None
+        self.is_lost = False
+        """Whether another replica has taken the conversation over: no tool starts here any more."""
         self._log = log
         self._clock = clock
         self._spawn = spawn

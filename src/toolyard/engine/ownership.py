@@ -223,6 +223,7 @@ class Owner:
         for conversation, epoch in claims:
             journal = self.find_journal(conversation)
             if journal is not None and journal.epoch == epoch:
+                journal.is_lost = True
                 # Not before an append that is under way has its outcome: it may have been stored before the take-over,
                 # and its command must not be decided again.
                 journal.on_settled(partial(_fail_lost, journal))

@@ -48,7 +48,7 @@ class Views:
         if journal is not None and self._store.is_shared:
             # A process that was stopped for a while may have lost the conversation and not know it yet.
             await self._store.ensure_lease()
-            journal = self._find_journal(conversation)
+            journal = None if journal.is_lost else self._find_journal(conversation)
         return journal.state if journal is not None else (await self._load(conversation)).state
 
     async def take(self, claim: Claim) -> LogView:
