@@ -137,8 +137,9 @@ def _check_result(name: str, result: Result, times: int) -> Iterator[Violation]:
 def _is_excused(call: str, log: _Log, lines: Sequence[Line], faults: Iterable[Fault]) -> bool:
     """Return whether a fault that excuses an unknown outcome hit the process of the call while the call was open."""
     begin = next((line for line in lines if line.call == call and line.step == "begin"), None)
-    # A call whose replica died between its intent and its first line could be anybody's.
-    since = begin.at if begin else log.started_at.get(call, 0.0)
+    # A call is in flight from its intent on: its process may have been stopped before it noted the first line. A call
+    # whose replica died before that line could be anybody's.
+    since = log.started_at.get(call, begin.at if begin else 0.0)
     return any(
         fault.kind in EXCUSES
         and (begin is None or fault.pid == begin.pid)
