@@ -34,6 +34,11 @@ def parse_model_name(name: str) -> ModelName:
     return ModelName(provider, model) if colon else ModelName("", name)
 
 
+def is_address_or_file(name: str) -> bool:
+    """Return whether the name says where a model is, in contrast to a provider's name for it."""
+    return _ADDRESS.match(name) is not None or name.startswith(LOCAL_PREFIX)
+
+
 def is_pattern(name: str) -> bool:
     return not _WILDCARDS.isdisjoint(name)
 

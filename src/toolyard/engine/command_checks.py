@@ -9,7 +9,7 @@ from toolyard.core.events import RunQueued
 from toolyard.core.history import find_faults
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_cards import describe_model_problem
-from toolyard.core.model_names import matches_any
+from toolyard.core.model_names import is_address_or_file, matches_any
 from toolyard.core.options import check_options
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
@@ -87,7 +87,13 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
 
 def _check_model(model: str, deps: Deps) -> None:
     allowed = deps.allowed_models
-    if not model or allowed is None:
+    if not model or model == deps.default_model:
+        return
+    if allowed is None:
+        # A request may come from anybody whom the application lets in: it must not choose who gets the model's key.
+        if is_address_or_file(model):
+            why = "is an address or a file, which only the one who opens the yard may name"
+            raise Invalid(f"the model {model[:80]!r} {why}", {"field": "model"})
         return
     if model not in allowed and not matches_any(model, deps.model_patterns):
         names = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)

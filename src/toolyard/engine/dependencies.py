@@ -37,7 +37,7 @@ class Deps:
     windows: Callable[[str], int] = lambda _: 0
     """Returns the context window of a model in tokens; 0 if it is unknown."""
     allowed_models: frozenset[str] | None = None
-    """The models that a request may name; None means any."""
+    """The models that a request may name; None means any, but for addresses and files."""
     model_patterns: Sequence[str] = ()
     """Patterns of further model names that a request may name."""
     model_cards: Callable[[], list[ModelCard]] = list[ModelCard]

@@ -152,7 +152,7 @@ class Service:
     async def follow_request(self, record: RequestRecord, *, include_argument_deltas: bool = True) -> StartedRun:
         """Follow the run that an earlier request has started, from its beginning. The caller detaches the reader."""
         if (await self.view(record.conversation)).owner is None:
-            raise NotFound("the conversation of the first request with this Idempotency-Key was deleted")
+            raise NotFound("the conversation of the first request, which this one repeats, was deleted")
         after = Cursor(record.seq - 1)
         reader = await self.follow(record.conversation, after, include_argument_deltas=include_argument_deltas)
         return StartedRun(conversation=record.conversation, run_id=record.run, reader=reader, repeated=True)

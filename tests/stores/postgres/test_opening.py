@@ -87,6 +87,29 @@ async def serve_as_version_13(port: int) -> AsyncGenerator[int]:
         yield proxy.sockets[0].getsockname()[1]
 
 
+@asynccontextmanager
+async def serve_as_pooler() -> AsyncGenerator[int]:
+    """Refuse the parameters of a connection as pgbouncer does."""
+    fields = b"SFATAL\0C08P01\0Munsupported startup parameter: lock_timeout\0\0"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        length = int.from_bytes(await reader.readexactly(4), "big")
+        await reader.readexactly(length - 4)
+        writer.write(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
+        await writer.drain()
+        writer.close()
+
+    pooler = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with pooler:
+        yield pooler.sockets[0].getsockname()[1]
+
+
+async def test_the_address_of_a_pooler_is_recognised_and_what_to_set_is_said() -> None:
+    async with serve_as_pooler() as port:
+        error = await fail_to_open(f"postgresql://ann:secret@127.0.0.1:{port}/yard?sslmode=disable")
+    assert "set pgbouncer = true, and listen_url to that of the database" in str(error)
+
+
 async def test_of_twenty_starts_at_once_one_migrates_and_all_serve(postgres_url: str) -> None:
     settings = PostgresSettings(pool_size=1)
     stores = await asyncio.gather(*(PostgresStore.open(postgres_url, settings) for _ in range(20)))

@@ -104,6 +104,17 @@ async def test_a_request_without_a_key_is_refused_in_the_same_shape() -> None:
     assert headers["x-request-id"]
 
 
+@pytest.mark.parametrize("model", ["http://127.0.0.1:1/v1#m", "https://evil.example/v1#m", "local:/etc/passwd"])
+async def test_a_request_cannot_choose_where_the_key_of_the_model_goes(model: str) -> None:
+    async with build_yard([]) as yard, connect_client(yard) as client:
+        status, content, _ = await client.ask("POST", PATH, {**QUESTION, "model": model})
+        other, refused, _ = await client.ask("POST", "/ai/respond", {"prompt": "x", "model": model})
+    error: Json = content["error"]
+    assert (status, error["code"], error["param"]) == (404, "model_not_found", "model")
+    assert (other, refused["error_type"]) == (422, "validation_error")
+    assert "is an address or a file" in str(refused["error"])
+
+
 async def test_a_large_body_is_refused() -> None:
     async with open_socket() as client, aiohttp.ClientSession() as session:
         body = b'{"messages": [{"role": "user", "content": "' + b"x" * 10_000_000 + b'"}]}'

@@ -66,6 +66,8 @@ def is_outage(error: BaseException) -> bool:
 def explain_error(error: BaseException) -> str:
     """Return why the database cannot be used, without its address or a password."""
     if isinstance(error, asyncpg.PostgresError):
+        if "unsupported startup parameter" in str(error):
+            return "this is the address of a pooler: set pgbouncer = true, and listen_url to that of the database"
         return _REASONS.get(get_sqlstate(error)) or f"the database answers: {error}"
     if isinstance(error, TimeoutError):
         return "the database does not answer in time"

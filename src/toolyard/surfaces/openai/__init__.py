@@ -1,1 +1,1 @@
-"""The OpenAI-compatible paths below `/v1`: models and chat completions."""
+"""The OpenAI-compatible paths below `/v1`: models, chat completions and responses."""

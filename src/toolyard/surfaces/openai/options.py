@@ -1,4 +1,4 @@
-"""Read the options of a request: how the model is to answer. Pure."""
+"""Read what requests for chat completions and for responses have in common: options, tools, tool choice. Pure."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -6,6 +6,7 @@ from typing import cast
 from msgspec import Struct
 
 from toolyard.core.options import ANY_OBJECT, Options, Thinking
+from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces.errors import invalid_field
 
 _EFFORTS: Mapping[str, Thinking] = {
@@ -76,6 +77,17 @@ def build_options(
         seed=seed,
         output_schema=output_schema,
         thinking=thinking,
+    )
+
+
+def build_client_tool(name: str, description: str | None, parameters: dict[str, object] | None) -> Tool:
+    """Return a tool that the client runs itself, in place of the server's tool of the same name."""
+    return Tool(
+        name=name,
+        description=description or "",
+        parameters=parameters or dict(EMPTY_OBJECT),
+        venue="client",
+        hides_server_tool=True,
     )
 
 

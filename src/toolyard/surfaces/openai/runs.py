@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Delete, Stop
+from toolyard.core.commands import Delete, Start, Stop
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import ToolyardError, Unavailable
 from toolyard.core.events import Entry, RequestKey
 from toolyard.core.items import Item, Result
@@ -18,6 +20,7 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import RunView
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
+from toolyard.engine.readers import Reader
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
@@ -33,6 +36,7 @@ from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier,
 from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.sse import StreamEncoder, stream_events
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
@@ -58,13 +62,25 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
 
 
 class AdmittedRun(Struct, frozen=True, kw_only=True):
-    """The run that answers a request, and the headers of the response.
+    """The run that answers a request, and the headers of the response."""
 
-    It is followed from its start, or it is an earlier one, which waits for a person or has ended since.
-    """
-
-    run: StartedRun | RunView
+    view: RunView
+    """The run before `reader` has read anything of it, or as it is."""
+    reader: Reader | None
+    """Yields the run from its start; None for an earlier one, which waits for a person or has ended since."""
     headers: dict[str, str]
+
+    @property
+    def log_end(self) -> int:
+        return self.reader.end if self.reader else 0
+
+
+class ReplayEncoder(StreamEncoder, Protocol):
+    """An encoder that can also encode a run which is at rest and which no reader follows."""
+
+    def replay(self) -> bytes:
+        """Return what comes between the opening and the closing."""
+        ...
 
 
 class RunStarter:
@@ -82,7 +98,7 @@ class RunStarter:
         if (linked := find_linked_call(items)) is not None:
             view = await wait_for_decided_run(service, linked, context.caller)
             if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
-                return AdmittedRun(run=view, headers=id_headers)
+                return AdmittedRun(view=view, reader=None, headers=id_headers)
             if view is not None:
                 items, source = replace_sentence(items, linked, view), linked.conversation
         last_call = find_last_call(items)
@@ -99,7 +115,7 @@ class RunStarter:
             started = await self._start(context, replace(request, items=items), key, source)
             if waiting is not None and not started.repeated:
                 await self._end_waiting(waiting_id, waiting, context.caller)
-        return AdmittedRun(run=started, headers={**id_headers, **rate_headers})
+        return _admit(started, {**id_headers, **rate_headers})
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep other requests that hold the same name waiting until the block ends."""
@@ -111,7 +127,7 @@ class RunStarter:
         if record is None:
             return None
         started = await self._service.follow_request(record, include_argument_deltas=False)
-        return AdmittedRun(run=started, headers={"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
+        return _admit(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
 
     async def _start(self, context: RequestContext, request: WholeRequest, key: RequestKey, source: str) -> StartedRun:
         """Start a run in a new conversation. `source` is the one that items were taken from, if any."""
@@ -125,19 +141,7 @@ class RunStarter:
             unlisted=not request.is_listed,
             tools=defaults.tools if request.server_tools is None else request.server_tools,
         )
-        start = service.build_start(
-            context.caller,
-            request.items,
-            correlation_id=context.correlation_id,
-            tool_choice=request.tool_choice,
-            model=resolve_model(request.model),
-            context={INSTRUCTIONS: request.instructions} if request.instructions else {},
-            settings=settings,
-            app_tools=request.tools,
-            options=request.options,
-            ends_on_expiry=True,
-            request=key,
-        )
+        start = self._build_start(context, request, key, settings=settings)
         return await service.start_run(conversation, start, include_argument_deltas=False)
 
     async def continue_conversation(
@@ -154,22 +158,35 @@ class RunStarter:
         """
         service = self._service
         delivers = await service.encode_results(conversation, results, context.caller) if results else ()
-        start = service.build_start(
+        start = self._build_start(context, request, key, delivers=delivers, may_open=False)
+        started = await service.start_run(conversation, start, include_argument_deltas=False)
+        return _admit(started, {"x-request-id": context.correlation_id})
+
+    def _build_start(
+        self,
+        context: RequestContext,
+        request: WholeRequest,
+        key: RequestKey,
+        *,
+        settings: Settings | None = None,
+        delivers: Sequence[Result] = (),
+        may_open: bool = True,
+    ) -> Start:
+        return self._service.build_start(
             context.caller,
             request.items,
             correlation_id=context.correlation_id,
             tool_choice=request.tool_choice,
             model=resolve_model(request.model),
             context={INSTRUCTIONS: request.instructions} if request.instructions else {},
+            settings=settings,
             app_tools=request.tools,
             options=request.options,
             ends_on_expiry=True,
             delivers=delivers,
-            may_open=False,
+            may_open=may_open,
             request=key,
         )
-        started = await service.start_run(conversation, start, include_argument_deltas=False)
-        return AdmittedRun(run=started, headers={"x-request-id": context.correlation_id})
 
     async def _end_waiting(self, conversation: str, state: State, caller: Caller) -> None:
         """End the run that a new one goes on from; its conversation is deleted unless it is kept.
@@ -201,19 +218,37 @@ def read_server_tools(fields: ToolyardFields | None, service: Service, caller: C
             return frozenset(names)
 
 
-async def wait_for_rest(service: Service, started: StartedRun, caller: Caller) -> RunView:
+def _admit(started: StartedRun, headers: dict[str, str]) -> AdmittedRun:
+    view = RunView(run_id=started.run_id, conversation=started.conversation)
+    return AdmittedRun(view=view, reader=started.reader, headers=headers)
+
+
+async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller) -> RunView:
     """Return the view of a run once it has ended or waits."""
-    view, log_end = RunView(run_id=started.run_id), started.reader.end
+    view, reader, log_end = admitted.view, admitted.reader, admitted.log_end
+    if reader is None:
+        return view
     try:
         async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S):
-            async for item in started.reader:
+            async for item in reader:
                 if isinstance(item, Entry) and view.apply(item) and is_at_rest(view, item.seq, log_end):
                     break
     except TimeoutError:
         raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
     finally:
-        started.reader.detach()
+        reader.detach()
     return view
+
+
+def stream_run(admitted: AdmittedRun, encoder: ReplayEncoder, correlation_id: str) -> AsyncGenerator[bytes, None]:
+    """Yield the stream of a run, of one that is not followed as it is."""
+    if admitted.reader is None:
+        return _replay(encoder)
+    return stream_events(admitted.reader, encoder, correlation_id)
+
+
+async def _replay(encoder: ReplayEncoder) -> AsyncGenerator[bytes, None]:
+    yield encoder.opening() + encoder.replay() + encoder.closing()
 
 
 def raise_failure(view: RunView) -> None:

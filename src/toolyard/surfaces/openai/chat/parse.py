@@ -8,13 +8,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
-from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.core.tools import Tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.options import (
     JsonSchemaFormat,
     ToolyardFields,
+    build_client_tool,
     build_options,
     read_effort,
     read_output_schema,
@@ -119,13 +120,7 @@ def _read_tool(tool: ToolDefinition, index: int) -> Tool:
         raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
     if not definition.name:
         raise invalid_field(f"tools.{index}.function", "has no name")
-    return Tool(
-        name=definition.name,
-        description=definition.description or "",
-        parameters=definition.parameters or dict(EMPTY_OBJECT),
-        venue="client",
-        hides_server_tool=True,
-    )
+    return build_client_tool(definition.name, definition.description, definition.parameters)
 
 
 def add_completion_message(builder: ItemBuilder, index: int, message: CompletionMessage) -> None:

@@ -1,14 +1,11 @@
 """`POST /v1/chat/completions`."""
 
-from collections.abc import AsyncGenerator
-
 from litestar import Response, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
@@ -17,11 +14,18 @@ from toolyard.surfaces.openai.chat.parse import CompletionBody, add_completion_m
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.options import read_tool_choice
-from toolyard.surfaces.openai.runs import RunStarter, WholeRequest, raise_failure, read_server_tools, wait_for_rest
+from toolyard.surfaces.openai.runs import (
+    RunStarter,
+    WholeRequest,
+    raise_failure,
+    read_server_tools,
+    stream_run,
+    wait_for_rest,
+)
 from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.openapi import JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.sse import build_stream_response, stream_events
+from toolyard.surfaces.sse import build_stream_response
 
 COMPLETION_RESPONSE = ResponseSpec(
     data_container=Completion, description="The answer, or a stream of its chunks", generate_examples=False
@@ -55,30 +59,20 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
         )
         model = service.default_model if data.model in ("", DEFAULT) else data.model
         created, base = int(service.clock.now()), str(request.base_url)
-        run = admitted.run
         if not data.stream:
-            view = run if isinstance(run, RunView) else await wait_for_rest(service, run, context.caller)
+            view = await wait_for_rest(service, admitted, context.caller)
             raise_failure(view)
             body = build_completion(view, model, created, describe_waiting(view, base))
             return Response(body, headers=admitted.headers)
         encoder = CompletionEncoder(
-            run if isinstance(run, RunView) else RunView(run_id=run.run_id),
-            0 if isinstance(run, RunView) else run.reader.end,
+            admitted.view,
+            admitted.log_end,
             model=model,
             created=created,
             describe_waiting=lambda view: describe_waiting(view, base),
             show_tools=bool(data.toolyard and data.toolyard.show_tools),
             include_usage=bool(data.stream_options and data.stream_options.include_usage),
         )
-        if isinstance(run, RunView):
-            pieces = replay_run(encoder)
-        else:
-            pieces = stream_events(run.reader, encoder, context.correlation_id)
-        return build_stream_response(pieces, admitted.headers)
+        return build_stream_response(stream_run(admitted, encoder, context.correlation_id), admitted.headers)
 
     return [complete]
-
-
-async def replay_run(encoder: CompletionEncoder) -> AsyncGenerator[bytes, None]:
-    """Yield the stream of a run that is not followed: it is at rest."""
-    yield encoder.opening() + encoder.replay() + encoder.closing()

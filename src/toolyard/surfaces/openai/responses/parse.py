@@ -10,11 +10,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
-from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.core.tools import Tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
-from toolyard.surfaces.openai.options import ToolyardFields, build_options, read_effort, read_output_schema
+from toolyard.surfaces.openai.options import (
+    ToolyardFields,
+    build_client_tool,
+    build_options,
+    read_effort,
+    read_output_schema,
+)
 from toolyard.surfaces.request_body import LenientBody
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
@@ -97,21 +103,12 @@ def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:
             raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
         if not tool.name:
             raise invalid_field(f"tools.{index}", "has no name")
-        parameters = tool.parameters or dict(EMPTY_OBJECT)
-        read.append(
-            Tool(
-                name=tool.name,
-                description=tool.description or "",
-                parameters=parameters,
-                venue="client",
-                hides_server_tool=True,
-            )
-        )
+        read.append(build_client_tool(tool.name, tool.description, tool.parameters))
     return read
 
 
 def list_input(body: ResponseBody) -> list[dict[str, object]]:
-    """Return the input as items. Raise Invalid if there is none."""
+    """Return the input as items; none if it is empty."""
     if isinstance(body.input, str):
         return [{"role": "user", "content": body.input}] if body.input else []
     return body.input

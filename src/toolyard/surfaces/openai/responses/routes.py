@@ -1,6 +1,6 @@
 """`/v1/responses`: create, read, cancel and delete responses."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Literal
 
@@ -10,6 +10,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Delete, RemoveMessage, Stop
@@ -17,7 +18,7 @@ from toolyard.core.cursor import START, Cursor
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import RunQueued
 from toolyard.core.run_view import RunView
-from toolyard.engine.service import Service, StartedRun
+from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import invalid_field
@@ -52,6 +53,7 @@ from toolyard.surfaces.openai.runs import (
     WholeRequest,
     raise_failure,
     read_server_tools,
+    stream_run,
     wait_for_rest,
 )
 from toolyard.surfaces.openai.waiting_text import describe_waiting
@@ -144,17 +146,21 @@ class Responses:
             parallel_tool_calls=data.parallel_tool_calls is not False,
             conversation=data.conversation_id,
         )
-        run = admitted.run
         if data.stream:
-            encoder = self._build_encoder(run, traits, base)
-            if isinstance(run, RunView):
-                return build_stream_response(_replay(encoder), admitted.headers)
-            return build_stream_response(stream_events(run.reader, encoder, context.correlation_id), admitted.headers)
-        if data.background and not isinstance(run, RunView):
-            run.reader.detach()
-            view = RunView(run_id=run.run_id, conversation=run.conversation)
+            encoder = ResponseEncoder(
+                admitted.view,
+                admitted.log_end,
+                start=admitted.reader.cursor if admitted.reader else START,
+                before_run=admitted.reader.cursor.seq if admitted.reader else 0,
+                build=lambda view, text: build_response(view, traits, text),
+                describe_waiting=lambda view: describe_waiting(view, base),
+            )
+            return build_stream_response(stream_run(admitted, encoder, context.correlation_id), admitted.headers)
+        view = admitted.view
+        if data.background and admitted.reader is not None:
+            admitted.reader.detach()
         else:
-            view = run if isinstance(run, RunView) else await wait_for_rest(self._service, run, context.caller)
+            view = await wait_for_rest(self._service, admitted, context.caller)
             raise_failure(view)
         return Response(build_response(view, traits, describe_waiting(view, base)), headers=admitted.headers)
 
@@ -174,7 +180,8 @@ class Responses:
                 return joined
             continuation = await find_continuation(service, data, context.caller)
             if continuation.waiting is not None and continuation.waits_for_person:
-                return AdmittedRun(run=continuation.waiting, headers={"x-request-id": context.correlation_id})
+                headers = {"x-request-id": context.correlation_id}
+                return AdmittedRun(view=continuation.waiting, reader=None, headers=headers)
             results = select_results(continuation, outputs)
             delivered = frozenset(call_id for call_id in outputs if parse_call_id(call_id)[1] in results)
             whole = await self._read_request(request, data, items, delivered)
@@ -182,7 +189,7 @@ class Responses:
             target = await fork_if_needed(service, continuation, context.caller)
             key = identity.build_key(service.clock)
             admitted = await self._starter.continue_conversation(context, whole, key, target, results)
-        return AdmittedRun(run=admitted.run, headers={**admitted.headers, **rate_headers})
+        return replace(admitted, headers={**admitted.headers, **rate_headers})
 
     async def _read_request(
         self,
@@ -201,23 +208,6 @@ class Responses:
             server_tools=read_server_tools(data.toolyard, service, caller),
             instructions=data.instructions or "",
             keep=data.store is not False,
-        )
-
-    def _build_encoder(
-        self,
-        run: StartedRun | RunView,
-        traits: ResponseTraits,
-        base: str,
-    ) -> ResponseEncoder:
-        is_view = isinstance(run, RunView)
-        view = run if is_view else RunView(run_id=run.run_id, conversation=run.conversation)
-        return ResponseEncoder(
-            view,
-            0 if is_view else run.reader.end,
-            start=START if is_view else run.reader.cursor,
-            before_run=0 if is_view else run.reader.cursor.seq,
-            build=lambda view, text: build_response(view, traits, text),
-            describe_waiting=lambda view: describe_waiting(view, base),
         )
 
     async def find_run(self, response_id: str, caller: Caller) -> tuple[RunView, int]:
@@ -304,8 +294,3 @@ class Responses:
 
 def _list_item_ids(view: RunView) -> set[str]:
     return {item.id for item in (*(view.request.input if view.request else ()), *view.list_items())}
-
-
-async def _replay(encoder: ResponseEncoder) -> AsyncGenerator[bytes, None]:
-    """Yield the stream of a run that is not followed: it waits for a person."""
-    yield encoder.opening() + encoder.closing()
