@@ -45,7 +45,7 @@ def list_contestants(directory: str, peer_names: Sequence[str]) -> list[Contesta
         Contestant(OURS[2], sys.executable, "hand_loop.py"),
     ]
     scripts = {name: name.lower().replace(" ", "_").replace("-", "_") + "_loop.py" for name in peer_names}
-    return ours + [Contestant(name, str(peers.PYTHON), script) for name, script in scripts.items()]
+    return ours + [Contestant(name, str(peers.HOME / "bin" / "python"), script) for name, script in scripts.items()]
 
 
 class Worker:

@@ -1,4 +1,4 @@
-"""The virtual environment of the peers, which is created on first use. A peer that is missing is an error."""
+"""The virtual environments of the peers, which are created on first use. A peer that is missing is an error."""
 
 import shlex
 import subprocess
@@ -8,16 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-HOME = Path(__file__).parent.parent / ".venv-peers"
-PYTHON = HOME / "bin" / "python"
+ROOT = Path(__file__).parent.parent
+HOME = ROOT / ".venv-peers"
 INSTALL_S = 600
 IMPORT_S = 120
-VERSIONS = """
-import importlib.metadata, sys
-for name in sys.argv[1:]:
-    try: print(name, importlib.metadata.version(name))
-    except importlib.metadata.PackageNotFoundError: pass
-"""
+VERSION = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
 
 
 @dataclass(frozen=True)
@@ -32,6 +27,12 @@ class Peer:
     """Code that imports the peer."""
     ready: str
     """Code with imports, one tool and one agent: all that a first request needs."""
+    home: Path = HOME
+    """Its virtual environment: one of its own for a peer whose requirements exclude those of others."""
+
+    @property
+    def python(self) -> Path:
+        return self.home / "bin" / "python"
 
 
 ADD = "async def add(a: int, b: int) -> int: return a + b"
@@ -93,31 +94,31 @@ class PeerError(Exception):
 def install_peers(chosen: Iterable[Peer], show_progress: Callable[[str], None]) -> dict[str, str]:
     """Install the peers that are missing, and return the version of each. Raise PeerError."""
     peers = list(chosen)
-    if not PYTHON.exists():
-        show_progress(f"making {HOME.name}")
-        subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True, capture_output=True)
     for peer in peers:
-        if find_fault(peer, PYTHON):
+        if not peer.python.exists():
+            show_progress(f"making {peer.home.name}")
+            subprocess.run([sys.executable, "-m", "venv", str(peer.home)], check=True, capture_output=True)
+        if find_fault(peer):
             show_progress(f"installing {peer.name}")
             _install(peer)
-    require(peers, PYTHON)
+    require(peers)
     return _read_versions(peers)
 
 
-def require(peers: Iterable[Peer], python: Path) -> None:
+def require(peers: Iterable[Peer]) -> None:
     """Raise PeerError with every peer that cannot be imported, and how to install it."""
     faults = [
-        f"{peer.name} cannot be used ({fault}): {python} -m pip install {' '.join(map(shlex.quote, peer.pins))}"
+        f"{peer.name} cannot be used ({fault}): {peer.python} -m pip install {' '.join(map(shlex.quote, peer.pins))}"
         for peer in peers
-        if (fault := find_fault(peer, python))
+        if (fault := find_fault(peer))
     ]
     if faults:
         raise PeerError("\n".join([*faults, "Without peers, their rows are left out: bench/run.py --no-peers"]))
 
 
-def find_fault(peer: Peer, python: Path) -> str:
+def find_fault(peer: Peer) -> str:
     """Return the last line of the error that importing a peer raises, or an empty text."""
-    command = [str(python), "-W", "ignore", "-c", peer.ready or peer.imports]
+    command = [str(peer.python), "-W", "ignore", "-c", peer.ready or peer.imports]
     process = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_S, check=False)
     return (
         (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1] if process.returncode else ""
@@ -125,13 +126,14 @@ def find_fault(peer: Peer, python: Path) -> str:
 
 
 def _install(peer: Peer) -> None:
-    command = [str(PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.pins]
+    command = [str(peer.python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.pins]
     with suppress(subprocess.TimeoutExpired):  # `require` then reports the peer as missing
         subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
 
 
 def _read_versions(peers: list[Peer]) -> dict[str, str]:
-    packages = {peer.package: peer.name for peer in peers}
-    process = subprocess.run([str(PYTHON), "-c", VERSIONS, *packages], capture_output=True, text=True, check=True)
-    pairs = (line.split() for line in process.stdout.splitlines())
-    return {packages[package]: version for package, version in pairs}
+    versions: dict[str, str] = {}
+    for peer in peers:
+        command = [str(peer.python), "-c", VERSION, peer.package]
+        versions[peer.name] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return versions

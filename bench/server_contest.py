@@ -17,11 +17,21 @@ SERVED_BY = ("uvicorn==0.54.0", "uvloop==0.23.0", "httptools==0.9.0")
 FASTAPI_PINS = ("pydantic-ai-slim[openai]==2.66.0", "fastapi==0.162.4", "httpx2==2.16.0", *SERVED_BY)
 STARLETTE_PINS = ("starlette==1.10.0", "aiohttp==3.14.5", "msgspec==0.22.0", *SERVED_BY)
 SERVER = "import httptools, uvicorn, uvloop"
+LITELLM = "LiteLLM's proxy"
+LITELLM_PINS = ("litellm[proxy]==1.105.0", "httptools==0.9.0")
 PEERS = (
     Peer(PEER, "fastapi", FASTAPI_PINS, f"{SERVER}, fastapi, httpx2, pydantic_ai.models.openai", ""),
     Peer(BARE, "aiohttp", STARLETTE_PINS, f"{SERVER}, aiohttp, msgspec, starlette", ""),
 )
-SCRIPTS = {YARD: "toolyard_server.py", BARE: "bare_server.py", PEER: "fastapi_pydantic_ai_server.py"}
+PROXY = Peer(LITELLM, "litellm", LITELLM_PINS, f"{SERVER}, litellm, fastapi", "", peers.ROOT / ".venv-litellm")
+SCRIPTS = {
+    YARD: "toolyard_server.py",
+    BARE: "bare_server.py",
+    PEER: "fastapi_pydantic_ai_server.py",
+    LITELLM: "litellm_server.py",
+}
+PYTHONS = {YARD: sys.executable, **{peer.name: str(peer.python) for peer in (*PEERS, PROXY)}}
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 LOAD = Contestant("the load", sys.executable, "../server_load.py")
 Answer = dict[str, Any]
 
@@ -91,13 +101,14 @@ class Servers:
     def _get_address(self, name: str) -> Answer:
         """Return the port and the process id of a server, which is started if it is not running."""
         if name == MODEL:
-            return {"port": int(self.model_url.rpartition(":")[2]), "direct": 1, "pid": 0}
+            return {"port": int(self.model_url.rpartition(":")[2]), "path": CHAT, "pid": 0}
         if name not in self._running:
-            python = sys.executable if name == YARD else str(peers.PYTHON)
-            worker = Worker(Contestant(name, python, f"../servers/{SCRIPTS[name]}", self.environment))
+            worker = Worker(Contestant(name, PYTHONS[name], f"../servers/{SCRIPTS[name]}", self.environment))
             self._stack.push(lambda *_: self._end(worker))
             self._running[name] = worker, (address := worker.ask({"model": self.model_url}))
-            self._load.ask({"scenario": "loops", **address, "together": 10, "loops": 20, "turns": 2, "chunks": 5})
+            # The proxy runs no tools.
+            warm_up = {"turns": 0, "path": CHAT} if name == LITELLM else {"turns": 2}
+            self._load.ask({"scenario": "loops", **address, "together": 10, "loops": 20, "chunks": 5, **warm_up})
         return self._running[name][1]
 
     def _end(self, worker: Worker) -> None:

@@ -10,6 +10,7 @@ import re
 import sys
 from contextlib import suppress
 from time import clock_gettime, perf_counter
+from typing import Any
 
 import uvloop
 
@@ -67,26 +68,43 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-class Order(dict[str, int]):
+class Order(dict[str, Any]):
     """A scenario's parameters, and the server to load."""
+
+    @property
+    def path(self) -> str:
+        return self.get("path", "/ai/respond")
 
     def build_prompt(self) -> str:
         return f"bench {self.get('turns', 0)} {self['chunks']} {self.get('pace_ms', 0)}"
 
-    def build_request(self) -> bytes:
-        if self.get("direct"):
-            body: object = {"messages": [{"role": "user", "content": self.build_prompt()}]}
-        else:
-            body = {"prompt": self.build_prompt()}
-        return encode_post("/v1/chat/completions" if self.get("direct") else "/ai/respond", body)
+    def build_request(self, number: int = 0) -> bytes:
+        """Return a request. Those with different numbers are not sendings of the same one."""
+        prompt = f"{self.build_prompt()} #{number}"
+        bodies: dict[str, object] = {
+            "/ai/respond": {"prompt": prompt},
+            "/v1/chat/completions": {
+                "model": self.get("model", "default"),
+                "stream": True,
+                "messages": [{"role": "user", "content": prompt}],
+            },
+            "/v1/responses": {"model": "default", "stream": True, "store": False, "input": prompt},
+        }
+        return encode_post(self.path, bodies[self.path])
 
     def compute_stream_s(self) -> float:
         return self["chunks"] * self["pace_ms"] / 1000
 
     def is_complete(self, body: bytes) -> bool:
-        """Return whether a body has every chunk once and in order, and every call."""
-        words = [int(number) for number in WORD.findall(body)]
-        return words == list(range(self["chunks"])) and body.count(b'"finished"') == self.get("turns", 0)
+        """Return whether a body has every chunk once and in order, and every call.
+
+        OpenAI's doors do not show calls, but the model begins its text only after the result of the last one.
+        """
+        deltas = body.partition(b"event: response.output_text.done")[0]
+        words = [int(number) for number in WORD.findall(deltas)]
+        shows_calls = self.path == "/ai/respond"
+        calls_are_complete = not shows_calls or body.count(b'"finished"') == self.get("turns", 0)
+        return words == list(range(self["chunks"])) and calls_are_complete
 
     def check(self, body: bytes) -> None:
         if not self.is_complete(body):
@@ -114,14 +132,14 @@ def encode_post(path: str, body: object) -> bytes:
 
 async def measure_loops(order: Order) -> dict[str, float]:
     """Measure the CPU of a whole loop, with several at a time."""
-    remaining, request = order["loops"], order.build_request()
+    remaining = order["loops"]
     connections = [await order.connect() for _ in range(order["together"])]
 
     async def work(connection: Connection) -> None:
         nonlocal remaining
         while remaining > 0:
             remaining -= 1
-            order.check(await connection.ask(request))
+            order.check(await connection.ask(order.build_request(remaining)))
 
     started, cpu_before_s = perf_counter(), order.read_cpu_s()
     async with asyncio.TaskGroup() as group:
@@ -135,11 +153,11 @@ async def measure_loops(order: Order) -> dict[str, float]:
 
 async def measure_streams(order: Order) -> dict[str, float]:
     """Measure the CPU of a chunk while all streams are open, the memory of a stream, and the incomplete streams."""
-    request, count = order.build_request(), order["streams"]
+    count = order["streams"]
     connections = [await order.connect() for _ in range(count)]
     resident_before_kib, ends = order.read_resident_kib(), list[asyncio.Future[None]]()
     for number, connection in enumerate(connections, 1):
-        ends.append(connection.send(request))
+        ends.append(connection.send(order.build_request(number)))
         if number % 10 == 0:
             await asyncio.sleep(order["ramp_ms"] / 1000 / count * 10)
     with suppress(TimeoutError):

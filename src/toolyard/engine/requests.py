@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 from toolyard.core.errors import Invalid, RequestRepeated
 from toolyard.core.events import REQUEST_KEY_S, RequestKey
@@ -14,22 +15,16 @@ class KeyLocks:
     """Lets one request with a key at a time through; the others with the same key wait for it."""
 
     def __init__(self) -> None:
-        self._held: dict[str, asyncio.Event] = {}
+        # A lock stays as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def acquire(self, request: RequestKey | None) -> Callable[[], None]:
         """Wait for earlier requests with the key, and return a function that lets the next one through."""
         if request is None:
             return _release_nothing
-        key = request.key_hash
-        while held := self._held.get(key):
-            await held.wait()
-        self._held[key] = released = asyncio.Event()
-
-        def release() -> None:
-            del self._held[key]
-            released.set()
-
-        return release
+        lock = self._locks.setdefault(request.key_hash, asyncio.Lock())
+        await lock.acquire()
+        return lock.release
 
     @asynccontextmanager
     async def hold(self, request: RequestKey | None) -> AsyncGenerator[None]:
