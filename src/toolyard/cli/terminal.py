@@ -3,6 +3,7 @@
 The methods that ask a question block the event loop: nothing else has to happen while the user types.
 """
 
+import importlib
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -47,6 +49,16 @@ def format_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(sanitize(line).rstrip() for line in padded)
 
 
+class TextWriter(Protocol):
+    """Writes a text piece by piece."""
+
+    def write(self, text: str) -> None: ...
+
+    def end(self) -> None:
+        """Finish the text, so that something else can be printed below it."""
+        ...
+
+
 class Terminal:
     """Standard input and output. It knows whether the cursor stands in the middle of a line."""
 
@@ -54,10 +66,13 @@ class Terminal:
         self.is_piped = not sys.stdin.isatty()
         """Whether the input comes from a file or a pipe."""
         self._mid_line = False
+        self._markdown = _open_markdown_writer() if sys.stdout.isatty() else None
 
     def write(self, text: str) -> None:
-        """Print a piece of a text without ending the line."""
-        if text:
+        """Print a piece of a text without ending the line: as Markdown, unless the output goes to a file or a pipe."""
+        if self._markdown is not None:
+            self._markdown.write(sanitize(text))
+        elif text:
             safe_text = sanitize(text)
             print(safe_text, end="", flush=True)
             self._mid_line = not safe_text.endswith("\n")
@@ -125,9 +140,23 @@ class Terminal:
         if readline is not None and line and not self.is_piped:
             readline.add_history(line)
 
+    def end_text(self) -> None:
+        """Finish the text that was written piece by piece."""
+        if self._markdown is not None:
+            self._markdown.end()
+
     def _end_line(self) -> str:
+        self.end_text()
         was_mid_line, self._mid_line = self._mid_line, False
         return "\n" if was_mid_line else ""
+
+
+def _open_markdown_writer() -> TextWriter | None:
+    """Return a writer that renders Markdown; None if `rich` is not installed: the text is then printed as it is."""
+    try:
+        return importlib.import_module("toolyard.cli.markdown_writer").open_markdown_writer()
+    except ImportError:
+        return None
 
 
 @contextmanager

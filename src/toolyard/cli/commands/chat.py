@@ -198,6 +198,7 @@ class _ChatLoop:
                     if isinstance(item, Entry) and isinstance(item.event, RunSuspended):
                         await self._decide(screen, pressed)
         finally:
+            self._terminal.end_text()
             over.set()
             pressed.set()  # ends _stop_on_interrupt, which waits for it
 
