@@ -1,4 +1,4 @@
-"""Serve a yard and open OpenAI's own client of it."""
+"""Serve a yard with two tools and open OpenAI's own client of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -9,12 +9,28 @@ from openai import AsyncOpenAI
 
 from surfaces.served import serve_yard
 from surfaces.talk import Json
-from toolyard import ToolLike, Yard
+from toolyard import ToolLike, Yard, tool
 from toolyard.core.items import Call, Item, Result
 from toolyard.testing import Script, Scripted
 
 TEST_TIMEOUT_S = 60.0
 HELLO: list[Json] = [{"role": "user", "content": "Hello"}]
+added: list[str] = []
+"""What the tools below did in this test."""
+
+
+@tool
+def add_to_groceries(item: str) -> str:
+    """Add an item to the groceries."""
+    added.append(item)
+    return f"added {item}"
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order an item."""
+    added.append(f"ordered {item}")
+    return f"ordered {item}"
 
 
 class Served(Struct, frozen=True):
@@ -41,6 +57,7 @@ async def serve_script(
     script: Script, tools: Sequence[ToolLike] = (), *, store: str = "memory:", max_retries: int = 0
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
+    added.clear()
     model = Scripted(script)
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),

@@ -9,11 +9,14 @@ from pydantic import BaseModel
 from support import wait_until
 from surfaces.openai.clients import (
     HELLO,
+    add_to_groceries,
+    added,
     answer_calls,
     define_tool,
     join_content,
     list_calls,
     list_exchange,
+    order,
     serve_script,
     to_param,
 )
@@ -23,26 +26,6 @@ from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.testing import call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
-added: list[str] = []
-
-
-@tool
-def add_to_groceries(item: str) -> str:
-    """Add an item to the groceries."""
-    added.append(item)
-    return f"added {item}"
-
-
-@tool(approval="ask")
-def order(item: str) -> str:
-    """Order an item."""
-    added.append(f"ordered {item}")
-    return f"ordered {item}"
-
-
-@pytest.fixture(autouse=True)
-def start_with_nothing_added() -> None:
-    added.clear()
 
 
 async def test_a_text_is_answered_and_the_models_are_listed() -> None:
