@@ -92,6 +92,7 @@ def read_options(body: ResponseBody) -> Options:
         top_p=body.top_p,
         output_schema=read_output_schema(answer.type, answer.schema, "text.format"),
         thinking=read_effort(body.reasoning.effort if body.reasoning else None, "reasoning.effort"),
+        parallel_tool_calls=body.parallel_tool_calls,
     )
 
 

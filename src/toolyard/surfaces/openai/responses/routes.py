@@ -179,6 +179,10 @@ class Responses:
             if joined := await self._starter.find_joined(identity, context):
                 return joined
             continuation = await find_continuation(service, data, context.caller)
+            if identity.is_delivery and continuation.waiting is None:
+                # Another replica may have delivered the same between the two looks: its run answers this request too.
+                if joined := await self._starter.find_joined(identity, context):
+                    return joined
             if continuation.waiting is not None and continuation.waits_for_person:
                 headers = {"x-request-id": context.correlation_id}
                 return AdmittedRun(view=continuation.waiting, reader=None, headers=headers)
