@@ -10,8 +10,10 @@ from openai import AsyncOpenAI
 from surfaces.served import serve_yard
 from surfaces.talk import Json
 from toolyard import ToolLike, Yard, tool
+from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
 from toolyard.testing import Script, Scripted
+from toolyard.venues.function import as_tool
 
 TEST_TIMEOUT_S = 60.0
 HELLO: list[Json] = [{"role": "user", "content": "Hello"}]
@@ -54,14 +56,21 @@ class Served(Struct, frozen=True):
 
 @asynccontextmanager
 async def serve_script(
-    script: Script, tools: Sequence[ToolLike] = (), *, store: str = "memory:", max_retries: int = 0
+    script: Script,
+    tools: Sequence[ToolLike] = (),
+    *,
+    store: str = "memory:",
+    max_retries: int = 0,
+    approval_hold_s: float = 0,
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     added.clear()
     model = Scripted(script)
+    functions = [as_tool(tool) for tool in tools]
+    wiring = Wiring(tools=functions, model=model, store=store, approval_hold_s=approval_hold_s)
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),
-        Yard(tools=tools, model=model, store=store) as yard,
+        Yard.from_wiring(wiring) as yard,
         serve_yard(yard) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries) as client,
     ):

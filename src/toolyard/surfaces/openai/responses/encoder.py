@@ -24,6 +24,7 @@ from toolyard.core.events import (
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import MAX_PART, StreamPlace, build_item_id
 from toolyard.surfaces.openai.responses.output import (
     OutputItem,
@@ -72,8 +73,11 @@ class ResponseEncoder:
         build: Callable[[RunView, str], ResponseObject],
         describe_waiting: Callable[[RunView], str],
         after: StreamPlace | None = None,
+        approval_label: str = "",
     ) -> None:
         """Start from the view as it was at `start`. With `after`, events up to that place are left out.
+
+        With `approval_label`, approvals are items of the server with that label.
 
         `before_run` is the number of the entry before the first one of the run.
         """
@@ -81,6 +85,7 @@ class ResponseEncoder:
         self._log_end = log_end
         self._build = build
         self._describe_waiting = describe_waiting
+        self._approval_label = approval_label
         self._after = after.number if after else -1
         self._before_run = before_run
         self._place = StreamPlace(start.seq, start.seen, 0)
@@ -287,6 +292,9 @@ class ResponseEncoder:
     def closing(self) -> bytes:
         view = self._view
         pieces: list[bytes] = []
+        for item in list_approval_requests(view, self._approval_label) if self._approval_label else ():
+            pieces += [self._encode_added(self._next_index, item), self._encode_item_done(self._next_index, item)]
+            self._next_index += 1
         waiting_text = self._describe_waiting(view)
         if waiting_text:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))

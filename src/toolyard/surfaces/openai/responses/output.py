@@ -17,12 +17,17 @@ OutputItem = dict[str, object]
 SERVER_LABEL = "toolyard"
 
 
-def list_output(view: RunView, waiting_text: str = "") -> list[OutputItem]:
-    """Return the items of a run as of now. `waiting_text` says what it waits for, if not the client."""
+def list_output(view: RunView, waiting_text: str = "", approvals: Sequence[OutputItem] = ()) -> list[OutputItem]:
+    """Return the items of a run as of now. `waiting_text` says what it waits for, if not the client.
+
+    `approvals` are the items that ask the client to decide, if it takes them.
+    """
     output = [item for turn in view.turns for item in list_turn_output(view, turn)]
     if view.end is not None and view.end.message is not None:
         output.append(build_message(view.end.message.id, view.end.message.text, ()))
-    elif waiting_text:
+        return output
+    output += approvals
+    if waiting_text:
         output.append(build_message(f"wait_{view.run_id}", waiting_text, ()))
     return output
 
