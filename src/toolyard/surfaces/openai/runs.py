@@ -28,7 +28,12 @@ from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentence, wait_for_decided_run
+from toolyard.surfaces.openai.decided_runs import (
+    find_linked_call,
+    replace_earlier_sentences,
+    replace_sentence,
+    wait_for_decided_run,
+)
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields
@@ -97,13 +102,16 @@ class RunStarter:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
         service, context = self._service, get_request_context(http_request.scope)
         id_headers = {"x-request-id": context.correlation_id}
-        items, source = request.items, ""
+        items: Sequence[Item] = request.items
+        sources: list[str] = []
         if (linked := find_linked_call(items)) is not None:
             view = await wait_for_decided_run(service, linked, context.caller)
             if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
                 return AdmittedRun(view=view, reader=None, headers=id_headers)
             if view is not None:
-                items, source = replace_sentence(items, linked, view), linked.conversation
+                whole = replace_sentence(items, linked, view)
+                items, sources = await replace_earlier_sentences(service, whole, context.caller, linked.position)
+                sources.append(linked.conversation)
         last_call = find_last_call(items)
         waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
         identity = await identify_request(http_request, is_delivery=bool(waiting_id) and isinstance(items[-1], Result))
@@ -113,9 +121,10 @@ class RunStarter:
             rate_headers = rename_rate_headers(await admit_request(service, context.caller))
             waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
             if waiting is not None:
-                items, source = merge_waiting_run(items, waiting, service.clock.now()), waiting_id
+                items = merge_waiting_run(items, waiting, service.clock.now())
+                sources.append(waiting_id)
             key = identity.build_key(service.clock)
-            started = await self._start(context, replace(request, items=items), key, source)
+            started = await self._start(context, replace(request, items=items), key, sources)
             if waiting is not None and not started.repeated:
                 await self._end_waiting(waiting_id, waiting, context.caller)
         return admit_started(started, {**id_headers, **rate_headers})
@@ -132,11 +141,13 @@ class RunStarter:
         started = await self._service.follow_request(record, include_argument_deltas=False)
         return admit_started(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
 
-    async def _start(self, context: RequestContext, request: WholeRequest, key: RequestKey, source: str) -> StartedRun:
-        """Start a run in a new conversation. `source` is the one that items were taken from, if any."""
+    async def _start(
+        self, context: RequestContext, request: WholeRequest, key: RequestKey, sources: Sequence[str]
+    ) -> StartedRun:
+        """Start a run in a new conversation. `sources` are those that items were taken from."""
         service = self._service
         conversation, defaults = service.clock.new_id("conversation"), service.default_settings
-        if source:
+        for source in sources:
             await service.copy_blobs(source, conversation, request.items)
         settings = replace(
             defaults,

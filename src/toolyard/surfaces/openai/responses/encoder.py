@@ -32,6 +32,7 @@ from toolyard.surfaces.openai.responses.output import (
     build_message,
     build_reasoning,
     build_text_part,
+    build_waiting_message,
     encode_arguments,
     has_schema,
     is_client_call,
@@ -261,6 +262,23 @@ class ResponseEncoder:
             )
         )
 
+    def _encode_refusal(self, text: str) -> bytes:
+        """Return the sentence for a client that parses every other text as the JSON of its schema."""
+        item = build_waiting_message(self._view, text)
+        opened = _OpenItem(self._next_index, str(item["id"]))
+        self._next_index += 1
+        empty, whole = ({"part": {"type": "refusal", "refusal": content}} for content in ("", text))
+        return b"".join(
+            (
+                self._encode_added(opened.index, {**item, "status": "in_progress", "content": NO_ITEMS}),
+                self._encode_content("response.content_part.added", opened, empty),
+                self._encode_content("response.refusal.delta", opened, {"delta": text}),
+                self._encode_content("response.refusal.done", opened, {"refusal": text}),
+                self._encode_content("response.content_part.done", opened, whole),
+                self._encode_item_done(opened.index, item),
+            )
+        )
+
     def _encode_call_added(self, call: CallView) -> bytes:
         """Return the beginning of a call; of one that its client runs all of it, as its part begins."""
         index, item = self._indexes[call.call.id], build_call(self._view, call)
@@ -296,7 +314,9 @@ class ResponseEncoder:
             pieces += [self._encode_added(self._next_index, item), self._encode_item_done(self._next_index, item)]
             self._next_index += 1
         waiting_text = self._describe_waiting(view)
-        if waiting_text:
+        if waiting_text and has_schema(view):
+            pieces.append(self._encode_refusal(waiting_text))
+        elif waiting_text:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
         final = _FINAL_EVENTS.get(find_status(view), "response.completed")
         pieces.append(self._encode(final, {"response": self._build(view, waiting_text)}))

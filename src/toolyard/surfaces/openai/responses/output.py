@@ -28,8 +28,17 @@ def list_output(view: RunView, waiting_text: str = "", approvals: Sequence[Outpu
         return output
     output += approvals
     if waiting_text:
-        output.append(build_message(f"wait_{view.run_id}", waiting_text, ()))
+        output.append(build_waiting_message(view, waiting_text))
     return output
+
+
+def build_waiting_message(view: RunView, text: str) -> OutputItem:
+    """Return the message that says what a run waits for.
+
+    It is a refusal if the answer has to fit a schema: clients parse every other text as the schema's JSON.
+    """
+    message = build_message(f"wait_{view.run_id}", text, ())
+    return {**message, "content": [{"type": "refusal", "refusal": text}]} if has_schema(view) else message
 
 
 def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
