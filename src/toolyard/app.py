@@ -149,6 +149,8 @@ class Wiring:
     """How long running calls may go on when the App is closed."""
     drain_s: float | None = None
     """How long a server takes requests after SIGTERM. None means five seconds if others share its store, else none."""
+    approval_hold_s: float = 0.0
+    """How long a request to `/v1` whose run waits for a person stays open."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     """What the names of models stand for."""
     named_model: Callable[[str], Model] | None = None
@@ -299,7 +301,15 @@ class App:
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         cards = self._models.provider_cards()
-        return surfaces.asgi(self.service, self.access, self.servers, self._store, self._wiring.cors_origins, cards)
+        return surfaces.asgi(
+            self.service,
+            self.access,
+            self.servers,
+            self._store,
+            self._wiring.cors_origins,
+            cards,
+            approval_hold_s=self._wiring.approval_hold_s,
+        )
 
     async def close(self) -> None:
         """Close all parts, even if one fails; the error is raised at the end."""

@@ -10,6 +10,7 @@ from surfaces.talk import ApiClient, build_yard, connect_api_client
 from toolyard import Yard
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
+from toolyard.testing import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Replica:
 
 @asynccontextmanager
 async def open_replicas(
-    count: int = 2, database: MemoryDatabase | str | None = None, **wiring: object
+    count: int = 2, database: MemoryDatabase | str | None = None, script: Script = (), **wiring: object
 ) -> AsyncGenerator[list[Replica]]:
     """Open replicas of one server, each with a client of its own. The block fails after TEST_TIMEOUT_S.
 
@@ -31,7 +32,7 @@ async def open_replicas(
         replicas: list[Replica] = []
         for _ in range(count):
             store = await PostgresStore.open(shared) if isinstance(shared, str) else MemoryStore(shared)
-            yard = await stack.enter_async_context(build_yard([], opened_store=store, **wiring))
+            yard = await stack.enter_async_context(build_yard(script, opened_store=store, **wiring))
             replicas.append(Replica(yard, await stack.enter_async_context(connect_api_client(yard, "socket"))))
         yield replicas
 

@@ -128,6 +128,7 @@ class StrictChatBody(_ChatStruct):
     stream_options: StreamOptions | None = None
     tools: Annotated[list[ToolDefinition], Meta(min_length=1)] | None = None
     tool_choice: Literal["auto", "none", "required"] | ChatToolChoice | None = None
+    parallel_tool_calls: bool | None = None
     max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -191,6 +192,8 @@ def _tool_faults(request_body: StrictChatBody) -> list[str]:
     faults += [fault for tool in request_body.tools or () for fault in openai_faults(tool.function.parameters)]
     if request_body.tool_choice is not None and not names:
         faults.append("tool_choice needs tools")
+    if request_body.parallel_tool_calls is not None and not names:
+        faults.append("'parallel_tool_calls' is only allowed when 'tools' are specified")
     if isinstance(request_body.tool_choice, ChatToolChoice) and request_body.tool_choice.function.name not in names:
         faults.append(f"tool_choice names {request_body.tool_choice.function.name!r}, which is not offered")
     return faults

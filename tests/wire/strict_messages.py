@@ -145,6 +145,7 @@ class MessagesTool(Struct, forbid_unknown_fields=True, kw_only=True):
 class MessagesToolChoice(Struct, forbid_unknown_fields=True, kw_only=True):
     type: Literal["auto", "any", "none", "tool"]
     name: str | None = None
+    disable_parallel_tool_use: bool | None = None
 
 
 class ThinkingConfig(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -326,6 +327,8 @@ def _tool_faults(request_body: StrictMessagesBody) -> list[str]:
         faults.append("tool_choice may only be specified while providing tools")
     if choice is not None and (choice.type == "tool") != (choice.name is not None):
         faults.append("tool_choice.name goes with type tool")
+    if choice is not None and choice.type == "none" and choice.disable_parallel_tool_use is not None:
+        faults.append("tool_choice.none.disable_parallel_tool_use: extra inputs are not permitted")
     if choice is not None and choice.name is not None and choice.name not in names:
         faults.append(f"tool_choice names {choice.name!r}, which is not offered")
     return faults

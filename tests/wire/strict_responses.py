@@ -189,6 +189,7 @@ class StrictResponsesBody(_ResponsesStruct):
     ] = []
     tools: Annotated[list[FunctionTool | WebSearchTool | InterpreterTool | FilesTool], Meta(min_length=1)] | None = None
     tool_choice: Literal["auto", "none", "required"] | ResponsesToolChoice | None = None
+    parallel_tool_calls: bool | None = None
     max_tool_calls: Annotated[int, Meta(ge=1)] | None = None
     max_output_tokens: Annotated[int, Meta(ge=16)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
@@ -291,6 +292,8 @@ def _tool_faults(request_body: StrictResponsesBody) -> list[str]:
         faults += [f"{tool.name}: {fault}" for fault in rules(tool.parameters)]
     if request_body.tool_choice is not None and not request_body.tools:
         faults.append("tool_choice needs tools")
+    if request_body.parallel_tool_calls is not None and not request_body.tools:
+        faults.append("'parallel_tool_calls' is only allowed when 'tools' are specified")
     if isinstance(request_body.tool_choice, ResponsesToolChoice) and request_body.tool_choice.name not in names:
         faults.append(f"Tool choice 'function' not found: {request_body.tool_choice.name!r} is not offered")
     return faults

@@ -189,6 +189,28 @@ async def test_an_option_that_a_provider_does_not_have_fails_the_turn_in_words(
     assert why in await wire.send_refused(options)
 
 
+@pytest.mark.parametrize(
+    ("wire", "expected"),
+    [
+        (CHAT, {"parallel_tool_calls": False}),
+        (RESPONSES, {"parallel_tool_calls": False}),
+        (MESSAGES, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+    ],
+)
+async def test_calls_one_at_a_time_are_asked_for_beside_tools_only(wire: Wire, expected: Body) -> None:
+    options = Options(parallel_tool_calls=False)
+    assert await wire.send(options, tools=ADD) == {**await wire.send(DEFAULT_OPTIONS, tools=ADD), **expected}
+    assert await wire.send(options) == await wire.send(DEFAULT_OPTIONS)
+    body = await wire.send(options, tools=ADD, tool_choice="none")
+    assert body["tool_choice"] in ("none", {"type": "none"})
+
+
+async def test_gemini_cannot_ask_for_calls_one_at_a_time() -> None:
+    options = Options(parallel_tool_calls=False)
+    assert "Gemini has no such option" in await GEMINI.send_refused(options, tools=ADD)
+    assert await GEMINI.send(options) == await GEMINI.send(DEFAULT_OPTIONS)
+
+
 async def test_gemini_before_3_takes_a_schema_only_without_tools() -> None:
     options = Options(output_schema=SCHEMA)
     assert "responseJsonSchema" in (await OLD_GEMINI.send(options, model="gemini-2.5-flash"))["generationConfig"]

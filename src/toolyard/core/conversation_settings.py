@@ -20,6 +20,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: Limits | None = None
     tools: frozenset[str] | None = None
     """The tools that this conversation may use; None means all that its caller may use."""
+    asked_tools: frozenset[str] = frozenset()
+    """Tools of the server that wait for an approval even if their own rule is `never`; `*` stands for all."""
     max_messages: int = 0
     max_tokens: int = 0
     """How much of the history the model is shown at most; zero means no limit."""

@@ -36,6 +36,8 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_schema: RequestSchema = None
     """The JSON Schema of the final text, which is validated; None means free text. ANY_OBJECT means any JSON object."""
     thinking: Thinking = ""
+    parallel_tool_calls: bool | None = None
+    """Whether a turn may hold more than one call; None is the provider's default. It matters only beside tools."""
 
     @property
     def effort(self) -> Effort | None:

@@ -30,6 +30,17 @@ def build_option_problem(name: str, why: str) -> Problem:
     return Problem(error=error, error_type=UNSUPPORTED_OPTION, details={"option": name})
 
 
+def encode_parallel_calls(options: Options) -> bytes:
+    """Return OpenAI's field, which its APIs take only beside tools; nothing if the option is not set."""
+    match options.parallel_tool_calls:
+        case None:
+            return b""
+        case True:
+            return b',"parallel_tool_calls":true'
+        case False:
+            return b',"parallel_tool_calls":false'
+
+
 def add_output_prompt(system: str, schema: dict[str, object]) -> str:
     """Return the system text, followed by the request for an answer that fits the schema."""
     form = "a JSON object" if schema == ANY_OBJECT else "JSON that fits the JSON Schema below"

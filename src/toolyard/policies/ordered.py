@@ -71,11 +71,17 @@ class OrderedPolicy:
         self.cacheable = not rules
 
     def judge(self, request: PolicyRequest) -> Verdict:
-        for rule in self._rules:
-            verdict = _ask_rule(rule, request)
-            if verdict is not None:
-                return verdict
-        return _default_verdict(request)
+        verdicts = (_ask_rule(rule, request) for rule in self._rules)
+        verdict = next((verdict for verdict in verdicts if verdict is not None), None) or _default_verdict(request)
+        # After all rules: what the conversation asks for is never loosened by one that allows.
+        if verdict.decision == "allow" and _is_asked(request):
+            return Verdict("ask", "the conversation asks for an approval")
+        return verdict
+
+
+def _is_asked(request: PolicyRequest) -> bool:
+    tool = request.tool
+    return tool.venue != "client" and bool(request.settings.asked_tools & {"*", tool.name})
 
 
 def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:

@@ -48,9 +48,17 @@ def asgi(
     cors_origins: frozenset[str] = frozenset(),
     provider_cards: Sequence[ProviderCard] = (),
     surfaces: Sequence[Surface] = SURFACES,
+    approval_hold_s: float = 0.0,
 ) -> AuthMiddleware:
     """Return the application for these services."""
-    backend = Backend(service=service, access=access, servers=servers, records=records, provider_cards=provider_cards)
+    backend = Backend(
+        service=service,
+        access=access,
+        servers=servers,
+        records=records,
+        provider_cards=provider_cards,
+        approval_hold_s=approval_hold_s,
+    )
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],
         exception_handlers={Exception: handle_error},

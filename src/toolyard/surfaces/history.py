@@ -55,7 +55,7 @@ class ItemBuilder:
             self.items.append(self._build_result(index, answered_call_id, text))
             return
         if self._open_calls:
-            raise self._build_error(index, f"the calls {', '.join(self._open_calls)} before it have no result")
+            raise self._build_error(index, f"the calls {self._name_open_calls()} before it have no result")
         if role == "user":
             item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
             self.items.append(UserMessage(id=item_id, at=self._at, parts=(TextPart(text=text),)))
@@ -97,7 +97,7 @@ class ItemBuilder:
     def _build_result(self, index: int, provider_id: str, content: str) -> Result:
         call = self._open_calls.pop(provider_id, None)
         if call is None:
-            raise self._build_error(index, f"tool_call_id {provider_id!r} answers no call before it")
+            raise self._build_error(index, f"tool_call_id {provider_id[:80]!r} answers no call before it")
         call_id = call.id
         return Result(
             id=result_id(call_id), at=self._at, call_id=call_id, tool=call.tool, outcome="ok", content=content
@@ -114,8 +114,11 @@ class ItemBuilder:
     def finish(self, last_index: int) -> list[Item]:
         """Return the items. Raise Invalid if a call is left without its result."""
         if self._open_calls:
-            raise self._build_error(last_index, f"the calls {', '.join(self._open_calls)} have no result")
+            raise self._build_error(last_index, f"the calls {self._name_open_calls()} have no result")
         return self.items
+
+    def _name_open_calls(self) -> str:
+        return ", ".join(provider_id[:80] for provider_id in self._open_calls)
 
     def _parse_arguments(self, index: int, text: str) -> dict[str, object]:
         try:

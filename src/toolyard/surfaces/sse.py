@@ -6,7 +6,8 @@ A stream pulls. While a client reads slowly nothing is read for it; its `Reader`
 and catches up from the log when the ring has moved on. So a slow client costs no memory and misses no entry.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -148,17 +149,52 @@ def encode_event(body: object) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(body)
 
 
-async def stream_events(reader: Reader, encoder: StreamEncoder, correlation_id: str) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of the stream until it is over, with a heartbeat comment where nothing happens."""
+class Hold:
+    """The time for which an answer is held back while its run waits for a person, in all waits together."""
+
+    def __init__(self, seconds: float, waits: Callable[[], bool] = lambda: False) -> None:
+        """Hold a stream that is over while `waits` is true."""
+        self._left_s = seconds
+        self._since: float | None = None
+        self.waits = waits
+
+    @property
+    def is_on(self) -> bool:
+        return self._since is not None
+
+    @property
+    def left_s(self) -> float:
+        running_s = time.monotonic() - self._since if self._since is not None else 0.0
+        return max(0.0, self._left_s - running_s)
+
+    def set(self, waits: bool) -> None:
+        """Begin or end to hold. Nothing is held once the time is used up."""
+        if self._since is not None:
+            self._left_s, self._since = self.left_s, None
+        if waits and self._left_s > 0:
+            self._since = time.monotonic()
+
+
+async def stream_events(
+    reader: Reader, encoder: StreamEncoder, correlation_id: str, hold: Hold | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes of the stream until it is over, with a heartbeat comment where nothing happens.
+
+    An encoder that is over because its run waits goes on once the run does: `hold` says how long it is given for that.
+    """
+    hold = hold or Hold(0.0)
     try:
         if opening := encoder.opening():
             yield opening
-        while not encoder.over:
-            batch = await reader.read_batch(HEARTBEAT_S)
+        while True:
+            hold.set(encoder.over and hold.waits())
+            if encoder.over and not hold.is_on:
+                break
+            batch = await reader.read_batch(min(HEARTBEAT_S, hold.left_s) if hold.is_on else HEARTBEAT_S)
             pieces: list[bytes] = [] if batch else [b": heartbeat\n\n"]
             for item, cursor in batch:
                 # A batch may reach beyond the end of the run: its other items belong to the next one.
-                if encoder.over:
+                if encoder.over and not hold.waits():
                     break
                 pieces.append(encoder.item(item, cursor))
             if body := b"".join(pieces):

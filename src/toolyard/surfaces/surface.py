@@ -51,6 +51,8 @@ class Backend:
     records: SharedKeyValue
     """Records of surfaces that replicas share."""
     provider_cards: Sequence[ProviderCard] = ()
+    approval_hold_s: float = 0.0
+    """How long a request of a protocol without approvals stays open while its run waits for a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

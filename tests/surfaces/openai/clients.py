@@ -1,4 +1,4 @@
-"""Serve a yard and open OpenAI's own client of it."""
+"""Serve a yard with two tools and open OpenAI's own client of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -9,12 +9,30 @@ from openai import AsyncOpenAI
 
 from surfaces.served import serve_yard
 from surfaces.talk import Json
-from toolyard import ToolLike, Yard
+from toolyard import ToolLike, Yard, tool
+from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
 from toolyard.testing import Script, Scripted
+from toolyard.venues.function import as_tool
 
 TEST_TIMEOUT_S = 60.0
 HELLO: list[Json] = [{"role": "user", "content": "Hello"}]
+added: list[str] = []
+"""What the tools below did in this test."""
+
+
+@tool
+def add_to_groceries(item: str) -> str:
+    """Add an item to the groceries."""
+    added.append(item)
+    return f"added {item}"
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order an item."""
+    added.append(f"ordered {item}")
+    return f"ordered {item}"
 
 
 class Served(Struct, frozen=True):
@@ -38,13 +56,21 @@ class Served(Struct, frozen=True):
 
 @asynccontextmanager
 async def serve_script(
-    script: Script, tools: Sequence[ToolLike] = (), *, store: str = "memory:", max_retries: int = 0
+    script: Script,
+    tools: Sequence[ToolLike] = (),
+    *,
+    store: str = "memory:",
+    max_retries: int = 0,
+    approval_hold_s: float = 0,
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
+    added.clear()
     model = Scripted(script)
+    functions = [as_tool(tool) for tool in tools]
+    wiring = Wiring(tools=functions, model=model, store=store, approval_hold_s=approval_hold_s)
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),
-        Yard(tools=tools, model=model, store=store) as yard,
+        Yard.from_wiring(wiring) as yard,
         serve_yard(yard) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries) as client,
     ):

@@ -126,6 +126,22 @@ async def test_a_large_body_is_refused() -> None:
         assert (status, set(content)) == (404, {"error"})
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (PATH, with_messages(ASKED, {**RESULT, "tool_call_id": "x" * 100_000})),
+        (PATH, with_messages(ASKED, {**ASKS, "tool_calls": [{**CALL, "id": "x" * 100_000}]})),
+        (PATH, {**QUESTION, "tool_choice": "x" * 100_000}),
+        ("/v1/responses", {"input": [{"type": "function_call_output", "call_id": "x" * 100_000, "output": ""}]}),
+        ("/v1/responses", {"input": "x", "conversation": "x" * 100_000}),
+    ],
+)
+async def test_a_long_id_is_not_echoed_whole(path: str, body: object) -> None:
+    async with open_socket() as client:
+        status, content, _ = await client.ask("POST", path, body)
+    assert status in (400, 404) and len(str(content)) < 2_000
+
+
 async def test_fields_of_other_servers_and_nulls_are_ignored() -> None:
     async with serve_script([say("fine")]) as served:
         answer = await served.complete(

@@ -9,11 +9,14 @@ from pydantic import BaseModel
 from support import wait_until
 from surfaces.openai.clients import (
     HELLO,
+    add_to_groceries,
+    added,
     answer_calls,
     define_tool,
     join_content,
     list_calls,
     list_exchange,
+    order,
     serve_script,
     to_param,
 )
@@ -23,26 +26,6 @@ from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.testing import call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
-added: list[str] = []
-
-
-@tool
-def add_to_groceries(item: str) -> str:
-    """Add an item to the groceries."""
-    added.append(item)
-    return f"added {item}"
-
-
-@tool(approval="ask")
-def order(item: str) -> str:
-    """Order an item."""
-    added.append(f"ordered {item}")
-    return f"ordered {item}"
-
-
-@pytest.fixture(autouse=True)
-def start_with_nothing_added() -> None:
-    added.clear()
 
 
 async def test_a_text_is_answered_and_the_models_are_listed() -> None:
@@ -194,6 +177,44 @@ async def test_an_approval_is_a_sentence_with_a_link_until_it_is_decided() -> No
     history = served.model.requests[-1].history
     assert list_exchange(history) == ["order['milk']", "order=ordered milk"]
     assert not any(sentence in getattr(item, "text", "") for item in history)
+
+
+async def test_every_sentence_whose_run_has_ended_is_replaced() -> None:
+    script = [call("order", item="milk"), say("One."), call("order", item="eggs"), say("Two."), say("Both.")]
+    async with serve_script(script, [order]) as served:
+        messages = list(HELLO)
+        for _ in range(2):
+            answer = await served.complete(messages)
+            about: Json = answer.model_extra["toolyard"]
+            await served.yard.approve(about["conversation_id"], about["waiting"][0]["call_id"])
+            messages += [to_param(answer), {"role": "user", "content": "Go on"}]
+        await served.complete(messages)
+    history = served.model.requests[-1].history
+    expected = ["order['milk']", "order=ordered milk", "order['eggs']", "order=ordered eggs"]
+    assert list_exchange(history) == expected
+    assert not any("waits for an approval" in getattr(item, "text", "") for item in history)
+
+
+async def test_a_wait_is_a_refusal_where_the_answer_has_to_fit_a_schema() -> None:
+    class Order(BaseModel):
+        item: str
+
+    async with serve_script([call("order", item="milk")] * 4, [order]) as served:
+        parsed = await served.client.chat.completions.parse(model="default", messages=HELLO, response_format=Order)
+        message = parsed.choices[0].message
+        assert (message.parsed, message.content) == (None, None)
+        assert "`order` waits for an approval" in message.refusal
+        again = await served.complete([*HELLO, to_param(parsed), {"role": "user", "content": "x"}])
+        assert "`order` waits for an approval" in str(again.choices[0].message)
+        chunks = await served.stream(response_format=ORDER_FORMAT)
+        assert join_content(chunks) == "" and any(chunk.choices[0].delta.refusal for chunk in chunks)
+        response = await served.client.responses.parse(model="default", input="Hello", text_format=Order)
+        assert response.output_parsed is None and response.output[-1].content[0].type == "refusal"
+        stream = await served.client.responses.create(
+            model="default", input="Hello", text={"format": {"type": "json_object"}}, stream=True
+        )
+        kinds = [event.type async for event in stream]
+        assert "response.refusal.done" in kinds and "response.output_text.delta" not in kinds
 
 
 async def test_results_that_come_while_an_approved_call_runs_wait_for_it() -> None:

@@ -7,7 +7,7 @@ from openai import APIStatusError
 from pydantic import BaseModel
 
 from support import wait_until
-from surfaces.openai.clients import Served, list_exchange, serve_script
+from surfaces.openai.clients import Served, add_to_groceries, added, list_exchange, order, serve_script
 from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.testing import call, fail, say, together
@@ -17,26 +17,6 @@ PHOTO = {
     "name": "take_photo",
     "parameters": {"type": "object", "properties": {"of": {"type": "string"}}, "required": ["of"]},
 }
-added: list[str] = []
-
-
-@tool
-def add_to_groceries(item: str) -> str:
-    """Add an item to the groceries."""
-    added.append(item)
-    return f"added {item}"
-
-
-@tool(approval="ask")
-def order(item: str) -> str:
-    """Order an item."""
-    added.append(f"ordered {item}")
-    return f"ordered {item}"
-
-
-@pytest.fixture(autouse=True)
-def start_with_nothing_added() -> None:
-    added.clear()
 
 
 async def respond(served: Served, input: object = "Hello", **fields: object) -> Json:

@@ -35,7 +35,12 @@ from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import parse_inline_file
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.option_support import add_output_prompt, build_openai_format, find_unsupported
+from toolyard.models.option_support import (
+    add_output_prompt,
+    build_openai_format,
+    encode_parallel_calls,
+    find_unsupported,
+)
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import to_provider_name
 from toolyard.models.unicode import encode_json
@@ -109,6 +114,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             *messages,
             b"]",
             tools and b',"tool_choice":' + _encode_tool_choice(request.tool_choice, quirks),
+            tools and encode_parallel_calls(request.options),
             options,
             b"}",
         )

@@ -60,6 +60,8 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
     sealed_by = f"{provider}:{name}"
     cache = get_encode_cache(request, f"{CACHE_KEY}:{sealed_by}")
     tools = _encode_tools(request.offer, name)
+    if tools.encoded and request.options.parallel_tool_calls is False:
+        raise WireFailure(build_option_problem("parallel_tool_calls", "Gemini has no such option"))
     system, options = _resolve_output(request, name, tools)
     cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history.items_from(cache.count), partial(_encode_group, sealed_by))

@@ -175,6 +175,16 @@ def _build_provider_tool(tool: Tool) -> Block | None:
 
 
 def _build_tool_choice(request: ModelRequest) -> Block:
+    choice, parallel = _build_plain_choice(request), request.options.parallel_tool_calls
+    # The API knows the opposite field, as a part of the choice, and refuses it where no tool may be called.
+    return (
+        choice
+        if parallel is None or choice["type"] == "none"
+        else {**choice, "disable_parallel_tool_use": not parallel}
+    )
+
+
+def _build_plain_choice(request: ModelRequest) -> Block:
     if not _encode_tools(request.offer):
         return {"type": "none"}
     match request.tool_choice:

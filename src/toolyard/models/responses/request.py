@@ -34,7 +34,12 @@ from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import PDF, parse_inline_file
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.option_support import add_output_prompt, build_openai_format, find_unsupported
+from toolyard.models.option_support import (
+    add_output_prompt,
+    build_openai_format,
+    encode_parallel_calls,
+    find_unsupported,
+)
 from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
 from toolyard.models.responses.wire_types import OutputItem
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
@@ -110,6 +115,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             *parts,
             b"]",
             tools.encoded and b',"tool_choice":' + _encode_tool_choice(request),
+            tools.encoded and encode_parallel_calls(request.options),
             b',"max_tool_calls":%d' % tools.max_native_calls if tools.max_native_calls else b"",
             options,
             b"}",

@@ -159,6 +159,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """How long running calls may go on once the server stops."""
     drain_s: SecondsOrZero | None = None
     """How long it takes requests after SIGTERM. None means five seconds if replicas share the store, else none."""
+    approval_hold_s: Annotated[float, Meta(extra={"ge": 0, "le": 600})] = 0.0
+    """How long a request to `/v1` whose run waits for a person stays open, so that the decision continues it."""
     system_prompt: str = ""
     language: Language = ""
     """The language of texts that do not come from a model; empty means the caller's language."""

@@ -12,6 +12,9 @@ from toolyard.surfaces.errors import build_error_response
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
 
 ErrorKind = Literal["invalid_request_error", "rate_limit_error", "server_error"]
+MAX_MESSAGE_CHARS = 1_000
+"""A message may quote what the request holds, such as an id of any length: it is cut here, once for all of `/v1`."""
+MAX_PARAM_CHARS = 200
 _STATUSES = {409: 400, 422: 400}
 _CODES = {401: "invalid_api_key", 403: "permission_denied", 429: "rate_limit_exceeded"}
 _RATE_HEADERS = {
@@ -49,7 +52,8 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
         kind = "rate_limit_error"
     elif status >= 500:
         kind = "server_error"
-    fields = ErrorFields(message=_describe(body), type=kind, param=param, code=code)
+    message = _cut(_describe(body), MAX_MESSAGE_CHARS)
+    fields = ErrorFields(message=message, type=kind, param=_cut(param, MAX_PARAM_CHARS) if param else param, code=code)
     more = {**rename_rate_headers(headers), "x-request-id": body.correlation_id}
     return ErrorAnswer(status=status, body=OpenAIError(error=fields), headers=more)
 
@@ -75,6 +79,10 @@ def _find_field(details: dict[str, object]) -> str | None:
     first = cast("list[object]", fields)[0] if isinstance(fields, list) and fields else None
     key = cast("dict[str, object]", first).get("key") if isinstance(first, dict) else None
     return key if isinstance(key, str) and key != "data" else None
+
+
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def _describe(body: ErrorBody) -> str:

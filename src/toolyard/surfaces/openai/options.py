@@ -67,6 +67,7 @@ def build_options(
     seed: int | None = None,
     output_schema: dict[str, object] | None,
     thinking: Thinking,
+    parallel_tool_calls: bool | None,
 ) -> Options:
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     return Options(
@@ -77,6 +78,8 @@ def build_options(
         seed=seed,
         output_schema=output_schema,
         thinking=thinking,
+        # Calls at once are what every provider does unless it is told otherwise.
+        parallel_tool_calls=False if parallel_tool_calls is False else None,
     )
 
 

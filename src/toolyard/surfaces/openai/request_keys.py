@@ -2,6 +2,10 @@
 
 OpenAI's clients repeat a request after a lost connection, without an Idempotency-Key, and tell in a header that they
 do. So each request is remembered for ten minutes under its caller and its body.
+
+The key of an ordinary request ends in a time and random digits: two people may ask the same question at once, and each
+gets a run. A request that delivers results or decisions ends in zeros: it can take effect only once, and if it reaches
+two replicas at the same time, the store takes one of the two equal keys and refuses the other.
 """
 
 import hashlib
@@ -19,6 +23,8 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 KEPT_S = 600.0
 RETRY_HEADER = "x-stainless-retry-count"
+# Together the 64 digits of a SHA-256, which is what stores expect of a key. 40 digits of a hash are 160 bits: enough
+# that no two bodies meet. 12 digits of milliseconds last for 8,900 years, so that keys sort by their time.
 _PREFIX_DIGITS, _TIME_DIGITS, _RANDOM_DIGITS = 40, 12, 12
 
 
@@ -30,6 +36,8 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
     body_hash: str
     may_join: bool
     """Whether an earlier request is joined: this one is known to be sent again, or delivers results once more."""
+    is_delivery: bool = False
+    """Whether the request brings results or decisions, which can take effect only once."""
     own_key: RequestKey | None = None
     """The key that the client chose."""
 
@@ -42,6 +50,11 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         """Return the key under which this sending is remembered."""
         if self.own_key is not None:
             return self.own_key
+        if self.is_delivery:
+            # Without time and random digits all sendings have one key, so that the store's uniqueness decides. A lock
+            # of this process cannot: another replica may be doing the same.
+            end = "0" * (_TIME_DIGITS + _RANDOM_DIGITS)
+            return RequestKey(key_hash=self.prefix + end, body_hash=self.body_hash, kept_s=KEPT_S)
         # Requests with the same body that are not sent again by the client itself are requests of their own.
         time = f"{int(clock.now() * 1000):0{_TIME_DIGITS}x}"[-_TIME_DIGITS:]
         random = clock.new_id("request")[-_RANDOM_DIGITS:]
@@ -57,6 +70,7 @@ async def identify_request(request: HttpRequest, *, is_delivery: bool) -> Reques
         prefix=_hash_prefix(caller, request.url.path, body_hash),
         body_hash=body_hash,
         may_join=is_again or is_delivery,
+        is_delivery=is_delivery,
         own_key=await read_request_key(request) if KEY_HEADER in request.headers else None,
     )
 
@@ -67,6 +81,7 @@ async def find_earlier(service: Service, identity: RequestIdentity) -> RequestRe
         return await service.find_request(identity.own_key)
     if not identity.may_join:
         return None
+    # Stores look for the whole key first and then for the last one that begins with it.
     return await service.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
 
 

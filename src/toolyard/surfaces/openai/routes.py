@@ -14,7 +14,7 @@ PATHS = frozenset({"/v1/*"})
 
 
 def routes(backend: Backend) -> Sequence[Route]:
-    starter = RunStarter(backend.service)
+    starter = RunStarter(backend.service, backend.approval_hold_s)
     return [
         *models.routes(backend.service),
         *chat.routes(backend.service, starter),

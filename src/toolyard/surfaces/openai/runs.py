@@ -28,7 +28,12 @@ from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentence, wait_for_decided_run
+from toolyard.surfaces.openai.decided_runs import (
+    find_linked_call,
+    replace_earlier_sentences,
+    replace_sentence,
+    wait_for_decided_run,
+)
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields
@@ -36,7 +41,7 @@ from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier,
 from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
-from toolyard.surfaces.sse import StreamEncoder, stream_events
+from toolyard.surfaces.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
@@ -57,6 +62,8 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
     """Instructions of this request only."""
     keep: bool = False
     """Whether the conversation is kept after its run."""
+    asked_tools: frozenset[str] = frozenset()
+    """Tools of the server that wait for an approval even if their own rules do not ask for one."""
     is_listed: bool = False
     """Whether it is in the user's list of conversations."""
 
@@ -86,21 +93,25 @@ class ReplayEncoder(StreamEncoder, Protocol):
 class RunStarter:
     """Starts runs for requests, each once however often it is sent."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, approval_hold_s: float = 0.0) -> None:
         self._service = service
+        self.approval_hold_s = approval_hold_s
         self._locks = KeyLocks()
 
     async def start(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
         service, context = self._service, get_request_context(http_request.scope)
         id_headers = {"x-request-id": context.correlation_id}
-        items, source = request.items, ""
+        items: Sequence[Item] = request.items
+        sources: list[str] = []
         if (linked := find_linked_call(items)) is not None:
             view = await wait_for_decided_run(service, linked, context.caller)
             if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
                 return AdmittedRun(view=view, reader=None, headers=id_headers)
             if view is not None:
-                items, source = replace_sentence(items, linked, view), linked.conversation
+                whole = replace_sentence(items, linked, view)
+                items, sources = await replace_earlier_sentences(service, whole, context.caller, linked.position)
+                sources.append(linked.conversation)
         last_call = find_last_call(items)
         waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
         identity = await identify_request(http_request, is_delivery=bool(waiting_id) and isinstance(items[-1], Result))
@@ -110,12 +121,13 @@ class RunStarter:
             rate_headers = rename_rate_headers(await admit_request(service, context.caller))
             waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
             if waiting is not None:
-                items, source = merge_waiting_run(items, waiting, service.clock.now()), waiting_id
+                items = merge_waiting_run(items, waiting, service.clock.now())
+                sources.append(waiting_id)
             key = identity.build_key(service.clock)
-            started = await self._start(context, replace(request, items=items), key, source)
+            started = await self._start(context, replace(request, items=items), key, sources)
             if waiting is not None and not started.repeated:
                 await self._end_waiting(waiting_id, waiting, context.caller)
-        return _admit(started, {**id_headers, **rate_headers})
+        return admit_started(started, {**id_headers, **rate_headers})
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep other requests that hold the same name waiting until the block ends."""
@@ -127,19 +139,22 @@ class RunStarter:
         if record is None:
             return None
         started = await self._service.follow_request(record, include_argument_deltas=False)
-        return _admit(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
+        return admit_started(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
 
-    async def _start(self, context: RequestContext, request: WholeRequest, key: RequestKey, source: str) -> StartedRun:
-        """Start a run in a new conversation. `source` is the one that items were taken from, if any."""
+    async def _start(
+        self, context: RequestContext, request: WholeRequest, key: RequestKey, sources: Sequence[str]
+    ) -> StartedRun:
+        """Start a run in a new conversation. `sources` are those that items were taken from."""
         service = self._service
         conversation, defaults = service.clock.new_id("conversation"), service.default_settings
-        if source:
+        for source in sources:
             await service.copy_blobs(source, conversation, request.items)
         settings = replace(
             defaults,
             ephemeral=not request.keep,
             unlisted=not request.is_listed,
             tools=defaults.tools if request.server_tools is None else request.server_tools,
+            asked_tools=request.asked_tools,
         )
         start = self._build_start(context, request, key, settings=settings)
         return await service.start_run(conversation, start, include_argument_deltas=False)
@@ -160,7 +175,7 @@ class RunStarter:
         delivers = await service.encode_results(conversation, results, context.caller) if results else ()
         start = self._build_start(context, request, key, delivers=delivers, may_open=False)
         started = await service.start_run(conversation, start, include_argument_deltas=False)
-        return _admit(started, {"x-request-id": context.correlation_id})
+        return admit_started(started, {"x-request-id": context.correlation_id})
 
     def _build_start(
         self,
@@ -218,21 +233,26 @@ def read_server_tools(fields: ToolyardFields | None, service: Service, caller: C
             return frozenset(names)
 
 
-def _admit(started: StartedRun, headers: dict[str, str]) -> AdmittedRun:
+def admit_started(started: StartedRun, headers: dict[str, str]) -> AdmittedRun:
     view = RunView(run_id=started.run_id, conversation=started.conversation)
     return AdmittedRun(view=view, reader=started.reader, headers=headers)
 
 
-async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller) -> RunView:
-    """Return the view of a run once it has ended or waits."""
-    view, reader, log_end = admitted.view, admitted.reader, admitted.log_end
+def waits_for_person(view: RunView) -> bool:
+    """Return whether a run waits for a decision or an answer, and for nothing that its client has to do."""
+    return view.status == "waiting" and not any(call.awaited == "client" for call in view.open_calls)
+
+
+async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller, hold_s: float = 0.0) -> RunView:
+    """Return the view of a run once it has ended or waits; for a person it is waited for up to `hold_s` in all."""
+    view, reader = admitted.view, admitted.reader
     if reader is None:
         return view
+    hold = Hold(hold_s)
     try:
-        async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S):
-            async for item in reader:
-                if isinstance(item, Entry) and view.apply(item) and is_at_rest(view, item.seq, log_end):
-                    break
+        async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S + hold_s):
+            while not await _read_to_rest(view, reader, hold):
+                pass
     except TimeoutError:
         raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
     finally:
@@ -240,11 +260,30 @@ async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller)
     return view
 
 
-def stream_run(admitted: AdmittedRun, encoder: ReplayEncoder, correlation_id: str) -> AsyncGenerator[bytes, None]:
-    """Yield the stream of a run, of one that is not followed as it is."""
+async def _read_to_rest(view: RunView, reader: Reader, hold: Hold) -> bool:
+    """Read what comes next, and return whether the run has ended, or waits and is not held."""
+    batch = await reader.read_batch(min(hold.left_s, HEARTBEAT_S) if hold.is_on else HEARTBEAT_S)
+    for item, _ in batch:
+        if isinstance(item, Entry) and view.apply(item):
+            is_resting = is_at_rest(view, item.seq, reader.end)
+            hold.set(is_resting and waits_for_person(view))
+            if is_resting and not hold.is_on:
+                return True
+    return hold.is_on and hold.left_s <= 0
+
+
+def stream_run(
+    admitted: AdmittedRun, encoder: ReplayEncoder, correlation_id: str, hold_s: float = 0.0
+) -> AsyncGenerator[bytes, None]:
+    """Yield the stream of a run, of one that is not followed as it is.
+
+    A stream whose run waits for a person stays open up to `hold_s`.
+    """
     if admitted.reader is None:
         return _replay(encoder)
-    return stream_events(admitted.reader, encoder, correlation_id)
+    return stream_events(
+        admitted.reader, encoder, correlation_id, Hold(hold_s, lambda: waits_for_person(admitted.view))
+    )
 
 
 async def _replay(encoder: ReplayEncoder) -> AsyncGenerator[bytes, None]:

@@ -6,9 +6,13 @@ from toolyard.core.run_view import CallView, RunView
 from toolyard.surfaces.call_ids import encode_call_id
 
 
-def describe_waiting(view: RunView, base_url: str) -> str:
-    """Return what a run waits for, with a link to decide it; empty if it waits for nobody but the client."""
-    calls = [call for call in view.open_calls if call.awaited in ("approval", "answer")]
+def describe_waiting(view: RunView, base_url: str, *, with_approvals: bool = True) -> str:
+    """Return what a run waits for, with a link to decide it; empty if it waits for nobody but the client.
+
+    Without approvals only questions are described: the client gets approvals in another form.
+    """
+    kinds = ("approval", "answer") if with_approvals else ("answer",)
+    calls = [call for call in view.open_calls if call.awaited in kinds]
     if view.status != "waiting" or any(call.awaited == "client" for call in view.open_calls):
         return ""
     return "\n".join(_describe_call(call, view.conversation, base_url) for call in calls)

@@ -90,10 +90,14 @@ def build_completion(view: RunView, model: str, created: int, waiting_text: str)
     """Return the answer of a run that has ended or waits. `waiting_text` says what it waits for, if not the client."""
     calls = build_tool_calls(view)
     text = join_texts(view)
-    if waiting_text:
+    # Clients parse the content of an answer that has to fit a schema, and take a refusal as a text for people.
+    refusal = waiting_text if waiting_text and wants_only_final_text(view) else None
+    if refusal:
+        text = ""
+    elif waiting_text:
         text = TURN_SEPARATOR.join(filter(None, (text, waiting_text)))
     message = CompletionAnswer(
-        content=text or None, tool_calls=calls or UNSET, annotations=build_annotations(view) or UNSET
+        content=text or None, refusal=refusal, tool_calls=calls or UNSET, annotations=build_annotations(view) or UNSET
     )
     return Completion(
         id=build_completion_id(view.run_id),

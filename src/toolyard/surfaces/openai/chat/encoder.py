@@ -116,12 +116,16 @@ class CompletionEncoder:
         if (problem := view.problem) is not None:
             return self.failure(ModelFailed(problem.error, {"run_id": view.run_id}), view.correlation_id)
         pieces: list[bytes] = []
-        if wants_only_final_text(view) and (text := join_texts(view)):
+        waiting_text = self._describe_waiting(view)
+        if wants_only_final_text(view) and not waiting_text and (text := join_texts(view)):
             pieces.append(self._encode_text(text))
         if calls := build_tool_calls(view):
             numbered = [{"index": index, **msgspec.to_builtins(call)} for index, call in enumerate(calls)]
             pieces += [self._encode_delta({"tool_calls": [call]}) for call in numbered]
-        elif waiting_text := self._describe_waiting(view):
+        elif waiting_text and wants_only_final_text(view):
+            # As content it would be parsed as the schema's JSON.
+            pieces.append(self._encode_delta({"refusal": waiting_text}))
+        elif waiting_text:
             self._starts_text = True
             pieces.append(self._encode_text(waiting_text))
         if annotations := build_annotations(view):

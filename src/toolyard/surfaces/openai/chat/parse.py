@@ -106,6 +106,7 @@ def read_options(body: CompletionBody) -> Options:
         seed=body.seed,
         output_schema=read_output_schema(answer.type, schema, "response_format"),
         thinking=read_effort(body.reasoning_effort, "reasoning_effort"),
+        parallel_tool_calls=body.parallel_tool_calls,
     )
 
 

@@ -60,7 +60,7 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
         model = service.default_model if data.model in ("", DEFAULT) else data.model
         created, base = int(service.clock.now()), str(request.base_url)
         if not data.stream:
-            view = await wait_for_rest(service, admitted, context.caller)
+            view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
             raise_failure(view)
             body = build_completion(view, model, created, describe_waiting(view, base))
             return Response(body, headers=admitted.headers)
@@ -73,6 +73,7 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
             show_tools=bool(data.toolyard and data.toolyard.show_tools),
             include_usage=bool(data.stream_options and data.stream_options.include_usage),
         )
-        return build_stream_response(stream_run(admitted, encoder, context.correlation_id), admitted.headers)
+        stream = stream_run(admitted, encoder, context.correlation_id, starter.approval_hold_s)
+        return build_stream_response(stream, admitted.headers)
 
     return [complete]

@@ -24,6 +24,7 @@ from toolyard.core.events import (
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import MAX_PART, StreamPlace, build_item_id
 from toolyard.surfaces.openai.responses.output import (
     OutputItem,
@@ -31,6 +32,7 @@ from toolyard.surfaces.openai.responses.output import (
     build_message,
     build_reasoning,
     build_text_part,
+    build_waiting_message,
     encode_arguments,
     has_schema,
     is_client_call,
@@ -72,8 +74,11 @@ class ResponseEncoder:
         build: Callable[[RunView, str], ResponseObject],
         describe_waiting: Callable[[RunView], str],
         after: StreamPlace | None = None,
+        approval_label: str = "",
     ) -> None:
         """Start from the view as it was at `start`. With `after`, events up to that place are left out.
+
+        With `approval_label`, approvals are items of the server with that label.
 
         `before_run` is the number of the entry before the first one of the run.
         """
@@ -81,6 +86,7 @@ class ResponseEncoder:
         self._log_end = log_end
         self._build = build
         self._describe_waiting = describe_waiting
+        self._approval_label = approval_label
         self._after = after.number if after else -1
         self._before_run = before_run
         self._place = StreamPlace(start.seq, start.seen, 0)
@@ -256,6 +262,23 @@ class ResponseEncoder:
             )
         )
 
+    def _encode_refusal(self, text: str) -> bytes:
+        """Return the sentence for a client that parses every other text as the JSON of its schema."""
+        item = build_waiting_message(self._view, text)
+        opened = _OpenItem(self._next_index, str(item["id"]))
+        self._next_index += 1
+        empty, whole = ({"part": {"type": "refusal", "refusal": content}} for content in ("", text))
+        return b"".join(
+            (
+                self._encode_added(opened.index, {**item, "status": "in_progress", "content": NO_ITEMS}),
+                self._encode_content("response.content_part.added", opened, empty),
+                self._encode_content("response.refusal.delta", opened, {"delta": text}),
+                self._encode_content("response.refusal.done", opened, {"refusal": text}),
+                self._encode_content("response.content_part.done", opened, whole),
+                self._encode_item_done(opened.index, item),
+            )
+        )
+
     def _encode_call_added(self, call: CallView) -> bytes:
         """Return the beginning of a call; of one that its client runs all of it, as its part begins."""
         index, item = self._indexes[call.call.id], build_call(self._view, call)
@@ -287,8 +310,13 @@ class ResponseEncoder:
     def closing(self) -> bytes:
         view = self._view
         pieces: list[bytes] = []
+        for item in list_approval_requests(view, self._approval_label) if self._approval_label else ():
+            pieces += [self._encode_added(self._next_index, item), self._encode_item_done(self._next_index, item)]
+            self._next_index += 1
         waiting_text = self._describe_waiting(view)
-        if waiting_text:
+        if waiting_text and has_schema(view):
+            pieces.append(self._encode_refusal(waiting_text))
+        elif waiting_text:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
         final = _FINAL_EVENTS.get(find_status(view), "response.completed")
         pieces.append(self._encode(final, {"response": self._build(view, waiting_text)}))

@@ -17,14 +17,28 @@ OutputItem = dict[str, object]
 SERVER_LABEL = "toolyard"
 
 
-def list_output(view: RunView, waiting_text: str = "") -> list[OutputItem]:
-    """Return the items of a run as of now. `waiting_text` says what it waits for, if not the client."""
+def list_output(view: RunView, waiting_text: str = "", approvals: Sequence[OutputItem] = ()) -> list[OutputItem]:
+    """Return the items of a run as of now. `waiting_text` says what it waits for, if not the client.
+
+    `approvals` are the items that ask the client to decide, if it takes them.
+    """
     output = [item for turn in view.turns for item in list_turn_output(view, turn)]
     if view.end is not None and view.end.message is not None:
         output.append(build_message(view.end.message.id, view.end.message.text, ()))
-    elif waiting_text:
-        output.append(build_message(f"wait_{view.run_id}", waiting_text, ()))
+        return output
+    output += approvals
+    if waiting_text:
+        output.append(build_waiting_message(view, waiting_text))
     return output
+
+
+def build_waiting_message(view: RunView, text: str) -> OutputItem:
+    """Return the message that says what a run waits for.
+
+    It is a refusal if the answer has to fit a schema: clients parse every other text as the schema's JSON.
+    """
+    message = build_message(f"wait_{view.run_id}", text, ())
+    return {**message, "content": [{"type": "refusal", "refusal": text}]} if has_schema(view) else message
 
 
 def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:

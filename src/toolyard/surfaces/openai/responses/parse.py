@@ -24,7 +24,14 @@ from toolyard.surfaces.openai.options import (
 from toolyard.surfaces.request_body import LenientBody
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
-_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "compaction")
+_IGNORED = (
+    "reasoning",
+    "mcp_list_tools",
+    "item_reference",
+    "compaction",
+    "mcp_approval_request",
+    "mcp_approval_response",
+)
 """Items of an earlier answer that the history has anyway, or that only the provider can read."""
 
 
@@ -43,12 +50,17 @@ class ReasoningFields(Struct, kw_only=True):
 
 
 class ResponseTool(Struct, kw_only=True):
-    """A tool that the client runs itself."""
+    """A tool that the client runs itself; or, with the type `mcp`, the server's tools as the client wants them."""
 
     type: str = "function"
     name: str = ""
     description: str | None = None
     parameters: dict[str, object] | None = None
+    server_label: Annotated[str, Meta(max_length=200)] | None = None
+    server_url: str | None = None
+    connector_id: str | None = None
+    allowed_tools: object = None
+    require_approval: object = None
 
 
 class ConversationField(Struct, kw_only=True):
@@ -92,6 +104,7 @@ def read_options(body: ResponseBody) -> Options:
         top_p=body.top_p,
         output_schema=read_output_schema(answer.type, answer.schema, "text.format"),
         thinking=read_effort(body.reasoning.effort if body.reasoning else None, "reasoning.effort"),
+        parallel_tool_calls=body.parallel_tool_calls,
     )
 
 
@@ -99,6 +112,8 @@ def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:
     """Return the client's tools. Raise Invalid for a kind of tool that no client can run."""
     read: list[Tool] = []
     for index, tool in enumerate(tools or ()):
+        if tool.type == "mcp":
+            continue  # the server's own tools: see `mcp_tools`
         if tool.type != "function":
             raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
         if not tool.name:
@@ -146,6 +161,8 @@ class InputReader:
                 call_id = str(item.get("call_id"))
                 if call_id not in self._skipped:
                     builder.add(index, "tool", _read_output(item.get("output"), f"input.{index}.output"), (), call_id)
+            case "mcp_call" if item.get("status") == "in_progress":
+                return  # it waited for its approval then: the answer to that has it once more, with its result
             case "mcp_call":
                 _add_server_call(builder, index, item)
             case _ if kind in _IGNORED:

@@ -8,6 +8,7 @@ from toolyard.core.items import Usage
 from toolyard.core.results import CONTINUED
 from toolyard.core.run_view import RunView
 from toolyard.core.tools import Tool
+from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id
 from toolyard.surfaces.openai.responses.output import OutputItem, list_output
 
@@ -98,6 +99,8 @@ class ResponseTraits(Struct, frozen=True, kw_only=True):
     parallel_tool_calls: bool = True
     conversation: str = ""
     """Set if the request named a conversation."""
+    approval_label: str = ""
+    """The label of the client's `mcp` tool: approvals are items then. Empty if it declared none."""
 
 
 def find_status(view: RunView) -> Status:
@@ -131,13 +134,14 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
     request = view.request
     options = request.options if request else None
     problem = view.problem
+    approvals = list_approval_requests(view, traits.approval_label) if traits.approval_label else ()
     reason = FILTERED if view.detail == "refused" else LENGTH
     return ResponseObject(
         id=encode_response_id(view.conversation, view.run_id),
         created_at=traits.created_at,
         status=status,
         model=traits.model,
-        output=list_output(view, waiting_text),
+        output=list_output(view, waiting_text, approvals),
         tools=[_build_tool(tool) for tool in (request.app_tools if request else ())],
         tool_choice=_build_tool_choice(request.tool_choice if request else "auto"),
         text={"format": _build_format(options.output_schema if options else None)},

@@ -28,6 +28,7 @@ from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.options import read_tool_choice
 from toolyard.surfaces.openai.request_keys import identify_request
+from toolyard.surfaces.openai.responses.approvals import decide_calls, is_only_approvals, read_decisions
 from toolyard.surfaces.openai.responses.continuation import (
     find_continuation,
     find_named_conversation,
@@ -37,6 +38,7 @@ from toolyard.surfaces.openai.responses.continuation import (
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder
 from toolyard.surfaces.openai.responses.ids import parse_number, parse_response_id
 from toolyard.surfaces.openai.responses.input_items import InputItemList, build_input_items
+from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
 from toolyard.surfaces.openai.responses.parse import (
     InputReader,
     ResponseBody,
@@ -51,6 +53,7 @@ from toolyard.surfaces.openai.runs import (
     AdmittedRun,
     RunStarter,
     WholeRequest,
+    admit_started,
     raise_failure,
     read_server_tools,
     stream_run,
@@ -134,7 +137,8 @@ class Responses:
         context, base = get_request_context(request.scope), str(request.base_url)
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
-        admitted = await self._start(request, data)
+        declaration = read_declaration(data.tools, base)
+        admitted = await self._start(request, data, declaration)
         traits = ResponseTraits(
             model=self._service.default_model if data.model in ("", DEFAULT) else data.model,
             created_at=int(self._service.clock.now()),
@@ -145,7 +149,14 @@ class Responses:
             background=bool(data.background),
             parallel_tool_calls=data.parallel_tool_calls is not False,
             conversation=data.conversation_id,
+            approval_label=declaration.label if declaration else "",
         )
+
+        def describe(view: RunView) -> str:
+            return describe_waiting(view, base, with_approvals=declaration is None)
+
+        # A client that takes approvals as items is to decide them now: it is not kept waiting.
+        hold_s = 0.0 if declaration else self._starter.approval_hold_s
         if data.stream:
             encoder = ResponseEncoder(
                 admitted.view,
@@ -153,24 +164,31 @@ class Responses:
                 start=admitted.reader.cursor if admitted.reader else START,
                 before_run=admitted.reader.cursor.seq if admitted.reader else 0,
                 build=lambda view, text: build_response(view, traits, text),
-                describe_waiting=lambda view: describe_waiting(view, base),
+                describe_waiting=describe,
+                approval_label=traits.approval_label,
             )
-            return build_stream_response(stream_run(admitted, encoder, context.correlation_id), admitted.headers)
+            stream = stream_run(admitted, encoder, context.correlation_id, hold_s)
+            return build_stream_response(stream, admitted.headers)
         view = admitted.view
         if data.background and admitted.reader is not None:
             admitted.reader.detach()
         else:
-            view = await wait_for_rest(self._service, admitted, context.caller)
+            view = await wait_for_rest(self._service, admitted, context.caller, hold_s)
             raise_failure(view)
-        return Response(build_response(view, traits, describe_waiting(view, base)), headers=admitted.headers)
+        return Response(build_response(view, traits, describe(view)), headers=admitted.headers)
 
-    async def _start(self, request: HttpRequest, data: ResponseBody) -> AdmittedRun:
+    async def _start(self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None) -> AdmittedRun:
         items = list_input(data)
         if not items:
             raise invalid_field("input", "is empty: send a text or items")
+        if decided := await self._decide(request, items):
+            return decided
         conversation = find_named_conversation(data)
         if not conversation:
-            return await self._starter.start(request, await self._read_request(request, data, items))
+            whole = await self._read_request(request, data, items, declaration=declaration)
+            return await self._starter.start(request, whole)
+        if declaration is not None:
+            await self._check_declaration(conversation, declaration)
         service, context, outputs = self._service, get_request_context(request.scope), list_outputs(items)
         if data.toolyard is not None and data.toolyard.server_tools != "all":
             raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
@@ -179,6 +197,10 @@ class Responses:
             if joined := await self._starter.find_joined(identity, context):
                 return joined
             continuation = await find_continuation(service, data, context.caller)
+            # Another replica may have delivered the same between the two looks: its run answers this request too.
+            is_late = identity.is_delivery and continuation.waiting is None
+            if is_late and (joined := await self._starter.find_joined(identity, context)):
+                return joined
             if continuation.waiting is not None and continuation.waits_for_person:
                 headers = {"x-request-id": context.correlation_id}
                 return AdmittedRun(view=continuation.waiting, reader=None, headers=headers)
@@ -191,21 +213,44 @@ class Responses:
             admitted = await self._starter.continue_conversation(context, whole, key, target, results)
         return replace(admitted, headers={**admitted.headers, **rate_headers})
 
+    async def _decide(self, request: HttpRequest, items: Sequence[dict[str, object]]) -> AdmittedRun | None:
+        """Decide the calls that the input ends with decisions for, and follow their run; None if there are none."""
+        context, decisions = get_request_context(request.scope), read_decisions(items)
+        started = await decide_calls(self._service, decisions, context) if decisions else None
+        if started is None and is_only_approvals(items):
+            raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
+        return admit_started(started, {"x-request-id": context.correlation_id}) if started else None
+
+    async def _check_declaration(self, conversation: str, declaration: McpDeclaration) -> None:
+        """Raise Invalid if a conversation, whose rules were set when it began, allows more than a declaration."""
+        settings = (await self._service.view(conversation)).settings
+        allowed, asked = declaration.allowed_tools, declaration.asked_tools
+        if allowed is not None and (settings.tools is None or not settings.tools <= allowed):
+            raise invalid_field("tools", "allowed_tools can be narrowed only where a conversation begins")
+        if asked and not (EVERY_TOOL in settings.asked_tools or asked <= settings.asked_tools):
+            raise invalid_field("tools", "require_approval can be tightened only where a conversation begins")
+
     async def _read_request(
         self,
         request: HttpRequest,
         data: ResponseBody,
         items: Sequence[dict[str, object]],
         delivered: frozenset[str] = frozenset(),
+        declaration: McpDeclaration | None = None,
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
+        server_tools = read_server_tools(data.toolyard, service, caller)
+        if declaration is not None and declaration.allowed_tools is not None:
+            available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
+            server_tools = frozenset(available & declaration.allowed_tools)
         return WholeRequest(
             items=await read_history(items, service.clock, InputReader(delivered).add, field="input"),
             tools=read_tools(data.tools),
             model=data.model,
             tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
             options=read_options(data),
-            server_tools=read_server_tools(data.toolyard, service, caller),
+            server_tools=server_tools,
+            asked_tools=declaration.asked_tools if declaration else frozenset(),
             instructions=data.instructions or "",
             keep=data.store is not False,
         )

@@ -1,0 +1,78 @@
+"""Results that a client of OpenAI delivers to two replicas at once take effect once."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from postgres import create_database
+from replicas.pair import Replica, open_replicas
+from surfaces.openai.clients import HELLO, define_tool
+from surfaces.talk import Json
+from toolyard import ModelRequest, tool
+from toolyard.core.items import Result
+from toolyard.testing import Turn, call, say
+
+PHOTO = define_tool("take_photo", of={"type": "string"})
+charges: list[int] = []
+
+
+@tool
+def charge(amount: int) -> str:
+    """Charge an amount."""
+    charges.append(amount)
+    return "charged"
+
+
+def choose_turn(request: ModelRequest) -> Turn:
+    """Ask for a photo, then charge, then end."""
+    results = sum(isinstance(item, Result) for item in request.history)
+    return (call("take_photo", of="me"), call("charge", amount=1), say("done"))[results]
+
+
+async def post(replica: Replica, path: str, body: object) -> Json:
+    status, answer, _ = await replica.http.send_request("POST", path, body)
+    assert status == 200, answer
+    return answer
+
+
+@asynccontextmanager
+async def open_pair(kind: str) -> AsyncGenerator[list[Replica]]:
+    charges.clear()
+    if kind == "memory":
+        async with open_replicas(script=choose_turn, tools=[charge]) as replicas:
+            yield replicas
+        return
+    async with create_database() as url, open_replicas(2, url, choose_turn, tools=[charge]) as replicas:
+        yield replicas
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_a_delivery_in_messages_starts_one_run(kind: str) -> None:
+    async with open_pair(kind) as replicas:
+        body: Json = {"messages": HELLO, "tools": [PHOTO]}
+        waiting: Json = await post(replicas[0], "/v1/chat/completions", body)
+        message = waiting["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "a photo"}
+        body = {"messages": [*HELLO, message, result], "tools": [PHOTO]}
+        answers = await asyncio.gather(
+            *(post(replica, "/v1/chat/completions", body) for _ in range(3) for replica in replicas)
+        )
+    assert {answer["choices"][0]["message"]["content"] for answer in answers} == {"done"}
+    assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_a_delivery_to_a_response_starts_one_run(kind: str) -> None:
+    tools = [{"type": "function", **PHOTO["function"]}]
+    async with open_pair(kind) as replicas:
+        waiting: Json = await post(replicas[0], "/v1/responses", {"input": "Hello", "tools": tools})
+        (item,) = waiting["output"]
+        output = {"type": "function_call_output", "call_id": item["call_id"], "output": "a photo"}
+        body: Json = {"input": [output], "tools": tools, "previous_response_id": waiting["id"]}
+        answers = await asyncio.gather(
+            *(post(replica, "/v1/responses", body) for _ in range(3) for replica in replicas)
+        )
+    assert {answer["status"] for answer in answers} == {"completed"}
+    assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
