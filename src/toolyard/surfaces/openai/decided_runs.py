@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
-from toolyard.core.items import Item, ModelText
+from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
@@ -51,5 +51,35 @@ async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Cal
 
 
 def replace_sentence(items: Sequence[Item], linked: LinkedCall, view: RunView) -> list[Item]:
-    """Return the history with what the run did in place of the sentence that told the client to wait."""
-    return [*items[: linked.position], *view.list_items(), *items[linked.position + 1 :]]
+    """Return the history with what the run did in place of what the client was told while it waited.
+
+    That is the sentence, as often as the client got it, and what clients of `/v1/responses` send back beside it: the
+    calls and texts of the run so far.
+    """
+    first = next(index for index, item in enumerate(items[: linked.position + 1]) if _is_sentence(item, view))
+    asked = (index for index in range(first, -1, -1) if isinstance(items[index], UserMessage | SystemText))
+    start = next(asked, -1) + 1
+    echoes = _find_echoes(items[start:], view)
+    before, after = [[item for item in part if item.id not in echoes] for part in (items[start:first], items[first:])]
+    return [*items[:start], *before, *view.list_items(), *after]
+
+
+def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:
+    """Return the ids of the items that repeat what the run has said or called."""
+    texts = {text.text for turn in view.turns for text in turn.texts}
+    calls = {
+        item.id
+        for item in items
+        if isinstance(item, Call) and f"call_{item.provider_id.removeprefix('mcp_')}" in view.calls
+    }
+    results = {item.id for item in items if isinstance(item, Result) and item.call_id in calls}
+    sentences = {
+        item.id for item in items if isinstance(item, ModelText) and (item.text in texts or _is_sentence(item, view))
+    }
+    return calls | results | sentences
+
+
+def _is_sentence(item: Item, view: RunView) -> bool:
+    """Return whether an item tells the client to wait for a call of the run."""
+    links = _LINKED_CALL.findall(item.text) if isinstance(item, ModelText) else []
+    return any(parse_call_id(link)[1] in view.calls for link in links)
