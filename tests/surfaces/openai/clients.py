@@ -9,7 +9,8 @@ from openai import AsyncOpenAI
 
 from surfaces.served import serve_yard
 from surfaces.talk import Json
-from toolyard import ToolLike, Yard
+from toolyard import Limits, ToolLike, Yard
+from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
 from toolyard.testing import Script, Scripted
 
@@ -38,13 +39,20 @@ class Served(Struct, frozen=True):
 
 @asynccontextmanager
 async def serve_script(
-    script: Script, tools: Sequence[ToolLike] = (), *, store: str = "memory:", max_retries: int = 0
+    script: Script,
+    tools: Sequence[ToolLike] = (),
+    *,
+    store: str = "memory:",
+    max_retries: int = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     model = Scripted(script)
+    allowed = frozenset({"default"})
+    wiring = Wiring(model=model, tools=tuple(tools), store=store, limits=limits, allowed_models=allowed)
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),
-        Yard(tools=tools, model=model, store=store) as yard,
+        Yard.from_wiring(wiring) as yard,
         serve_yard(yard) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries) as client,
     ):
