@@ -14,7 +14,8 @@ from real_servers import find_node, install_npm_package
 DRIVERS = Path(__file__).parent / "drivers"
 ROOT = Path(__file__).parents[4]
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"
-ANSWER_S = 50.0
+START_S, ANSWER_S = 240.0, 50.0
+"""A busy machine may take a minute to load the packages of a client."""
 
 
 class Order(Struct, frozen=True):
@@ -45,6 +46,11 @@ class ClientProcess:
             else [str(PYTHON), str(DRIVERS / f"drive_{package.replace('-', '_')}.py")]
         )
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr)
+        self._read_line(START_S)
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     async def open(self, url: str, api: str, model: str = "default") -> None:
         """Begin a conversation with a server."""
@@ -62,16 +68,22 @@ class ClientProcess:
         return msgspec.json.decode(await asyncio.to_thread(self._exchange, request), type=Answer)
 
     def _exchange(self, request: dict[str, object]) -> bytes:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
-        timer = Timer(ANSWER_S, self._process.kill)
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+        self._process.stdin.flush()
+        return self._read_line(ANSWER_S)
+
+    def _read_line(self, timeout_s: float) -> bytes:
+        """Return the next line of output. A process that takes too long is killed, which ends its output."""
+        assert self._process.stdout is not None
+        timer = Timer(timeout_s, self._process.kill)
         timer.start()
         try:
-            stdin.write(msgspec.json.encode(request) + b"\n")
-            stdin.flush()
-            return stdout.readline()
+            line = self._process.stdout.readline()
         finally:
             timer.cancel()
+        assert line, f"the client wrote nothing within {timeout_s:.0f} s"
+        return line
 
     def close(self) -> None:
         self._process.kill()

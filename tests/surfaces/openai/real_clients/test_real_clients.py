@@ -56,9 +56,10 @@ def package(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def client(package: str, processes: dict[str, ClientProcess]) -> ClientProcess:
-    if package not in processes:
-        processes[package] = ClientProcess(package)
-    return processes[package]
+    process = processes.get(package)
+    if process is None or not process.is_running:
+        process = processes[package] = ClientProcess(package)
+    return process
 
 
 @pytest.fixture(params=["chat", "responses"])

@@ -92,6 +92,7 @@ class Responses {
 }
 
 let conversation;
+console.log("{}"); // all packages are loaded
 for await (const line of createInterface({ input: process.stdin })) {
   const { url, api, model, text, streamed, has_tool: hasTool, wants_order: wantsOrder } = JSON.parse(line);
   let answer = {};

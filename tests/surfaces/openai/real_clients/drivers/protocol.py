@@ -77,6 +77,7 @@ def main(open_client: Callable[..., Client]) -> None:
 
 async def _serve(open_client: Callable[..., Client], answers: TextIO) -> None:
     client: Client | None = None
+    print("{}", file=answers, flush=True)  # all packages are loaded
     while line := await asyncio.to_thread(sys.stdin.readline):
         request = json.loads(line)
         if "url" in request:
