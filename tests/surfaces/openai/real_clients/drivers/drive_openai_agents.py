@@ -1,0 +1,51 @@
+"""Drives `openai-agents`."""
+
+import protocol
+from agents import (
+    Agent,
+    FunctionTool,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    Runner,
+    function_tool,
+    set_tracing_disabled,
+)
+from openai import AsyncOpenAI
+from protocol import Answer, Order, Photos
+
+
+class AgentsClient:
+    def __init__(self, url: str, api: str, model: str) -> None:
+        client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+        model_type = OpenAIChatCompletionsModel if api == "chat" else OpenAIResponsesModel
+        self._model = model_type(model=model, openai_client=client)
+        self._items: list = []
+
+    async def ask(self, text: str, *, streamed: bool, has_tool: bool) -> Answer:
+        photos = Photos()
+        agent = Agent(name="Helper", model=self._model, tools=[_build_tool(photos)] if has_tool else [])
+        items = [*self._items, {"role": "user", "content": text}]
+        pieces: list[str] = []
+        if streamed:
+            result = Runner.run_streamed(agent, items)
+            async for event in result.stream_events():
+                if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
+                    pieces.append(event.data.delta)
+        else:
+            result = await Runner.run(agent, items)
+        self._items = result.to_input_list()
+        return Answer(text=result.final_output, pieces=protocol.count(pieces), photos=photos.taken)
+
+    async def ask_for_order(self, text: str) -> Answer:
+        agent = Agent(name="Helper", model=self._model, output_type=Order)
+        result = await Runner.run(agent, text)
+        return Answer(order=result.final_output)
+
+
+def _build_tool(photos: Photos) -> FunctionTool:
+    return function_tool(photos.take, name_override="take_photo", description_override=protocol.PHOTO_DOC)
+
+
+if __name__ == "__main__":
+    set_tracing_disabled(True)
+    protocol.main(AgentsClient)

@@ -1,0 +1,105 @@
+"""The page on OpenAI clients is true: what it shows of each client gets an answer, or has the fields that it needs."""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from real_servers import find_node, install_npm_package
+from surfaces.openai.clients import serve_script
+from surfaces.openai.real_clients.processes import PYTHON, ROOT
+from toolyard.testing import say
+
+URL = "http://127.0.0.1:8080"
+PAGE = (ROOT / "docs" / "how-to" / "openai-clients.md").read_text("utf-8")
+SECTION = re.compile(r"^### (.+?)\n(?:(?!^#).)*?^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SNIPPETS = {name: (language, code) for name, language, code in SECTION.findall(PAGE)}
+ANSWER = "Milk is on the list."
+RUN_S = 60
+
+
+async def run_command(*command: str, folder: Path, **environment: str) -> str:
+    """Return the output of a program that succeeds."""
+    variables = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", **environment}
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=variables, stdout=-1, stderr=-1)
+    out, errors = await asyncio.wait_for(process.communicate(), RUN_S)
+    assert process.returncode == 0, (out.decode(), errors.decode())
+    return out.decode()
+
+
+def read_snippet(name: str, language: str, url: str = URL) -> str:
+    """Return what the page shows of a client, with the address of a server."""
+    shown_language, code = SNIPPETS[name]
+    assert shown_language == language and URL in code
+    return code.replace(URL, url)
+
+
+def test_every_client_of_the_page_is_tested() -> None:
+    assert set(SNIPPETS) == {"OpenAI SDK for JavaScript", *IN_PYTHON, "llm", "Open WebUI", "LibreChat", "Continue"}
+    assert set(re.findall(r"^### (.+)$", PAGE, re.MULTILINE)) == set(SNIPPETS)
+
+
+IN_PYTHON = {
+    "OpenAI SDK for Python": sys.executable,
+    "LangChain": str(PYTHON),
+    "Pydantic AI": str(PYTHON),
+    "OpenAI Agents": str(PYTHON),
+    "LiteLLM": str(PYTHON),
+}
+
+
+@pytest.mark.parametrize("name", IN_PYTHON)
+async def test_a_python_client_gets_an_answer(name: str, tmp_path: Path) -> None:
+    async with serve_script([say(ANSWER)]) as served:
+        code = read_snippet(name, "python", served.url)
+        assert await run_command(IN_PYTHON[name], "-c", code, folder=tmp_path) == f"{ANSWER}\n"
+
+
+async def test_the_javascript_client_gets_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(install_npm_package("openai").parent)
+    async with serve_script([say(ANSWER)]) as served:
+        (tmp_path / "example.mjs").write_text(read_snippet("OpenAI SDK for JavaScript", "js", served.url))
+        assert await run_command(find_node()[0], "example.mjs", folder=tmp_path) == f"{ANSWER}\n"
+
+
+async def test_curl_gets_an_answer(tmp_path: Path) -> None:
+    (command,) = re.findall(r"^```\n(curl .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    async with serve_script([say(ANSWER)]) as served:
+        assert ANSWER in await run_command("sh", "-c", command.replace(URL, served.url), folder=tmp_path)
+
+
+async def test_llm_gets_an_answer(tmp_path: Path) -> None:
+    (command,) = re.findall(r"`llm (-m .*?) \"(.*?)\"`", PAGE)
+    async with serve_script([say(ANSWER)]) as served:
+        (tmp_path / "extra-openai-models.yaml").write_text(read_snippet("llm", "yaml", served.url))
+        words = [str(PYTHON.parent / "llm"), *command[0].split(), command[1]]
+        assert (await run_command(*words, folder=tmp_path, LLM_USER_PATH=str(tmp_path))).strip() == ANSWER
+
+
+def test_open_webui_is_given_the_address_and_a_key() -> None:
+    """Its form only: the program itself is not run."""
+    lines = read_snippet("Open WebUI", "ini").split()
+    assert [line.partition("=")[0] for line in lines] == ["OPENAI_API_BASE_URL", "OPENAI_API_KEY"]
+    assert lines[0].endswith(f"={URL}/v1")
+
+
+def test_librechat_is_given_an_endpoint_of_its_form() -> None:
+    """Its form only: the program itself is not run."""
+    config = yaml.safe_load(read_snippet("LibreChat", "yaml"))
+    assert config.keys() == {"version", "endpoints"}
+    (endpoint,) = config["endpoints"]["custom"]
+    assert endpoint.keys() == {"name", "apiKey", "baseURL", "models"}
+    assert (endpoint["baseURL"], endpoint["models"]) == (f"{URL}/v1", {"default": ["default"], "fetch": True})
+
+
+def test_continue_is_given_a_model_of_its_form() -> None:
+    """Its form only: the program itself is not run."""
+    config = yaml.safe_load(read_snippet("Continue", "yaml"))
+    assert config.keys() == {"name", "version", "schema", "models"}
+    (model,) = config["models"]
+    assert model.keys() == {"name", "provider", "model", "apiBase", "apiKey", "roles"}
+    assert (model["provider"], model["model"], model["apiBase"]) == ("openai", "default", f"{URL}/v1")
