@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from support import TEST_TIMEOUT_S
 from surfaces.talk import ApiClient, build_yard, connect_api_client
@@ -21,7 +22,7 @@ class Replica:
 
 @asynccontextmanager
 async def open_replicas(
-    count: int = 2, database: MemoryDatabase | str | None = None, script: Script = (), **wiring: object
+    count: int = 2, database: MemoryDatabase | str | None = None, *, script: Script = (), **wiring: Any
 ) -> AsyncGenerator[list[Replica]]:
     """Open replicas of one server, each with a client of its own. The block fails after TEST_TIMEOUT_S.
 

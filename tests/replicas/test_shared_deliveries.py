@@ -44,7 +44,7 @@ async def open_pair(kind: str) -> AsyncGenerator[list[Replica]]:
         async with open_replicas(script=choose_turn, tools=[charge]) as replicas:
             yield replicas
         return
-    async with create_database() as url, open_replicas(2, url, choose_turn, tools=[charge]) as replicas:
+    async with create_database() as url, open_replicas(2, url, script=choose_turn, tools=[charge]) as replicas:
         yield replicas
 
 

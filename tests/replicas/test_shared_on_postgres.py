@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from postgres import create_database
 from replicas.pair import Replica, open_replicas, wait_for_status
@@ -16,7 +17,7 @@ from venues.mcp.plain import PlainServer
 
 
 @asynccontextmanager
-async def open_postgres_replicas(**wiring: object) -> AsyncGenerator[list[Replica]]:
+async def open_postgres_replicas(**wiring: Any) -> AsyncGenerator[list[Replica]]:
     async with create_database() as url, open_replicas(2, url, **wiring) as replicas:
         yield replicas
 

@@ -24,13 +24,18 @@ async def approve(served: Served) -> None:
         await asyncio.sleep(0.01)
 
 
+async def read_text(served: Served, streamed: bool) -> str:
+    if streamed:
+        return join_content(await served.stream())
+    return str((await served.complete()).choices[0].message.content)
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_decision_continues_the_same_answer(streamed: bool) -> None:
     async with serve_script(SCRIPT, [order], approval_hold_s=50) as served:
-        asking = asyncio.create_task(served.stream() if streamed else served.complete())
+        asking = asyncio.create_task(read_text(served, streamed))
         await approve(served)
-        answer = await asking
-    text = join_content(answer) if streamed else answer.choices[0].message.content
+        text = await asking
     assert (text, added) == ("Ordered.", ["ordered milk"])
 
 
@@ -44,6 +49,5 @@ async def test_a_response_is_continued_as_well() -> None:
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_after_its_time_the_sentence_comes(streamed: bool) -> None:
     async with serve_script(SCRIPT[:1], [order], approval_hold_s=0.05) as served:
-        answer = await (served.stream() if streamed else served.complete())
-    text = join_content(answer) if streamed else answer.choices[0].message.content
+        text = await read_text(served, streamed)
     assert "`order` waits for an approval" in text

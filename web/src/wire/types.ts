@@ -478,6 +478,7 @@ export interface Options {
   seed?: number | null
   output_schema?: Record<string, unknown> | null
   thinking?: number | "" | "adaptive" | "high" | "low" | "medium"
+  parallel_tool_calls?: boolean | null
 }
 
 export interface Origin {
@@ -715,6 +716,7 @@ export interface Settings {
   model?: string
   limits?: Limits | null
   tools?: Array<string> | null
+  asked_tools?: Array<string>
   max_messages?: number
   max_tokens?: number
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"

@@ -27,7 +27,7 @@ _ID_PREFIX = "mcpr_"
 _APPROVAL_ITEMS = ("mcp_approval_request", "mcp_approval_response")
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class ApprovalDecision(Struct, frozen=True, kw_only=True):
     call_id: str
     """The id of the call as it was handed out: it names the conversation as well."""
     approve: bool
@@ -49,9 +49,9 @@ def list_approval_requests(view: RunView, label: str) -> list[OutputItem]:
     ]
 
 
-def read_decisions(items: Sequence[dict[str, object]]) -> list[Decision]:
+def read_decisions(items: Sequence[dict[str, object]]) -> list[ApprovalDecision]:
     """Return the decisions that an input ends with. Earlier ones are history, which the run of their time has used."""
-    decisions: list[Decision] = []
+    decisions: list[ApprovalDecision] = []
     for index in range(len(items) - 1, -1, -1):
         item = items[index]
         if item.get("type") != "mcp_approval_response":
@@ -60,7 +60,7 @@ def read_decisions(items: Sequence[dict[str, object]]) -> list[Decision]:
         if not isinstance(request_id, str) or not isinstance(approve, bool) or not isinstance(reason, str):
             raise invalid_field(f"input.{index}", "needs an approval_request_id, and approve as true or false")
         call_id = f"call_{request_id.removeprefix(_ID_PREFIX)}"
-        decisions.insert(0, Decision(call_id=call_id, approve=approve, reason=reason[:MAX_REASON_CHARS]))
+        decisions.insert(0, ApprovalDecision(call_id=call_id, approve=approve, reason=reason[:MAX_REASON_CHARS]))
     return decisions
 
 
@@ -68,7 +68,9 @@ def is_only_approvals(items: Sequence[dict[str, object]]) -> bool:
     return all(item.get("type") in _APPROVAL_ITEMS for item in items)
 
 
-async def decide_calls(service: Service, decisions: Sequence[Decision], context: RequestContext) -> StartedRun | None:
+async def decide_calls(
+    service: Service, decisions: Sequence[ApprovalDecision], context: RequestContext
+) -> StartedRun | None:
     """Decide calls and follow their run from its start; None if no call of the caller has such an id.
 
     Raise Forbidden for a call that the caller sees and may not decide here.
