@@ -41,7 +41,15 @@ async def serve_script(
     script: Script, tools: Sequence[ToolLike] = (), *, store: str = "memory:", max_retries: int = 0
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
-    model = Scripted(script)
+    async with serve_model(Scripted(script), tools, store=store, max_retries=max_retries) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serve_model(
+    model: Json, tools: Sequence[ToolLike] = (), *, store: str = "memory:", max_retries: int = 0
+) -> AsyncGenerator[Served, None]:
+    """Serve a yard with a model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),
         Yard(tools=tools, model=model, store=store) as yard,

@@ -12,6 +12,8 @@ from toolyard.surfaces.openai.responses.ids import encode_response_id
 from toolyard.surfaces.openai.responses.output import OutputItem, list_output
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+DEFAULT_SAMPLING = 1.0
+"""The temperature and the top_p that a response names if its request has none: clients expect numbers."""
 LENGTH, FILTERED = "max_output_tokens", "content_filter"
 
 
@@ -85,6 +87,16 @@ class ResponseObject(Struct, kw_only=True):
     object: Literal["response"] = "response"
 
 
+class ClientFields(Struct, frozen=True, kw_only=True):
+    """What the log keeps of a request for its response alone."""
+
+    metadata: dict[str, str] = {}
+    previous_response_id: str | None = None
+    conversation: str = ""
+    background: bool = False
+    parallel_tool_calls: bool = True
+
+
 class ResponseTraits(Struct, frozen=True, kw_only=True):
     """What a response repeats of its request and the view of the run does not hold."""
 
@@ -146,14 +158,14 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         instructions=traits.instructions,
         metadata=traits.metadata,
         parallel_tool_calls=traits.parallel_tool_calls,
-        temperature=options.temperature if options else None,
-        top_p=options.top_p if options else None,
+        temperature=options.temperature if options and options.temperature is not None else DEFAULT_SAMPLING,
+        top_p=options.top_p if options and options.top_p is not None else DEFAULT_SAMPLING,
         max_output_tokens=(options.max_tokens or None) if options else None,
         previous_response_id=traits.previous_response_id,
         reasoning={"effort": options.effort if options else None, "summary": None},
         store=traits.store,
         background=traits.background,
-        usage=_build_usage(view.usage) if status not in ("queued", "in_progress") else None,
+        usage=build_usage(view.usage) if status not in ("queued", "in_progress") else None,
         conversation=ConversationReference(id=traits.conversation) if traits.conversation else None,
     )
 
@@ -178,7 +190,7 @@ def _build_format(schema: dict[str, object] | None) -> dict[str, object]:
     return {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
 
 
-def _build_usage(usage: Usage) -> ResponseUsage:
+def build_usage(usage: Usage) -> ResponseUsage:
     return ResponseUsage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
