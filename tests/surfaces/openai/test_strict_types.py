@@ -87,8 +87,8 @@ class Thinker:
         self._pieces = pieces
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        for _ in range(self._pieces):
-            yield ReasoningAppended(turn=request.turn, text="m")
+        for offset in range(self._pieces):
+            yield ReasoningAppended(turn=request.turn, offset=offset, text="m")
         yield TextAppended(turn=request.turn, offset=0, text="Done.")
         clock = request.clock
         thought = Reasoning(id=clock.new_id("item"), at=clock.now(), text="m" * self._pieces)

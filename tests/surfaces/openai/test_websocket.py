@@ -16,9 +16,12 @@ from toolyard.testing import say
 
 @asynccontextmanager
 async def serve_with_keys() -> AsyncGenerator[str, None]:
-    async with asyncio.timeout(60), build_yard(lambda _: say("ok"), keys=[build_key("ann")]) as yard:
-        async with serve_yard(yard) as url:
-            yield url
+    async with (
+        asyncio.timeout(60),
+        build_yard(lambda _: say("ok"), keys=[build_key("ann")]) as yard,
+        serve_yard(yard) as url,
+    ):
+        yield url
 
 
 async def refuse(url: str, path: str, **headers: str) -> int:
