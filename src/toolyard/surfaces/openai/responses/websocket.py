@@ -57,7 +57,13 @@ class MessageRequest(Request[object, object, State]):
         # Headers of the handshake that are about one request must not make all messages the same request.
         headers = [pair for pair in socket.scope["headers"] if pair[0].decode("latin-1") not in _ONE_REQUEST]
         scheme = "https" if socket.scope["scheme"] == "wss" else "http"
-        fields = {"type": "http", "method": "POST", "scheme": scheme, "headers": headers, "state": {}}
+        fields: dict[str, object] = {
+            "type": "http",
+            "method": "POST",
+            "scheme": scheme,
+            "headers": headers,
+            "state": {},
+        }
         super().__init__(cast(Scope, {**socket.scope, **fields, CONTEXT_KEY: context}))
         self._message = body
 
@@ -130,8 +136,7 @@ class ResponseSocket:
 
     async def _read_messages(self) -> None:
         while True:
-            message = await self._socket.receive_data("text")
-            body = message.encode() if isinstance(message, str) else message
+            body = (await self._socket.receive_data("text")).encode()
             if len(body) > MAX_BODY_BYTES:
                 await self._close(_TOO_BIG, f"a message may have {MAX_BODY_BYTES} bytes at most")
                 return
