@@ -120,18 +120,16 @@ class ResponseSocket:
     async def serve(self) -> None:
         """Answer messages until the client leaves, stalls, is idle for too long, or the server stops."""
         await self._socket.accept()
-        answering = asyncio.create_task(self._answer_messages())
-        reading = asyncio.create_task(self._read_messages())
         try:
-            await asyncio.wait((answering, reading), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            # A run goes on when its client leaves: only its stream ends here.
-            answering.cancel()
-            reading.cancel()
-            results = await asyncio.gather(answering, reading, return_exceptions=True)
-        for error in results:
-            if isinstance(error, Exception) and not isinstance(error, WebSocketDisconnect | TimeoutError):
-                raise error
+            async with asyncio.TaskGroup() as tasks:
+                # A run goes on when its client leaves: only its stream ends here.
+                reading = tasks.create_task(self._read_messages())
+                try:
+                    await self._answer_messages()
+                finally:
+                    reading.cancel()
+        except* (WebSocketDisconnect, TimeoutError):
+            pass
         await self._close(_GOING_AWAY, "")
 
     async def _read_messages(self) -> None:
@@ -139,7 +137,7 @@ class ResponseSocket:
             body = (await self._socket.receive_data("text")).encode()
             if len(body) > MAX_BODY_BYTES:
                 await self._close(_TOO_BIG, f"a message may have {MAX_BODY_BYTES} bytes at most")
-                return
+                raise WebSocketDisconnect(code=_TOO_BIG)
             await self._messages.put(body)
 
     async def _answer_messages(self) -> None:
