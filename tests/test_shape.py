@@ -30,6 +30,7 @@ MAY_CREATE_TASKS = {
     "stores/postgres/lease.py",
     "stores/postgres/store.py",
     "stores/postgres/writer.py",
+    "surfaces/openai/responses/websocket.py",
     "surfaces/event_stream.py",
     "venues/mcp/manager.py",
 }

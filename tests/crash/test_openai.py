@@ -81,3 +81,21 @@ def test_a_stream_that_a_kill_has_cut_off_goes_on_with_the_same_request(tmp_path
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
         assert text == "The outcome is unknown."
         assert ((tmp_path / "effects").read_text(), server.kills) == ("charged 5\n", 1)
+
+
+def test_a_response_that_a_kill_has_cut_off_is_taken_up_without_a_gap_or_a_repetition(tmp_path: Path) -> None:
+    with serve(tmp_path) as (server, url), openai.OpenAI(base_url=url, api_key="unused", timeout=60) as client:
+        seen: list[Any] = []
+        with pytest.raises(openai.APIError):
+            for event in client.responses.create(model="default", input="Charge me", stream=True):
+                seen.append(event)
+        number, response_id = seen[-1].sequence_number, seen[0].response.id
+        for event in client.responses.retrieve(response_id, stream=True, starting_after=number):
+            seen.append(event)
+        numbers = [event.sequence_number for event in seen]
+        assert numbers == sorted(set(numbers))
+        whole = list(client.responses.retrieve(response_id, stream=True))
+        assert [event.type for event in seen] == [event.type for event in whole]
+        text = "".join(event.delta for event in seen if event.type == "response.output_text.delta")
+        assert text == seen[-1].response.output_text == "The outcome is unknown."
+        assert ((tmp_path / "effects").read_text(), server.kills) == ("charged 5\n", 1)

@@ -83,6 +83,7 @@ ROWS = [
     Row("GET", "/v1/models/{name}", WITH_KEY),
     Row("POST", "/v1/chat/completions", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
     Row("POST", "/v1/responses", WITH_KEY, body={"input": "hi"}),
+    Row("POST", "/v1/responses/compact", WITH_KEY, body={"model": "default", "input": "hi"}),
     make_hidden_row("GET", "/v1/responses/{response_id}", OWNER),
     make_hidden_row("POST", "/v1/responses/{response_id}/cancel", OWNER),
     make_hidden_row("GET", "/v1/responses/{response_id}/input_items", OWNER),

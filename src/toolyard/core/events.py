@@ -106,6 +106,8 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     """Options for the model's answers, before those that are configured for the model."""
     ends_on_expiry: bool = False
     """Whether the run ends, without another model request, when a call that was handed to its client expires."""
+    client_fields: dict[str, object] = {}
+    """What the client said that its answers repeat. The engine does not read it."""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):

@@ -97,6 +97,12 @@ class BoundedHttp(HttpToolsProtocol):
         if self._deferred is not None and self.cycle.response_complete:
             self._send_refusal(*self._deferred)
 
+    def handle_websocket_upgrade(self) -> None:
+        # Another protocol has the connection from here on: this one must not answer it any more.
+        self._cancel_deadline()
+        self._refused = True
+        super().handle_websocket_upgrade()
+
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "invalid_request", msg)
 

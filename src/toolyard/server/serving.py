@@ -24,6 +24,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.loopback import is_loopback
 from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp
+from toolyard.surfaces.request_body import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
 if sys.platform == "win32":  # uvloop does not support Windows
@@ -147,7 +148,9 @@ def _build_uvicorn_config(app: Callable[..., Awaitable[None]]) -> uvicorn.Config
     return uvicorn.Config(
         app,
         http=BoundedHttp,
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=MAX_BODY_BYTES,
+        ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -13,14 +13,14 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Forbidden, Invalid
+from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.engine.authentication import Authenticator
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 from toolyard.surfaces.request_log import log_request
-from toolyard.surfaces.surface import PathRules
+from toolyard.surfaces.surface import ErrorAnswer, PathRules
 
 Message = MutableMapping[str, object]
 Scope = MutableMapping[str, object]
@@ -78,6 +78,9 @@ class AuthMiddleware:
         self._origins = cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+            return
         if scope["type"] != "http":
             return
         started = perf_counter()
@@ -121,6 +124,33 @@ class AuthMiddleware:
             return
         scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
         await self._app(scope, receive, send)
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a WebSocket on to its route as its caller, or refuse it before it is accepted."""
+        started = perf_counter()
+        headers = _read_headers(scope)
+        correlation_id = _read_correlation_id(headers, self._clock)
+        path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
+        if encoder := self._rules.find_encoder(path):
+            scope[ENCODER_KEY] = encoder
+        status = 101
+        try:
+            if self._access.is_local:
+                _guard_origin(headers, self._origins)
+            caller = self._access.authenticate(headers)
+            if path not in self._rules.websocket:
+                raise NotFound(f"there is no WebSocket at {path[:80]!r}")
+            scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
+        except Exception as error:
+            answer = answer_error(scope, error, correlation_id)
+            status = answer.status
+            await _refuse_websocket(scope, send, answer)
+        try:
+            if status == 101:
+                await self._app(scope, receive, send)
+        finally:
+            scope["method"] = "WEBSOCKET"  # for the log; the router takes a scope without a method for a WebSocket
+            log_request(scope, path, correlation_id, status, perf_counter() - started, quiet=path in self._rules.quiet)
 
     def _build_response_headers(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         """Return the headers that every response carries."""
@@ -198,17 +228,22 @@ def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:
 
 def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
     """Refuse what a web site could make a browser send to a server that needs no key."""
+    _guard_origin(headers, origins)
+    # A browser sends plain forms across origins without a preflight request, but never application/json.
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and has_body and kind != "application/json":
+        raise Invalid("send the body as application/json", {"field": "content-type"})
+
+
+def _guard_origin(headers: dict[str, str], origins: frozenset[str]) -> None:
+    """Refuse a request or a WebSocket that a page of another origin has opened."""
     # A site can point its own name at 127.0.0.1 (DNS rebinding); the Host header then still has that name.
     if not is_loopback(_split_url(f"//{headers.get('host', '')}").hostname or ""):
         raise Forbidden("without a key this server answers only to a loopback Host; add a key with `toolyard keys add`")
     origin = headers.get("origin")
     if origin is not None and origin not in origins and _split_url(origin).netloc != headers.get("host"):
         raise Forbidden("a page of another origin may not use this server; list it in cors_origins, and add a key")
-    # A browser sends plain forms across origins without a preflight request, but never application/json.
-    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and has_body and kind != "application/json":
-        raise Invalid("send the body as application/json", {"field": "content-type"})
 
 
 def _split_url(address: str) -> SplitResult:
@@ -217,6 +252,18 @@ def _split_url(address: str) -> SplitResult:
         return urlsplit(address)
     except ValueError:
         return urlsplit("")
+
+
+async def _refuse_websocket(scope: Scope, send: Send, answer: ErrorAnswer) -> None:
+    """Answer the handshake of a WebSocket with an error."""
+    if "websocket.http.response" not in cast("dict[str, object]", scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    body = msgspec.json.encode(answer.body)
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **answer.headers}
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "websocket.http.response.start", "status": answer.status, "headers": pairs})
+    await send({"type": "websocket.http.response.body", "body": body})
 
 
 async def _send_response(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:

@@ -6,13 +6,14 @@ In a `LenientBody` null means absent and unknown fields are ignored; the debug l
 import functools
 import logging
 from collections.abc import Iterable, Iterator
-from typing import cast, get_args
+from typing import TypeVar, cast, get_args
 
 import msgspec
 from litestar import Request
 from litestar.datastructures import State
 from msgspec import Struct, inspect
 
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_context import get_request_context
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -23,6 +24,9 @@ _log = logging.getLogger("toolyard.http")
 
 class LenientBody(Struct, kw_only=True):
     """The body of an endpoint with clients that were written for another server."""
+
+
+Body = TypeVar("Body", bound=LenientBody)
 
 
 class BodyRequest(Request[object, object, State]):
@@ -48,6 +52,19 @@ class BodyRequest(Request[object, object, State]):
             names = ", ".join(_shorten_names(ignored))
             _log.debug("%s %s ignored %s", self.method, route, names, extra={"correlation_id": correlation_id})
         return fitted
+
+
+def decode_body(body: bytes, kind: type[Body]) -> Body:
+    """Return a lenient body that arrived as a message. Raise Invalid if it does not fit."""
+    try:
+        return msgspec.json.decode(body, type=kind, strict=False)
+    except msgspec.DecodeError:
+        pass  # a null that means absent, or an invalid body: the slow path tells them apart
+    try:
+        return msgspec.convert(_fit(msgspec.json.decode(body), inspect.type_info(kind), "", []), kind, strict=False)
+    except (msgspec.DecodeError, RecursionError) as error:
+        message, _, path = str(error).partition(" - at `$")
+        raise invalid_field(path.strip("`.") or "data", message) from None
 
 
 @functools.cache

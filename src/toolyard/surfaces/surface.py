@@ -6,7 +6,7 @@ A package in `surfaces` has one `SURFACE`, and `app.SURFACES` lists them all.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler
+from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler, WebsocketRouteHandler
 from msgspec import Struct
 
 from toolyard.core.ports import Servers
@@ -15,7 +15,7 @@ from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 
-Route = HTTPRouteHandler | ASGIRouteHandler
+Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -64,6 +64,8 @@ class Surface:
     """Paths that need no key. They must not show data of any user."""
     quiet_paths: frozenset[str] = frozenset()
     """Paths of frequent requests of little interest, which are logged at debug level."""
+    websocket_paths: frozenset[str] = frozenset()
+    """Paths that accept WebSockets. A connection to any other path is refused before its route."""
     error_paths: frozenset[str] = frozenset()
     """The paths whose errors `encode_error` encodes, also those of unknown routes and missing keys."""
     encode_error: EncodeError | None = None
@@ -98,6 +100,7 @@ class PathRules:
 
     public: PathSet
     quiet: PathSet
+    websocket: PathSet
     encoders: Sequence[tuple[PathSet, EncodeError]] = field(repr=False)
     request_headers: tuple[str, ...]
     response_headers: tuple[str, ...]
@@ -107,6 +110,7 @@ class PathRules:
         return cls(
             PathSet.build(path for surface in surfaces for path in surface.public_paths),
             PathSet.build(path for surface in surfaces for path in surface.quiet_paths),
+            PathSet.build(path for surface in surfaces for path in surface.websocket_paths),
             [
                 (PathSet.build(surface.error_paths), surface.encode_error)
                 for surface in surfaces

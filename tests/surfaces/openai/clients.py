@@ -65,8 +65,30 @@ async def serve_script(
     limits: Limits = Limits(),  # noqa: B008 - immutable
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
+    served = serve_model(
+        Scripted(script),
+        tools,
+        store=store,
+        max_retries=max_retries,
+        approval_hold_s=approval_hold_s,
+        limits=limits,
+    )
+    async with served as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def serve_model(
+    model: Json,
+    tools: Sequence[ToolLike] = (),
+    *,
+    store: str = "memory:",
+    max_retries: int = 0,
+    approval_hold_s: float = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+) -> AsyncGenerator[Served, None]:
+    """Serve a yard with a model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     added.clear()
-    model = Scripted(script)
     wiring = Wiring(
         model=model,
         tools=[as_tool(tool) for tool in tools],

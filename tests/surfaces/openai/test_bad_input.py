@@ -67,7 +67,7 @@ RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "1"}
         ),
         ({**QUESTION, "tool_choice": {"type": "x"}}, 400, "tool_choice", "the name of a function"),
         ({**QUESTION, "tool_choice": "no_such_tool"}, 400, "tool_choice", "no_such_tool"),
-        ({**QUESTION, "temperature": 9}, 400, "options.temperature", "from 0 to 2"),
+        ({**QUESTION, "temperature": 9}, 400, "temperature", "from 0 to 2"),
         ({**QUESTION, "response_format": {"type": "yaml"}}, 400, "response_format", "none of text"),
         ({**QUESTION, "toolyard": {"server_tools": "some"}}, 400, "toolyard.server_tools", '"none"'),
         (b'{"messages": [', 400, None, ""),

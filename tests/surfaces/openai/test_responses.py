@@ -314,3 +314,46 @@ async def test_requests_at_once_after_one_response_do_not_read_each_other() -> N
         await asyncio.gather(*(respond(served, text, previous_response_id=first.id) for text in ("left", "right")))
         texts = [[getattr(item, "text", "") for item in request.history] for request in served.model.requests[1:]]
     assert sorted(texts) == [["hi", "ok", "left"], ["hi", "ok", "right"]]
+
+
+async def test_a_response_that_is_found_again_repeats_its_request() -> None:
+    async with serve_script([say("one"), say("two"), say("three")]) as served:
+        first = await respond(served, metadata={"a": "b"}, parallel_tool_calls=False)
+        second = await respond(served, previous_response_id=first.id, background=True)
+        found = [await served.client.responses.retrieve(response.id) for response in (first, second)]
+        assert (found[0].metadata, found[0].parallel_tool_calls) == ({"a": "b"}, False)
+        assert (found[1].previous_response_id, found[1].background, found[1].metadata) == (first.id, True, {})
+        await wait_until(lambda: len(served.model.requests) == 2)
+        conversation = f"conversation_{first.id[5:29]}"
+        third = await respond(served, conversation=conversation)
+        assert (await served.client.responses.retrieve(third.id)).conversation.id == conversation
+        with pytest.raises(APIStatusError, match="metadata: may have"):
+            await respond(served, metadata={"a": "b" * 513})
+
+
+async def test_the_input_items_of_a_call_and_its_output_have_one_call_id() -> None:
+    items = [
+        {"role": "user", "content": "Hello"},
+        {"type": "function_call", "call_id": "call_of_mine", "name": "take_photo", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_of_mine", "output": "A"},
+    ]
+    async with serve_script([say("ok")]) as served:
+        answer = await respond(served, items, tools=[PHOTO])
+        listed = [item async for item in await served.client.responses.input_items.list(answer.id)]
+    assert [item.call_id for item in listed[:2]] == ["call_of_mine", "call_of_mine"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"temperature": 9}, "temperature"),
+        ({"max_output_tokens": -1}, "max_output_tokens"),
+        ({"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": "array"}}}}, "text.format"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+    ],
+)
+async def test_an_error_names_the_field_that_was_sent(fields: Json, param: str) -> None:
+    async with serve_script(lambda _: say("ok")) as served:
+        with pytest.raises(APIStatusError) as refused:
+            await respond(served, **fields)
+    assert (refused.value.status_code, refused.value.body["param"]) == (400, param)  # pyright: ignore[reportIndexIssue, reportOptionalSubscript]

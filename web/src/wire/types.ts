@@ -642,6 +642,7 @@ export interface RunQueued {
   mcp_client?: McpClient | null
   options?: Options
   ends_on_expiry?: boolean
+  client_fields?: Record<string, unknown>
 }
 
 export interface RunStarted {

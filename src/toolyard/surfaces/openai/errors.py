@@ -46,7 +46,8 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
         status, code = 404, "model_not_found"
     else:
         status = _STATUSES.get(status, status)
-        code = _CODES.get(status, body.error_type)
+        own_code = body.details.get("code")
+        code = own_code if isinstance(own_code, str) else _CODES.get(status, body.error_type)
     kind: ErrorKind = "invalid_request_error"
     if status == 429:
         kind = "rate_limit_error"

@@ -1,10 +1,12 @@
 """Read what requests for chat completions and for responses have in common: options, tools, tool choice. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import cast
 
 from msgspec import Struct
 
+from toolyard.core.errors import Invalid
 from toolyard.core.options import ANY_OBJECT, Options, Thinking
 from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces.errors import invalid_field
@@ -81,6 +83,20 @@ def build_options(
         # Calls at once are what every provider does unless it is told otherwise.
         parallel_tool_calls=False if parallel_tool_calls is False else None,
     )
+
+
+@contextmanager
+def name_sent_fields(names: Mapping[str, str]) -> Generator[None]:
+    """Raise an error about an option under the name of the field that the client sent, where `names` has another."""
+    try:
+        yield
+    except Invalid as error:
+        prefix, _, name = str(error.details.get("field", "")).partition(".")
+        if prefix != "options":
+            raise
+        field = names.get(name, name)
+        message = str(error).removeprefix(f"the option {name} ")
+        raise Invalid(f"{field}: {message}", {"field": field}) from None
 
 
 def build_client_tool(name: str, description: str | None, parameters: dict[str, object] | None) -> Tool:

@@ -10,6 +10,7 @@ from toolyard.surfaces.openai.responses import routes as responses
 from toolyard.surfaces.openai.runs import RunStarter
 from toolyard.surfaces.surface import Backend, Route, Surface
 
+WEBSOCKET_PATHS = frozenset({responses.PATH})
 PATHS = frozenset({"/v1/*"})
 
 
@@ -18,12 +19,13 @@ def routes(backend: Backend) -> Sequence[Route]:
     return [
         *models.routes(backend.service),
         *chat.routes(backend.service, starter),
-        *responses.routes(backend.service, starter),
+        *responses.routes(backend.service, starter, backend.access),
     ]
 
 
 SURFACE = Surface(
     routes=routes,
+    websocket_paths=WEBSOCKET_PATHS,
     error_paths=PATHS,
     encode_error=encode_error,
     request_headers=(RETRY_HEADER,),

@@ -61,6 +61,8 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
     """Tools of the server that wait for an approval even if their own rules do not ask for one."""
     is_listed: bool = False
     """Whether it is in the user's list of conversations."""
+    client_fields: dict[str, object] = {}
+    """What the response repeats of the request."""
 
 
 class AdmittedRun(Struct, frozen=True, kw_only=True):
@@ -189,6 +191,7 @@ class RunStarter:
             app_tools=request.tools,
             options=request.options,
             ends_on_expiry=True,
+            client_fields=request.client_fields,
             delivers=delivers,
             may_open=may_open,
             request=key,

@@ -92,6 +92,12 @@ class CompletionBody(LenientBody, kw_only=True):
     toolyard: ToolyardFields | None = None
 
 
+def list_option_fields(body: CompletionBody) -> dict[str, str]:
+    """Return the names of the fields that options have in this request, where they differ."""
+    max_tokens = "max_completion_tokens" if body.max_completion_tokens else "max_tokens"
+    return {"output_schema": "response_format", "max_tokens": max_tokens, "thinking": "reasoning_effort"}
+
+
 def read_options(body: CompletionBody) -> Options:
     """Return the options of the request. Raise Invalid for what cannot be done."""
     if body.n is not None and body.n != 1:

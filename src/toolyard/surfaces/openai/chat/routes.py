@@ -10,10 +10,16 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
 from toolyard.surfaces.openai.chat.encoder import CompletionEncoder
-from toolyard.surfaces.openai.chat.parse import CompletionBody, add_completion_message, read_options, read_tools
+from toolyard.surfaces.openai.chat.parse import (
+    CompletionBody,
+    add_completion_message,
+    list_option_fields,
+    read_options,
+    read_tools,
+)
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
-from toolyard.surfaces.openai.options import read_tool_choice
+from toolyard.surfaces.openai.options import name_sent_fields, read_tool_choice
 from toolyard.surfaces.openai.runs import (
     RunStarter,
     WholeRequest,
@@ -44,19 +50,18 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
         """Answer a chat as OpenAI does. The server's tools run inside; a call of a tool of yours is in the answer."""
         context = get_request_context(request.scope)
         items = await read_history(data.messages, service.clock, add_completion_message)
-        admitted = await starter.start(
-            request,
-            WholeRequest(
-                items=items,
-                tools=read_tools(data.tools),
-                model=data.model,
-                tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
-                options=read_options(data),
-                server_tools=read_server_tools(data.toolyard, service, context.caller),
-                keep=bool(data.store),
-                is_listed=bool(data.store),
-            ),
+        whole = WholeRequest(
+            items=items,
+            tools=read_tools(data.tools),
+            model=data.model,
+            tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
+            options=read_options(data),
+            server_tools=read_server_tools(data.toolyard, service, context.caller),
+            keep=bool(data.store),
+            is_listed=bool(data.store),
         )
+        with name_sent_fields(list_option_fields(data)):
+            admitted = await starter.start(request, whole)
         model = service.default_model if data.model in ("", DEFAULT) else data.model
         created, base = int(service.clock.now()), str(request.base_url)
         if not data.stream:

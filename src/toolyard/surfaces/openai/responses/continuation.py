@@ -6,15 +6,18 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import NotFound
+from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.openai.responses.ids import is_own_conversation, parse_response_id
+from toolyard.surfaces.openai.responses.ids import ResponseId, is_own_conversation, parse_response_id
 from toolyard.surfaces.openai.responses.parse import ResponseBody
+
+MISSING_PREVIOUS = "previous_response_not_found"
+"""The code by which clients know that they have to send the whole history again."""
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
@@ -37,7 +40,7 @@ def find_named_conversation(body: ResponseBody) -> str:
     """Return the conversation that a request names, by itself or by an earlier response; empty if none."""
     if body.conversation_id or not body.previous_response_id:
         return body.conversation_id
-    return parse_response_id(body.previous_response_id).conversation
+    return _parse_previous(body.previous_response_id).conversation
 
 
 async def find_continuation(service: Service, body: ResponseBody, caller: Caller) -> Continuation:
@@ -55,11 +58,11 @@ async def find_continuation(service: Service, body: ResponseBody, caller: Caller
             conversation=body.conversation_id, waiting=_find_waiting(await _load_runs(service, body.conversation_id))
         )
     name = body.previous_response_id or ""
-    previous = parse_response_id(name)
+    previous = _parse_previous(name)
     try:
         await service.require_conversation(previous.conversation, caller)
     except NotFound:
-        raise NotFound(f"there is no response {name[:80]!r}: it was not stored, or deleted") from None
+        raise build_missing_error(name) from None
     runs = await _load_runs(service, previous.conversation)
     last = runs.front or runs.last
     if last is not None and last.run_id == previous.run and not runs.views.keys() - {previous.run}:
@@ -85,6 +88,19 @@ def select_results(continuation: Continuation, outputs: Mapping[str, str]) -> di
         names = ", ".join(sorted(missing))
         raise invalid_field("input", f"the calls {names} wait for their function_call_output: send them first")
     return {call_id: result for call_id, result in results.items() if call_id in awaited}
+
+
+def build_missing_error(response_id: str) -> Invalid:
+    """Return the error for a request that goes on from a response which is not there."""
+    message = f"there is no response {response_id[:80]!r}: it was not stored, or deleted"
+    return Invalid(message, {"field": "previous_response_id", "code": MISSING_PREVIOUS})
+
+
+def _parse_previous(response_id: str) -> ResponseId:
+    try:
+        return parse_response_id(response_id)
+    except NotFound:
+        raise build_missing_error(response_id) from None
 
 
 async def _load_runs(service: Service, conversation: str) -> OpenRuns:

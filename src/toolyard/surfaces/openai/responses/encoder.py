@@ -25,7 +25,7 @@ from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.openai.errors import build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
-from toolyard.surfaces.openai.responses.ids import MAX_PART, StreamPlace, build_item_id
+from toolyard.surfaces.openai.responses.ids import StreamPlace, build_item_id
 from toolyard.surfaces.openai.responses.output import (
     OutputItem,
     build_call,
@@ -75,12 +75,13 @@ class ResponseEncoder:
         describe_waiting: Callable[[RunView], str],
         after: StreamPlace | None = None,
         approval_label: str = "",
+        follows_reasoning: bool = False,
     ) -> None:
         """Start from the view as it was at `start`. With `after`, events up to that place are left out.
 
-        With `approval_label`, approvals are items of the server with that label.
-
-        `before_run` is the number of the entry before the first one of the run.
+        With `approval_label`, approvals are items of the server with that label. `before_run` is the number of the
+        entry before the first one of the run. `follows_reasoning` says that the text which `start` is in comes after
+        reasoning, as far as the log knows by now.
         """
         self._view = view
         self._log_end = log_end
@@ -98,8 +99,12 @@ class ResponseEncoder:
             self._number_calls(turn, self._count_before(turn))
         self._reasoning: _OpenItem | None = None
         self._message: _OpenItem | None = None
+        self._counts_reasoning = False
+        """Whether reasoning that is read again moves the message on: its item came before the place to start from."""
         if start.seen and view.turns and not has_schema(view):
+            self._next_index += follows_reasoning
             self._message = self._open_item("msg", view.turns[-1])
+            self._counts_reasoning = not follows_reasoning
 
     def _count_before(self, turn: TurnView) -> int:
         """Return the index of the first call of a turn that has ended."""
@@ -141,7 +146,11 @@ class ResponseEncoder:
         turn = self._view.turns[-1] if self._view.turns else None
         if turn is None:
             return b""
+        if isinstance(event, ReasoningAppended) and self._counts_reasoning and self._message is not None:
+            self._message.index, self._next_index = self._message.index + 1, self._next_index + 1
+            self._counts_reasoning = False
         if isinstance(event, TextAppended) and not has_schema(self._view):
+            self._counts_reasoning = False
             # The item begins before its text: a client that has seen only its beginning has seen none of the text.
             return self._begin_message(turn) + self._encode_text(event.text, cursor)
         if isinstance(event, ReasoningAppended) and self._message is None:
@@ -341,8 +350,7 @@ class ResponseEncoder:
     def _encode(self, kind: str, fields: Mapping[str, object]) -> bytes:
         """Return an event under the next number; nothing if the client has seen it."""
         number = self._place.number
-        if self._place.part < MAX_PART:
-            self._place = StreamPlace(self._place.seq, self._place.seen, self._place.part + 1)
+        self._place = StreamPlace(self._place.seq, self._place.seen, self._place.part + 1)
         if number <= self._after:
             return b""
         body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})

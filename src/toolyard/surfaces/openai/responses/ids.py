@@ -14,9 +14,12 @@ from toolyard.core.errors import NotFound
 _RESPONSE_ID = re.compile(r"resp_([0-9a-f]{24})([0-9a-f]{24})")
 _OWN_CONVERSATION = re.compile(r"conversation_[0-9a-f]{24}")
 _HEX = re.compile(r"[0-9a-f]{24}")
-_TEXT_BITS, _PART_BITS = 22, 10
-MAX_PART = (1 << _PART_BITS) - 1
-MAX_SEEN = (1 << _TEXT_BITS) - 1
+_PLACE_BITS, _PART_BITS = 32, 5
+_IN_TEXT = 1 << (_PLACE_BITS - 1)
+"""The bit of a number inside a turn's text. Before the text there can be any number of pieces of reasoning."""
+MAX_PART = _IN_TEXT - 1
+MAX_PART_IN_TEXT = (1 << _PART_BITS) - 1
+MAX_SEEN = (_IN_TEXT >> _PART_BITS) - 1
 
 
 class ResponseId(Struct, frozen=True):
@@ -56,7 +59,11 @@ class StreamPlace(Struct, frozen=True):
     @property
     def number(self) -> int:
         """Return the place as a number of 53 bits, which every JSON reader takes."""
-        return (self.seq << _TEXT_BITS | min(self.seen, MAX_SEEN)) << _PART_BITS | min(self.part, MAX_PART)
+        if self.seen:
+            place = _IN_TEXT | min(self.seen, MAX_SEEN) << _PART_BITS | min(self.part, MAX_PART_IN_TEXT)
+        else:
+            place = min(self.part, MAX_PART)
+        return self.seq << _PLACE_BITS | place
 
     @property
     def cursor(self) -> Cursor:
@@ -65,8 +72,10 @@ class StreamPlace(Struct, frozen=True):
 
 
 def parse_number(number: int) -> StreamPlace:
-    rest, part = number >> _PART_BITS, number & MAX_PART
-    return StreamPlace(rest >> _TEXT_BITS, rest & MAX_SEEN, part)
+    seq, place = number >> _PLACE_BITS, number & ((1 << _PLACE_BITS) - 1)
+    if place & _IN_TEXT:
+        return StreamPlace(seq, (place & MAX_PART) >> _PART_BITS, place & MAX_PART_IN_TEXT)
+    return StreamPlace(seq, 0, place)
 
 
 def _take_hex(own_id: str) -> str:

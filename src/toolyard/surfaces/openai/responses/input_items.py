@@ -1,5 +1,6 @@
 """The items that a response was asked with. Pure."""
 
+from collections.abc import Mapping
 from typing import Literal, assert_never
 
 import msgspec
@@ -33,13 +34,16 @@ class InputItemList(Struct, kw_only=True):
 
 def build_input_items(view: RunView) -> InputItemList:
     """Return the input of a run, the last item first, as OpenAI lists it."""
-    items = [_build_item(item) for item in (view.request.input if view.request else ())]
+    stored = view.request.input if view.request else ()
+    # A result names its call by our id: the client knows the call by the id that it sent.
+    call_ids = {item.id: item.provider_id or item.id for item in stored if isinstance(item, Call)}
+    items = [_build_item(item, call_ids) for item in stored]
     items = [item for item in reversed(items) if item]
     ids = [str(item["id"]) for item in items]
     return InputItemList(data=items, first_id=ids[0] if ids else None, last_id=ids[-1] if ids else None)
 
 
-def _build_item(item: Item) -> OutputItem:
+def _build_item(item: Item, call_ids: Mapping[str, str]) -> OutputItem:
     match item:
         case UserMessage():
             content = [_build_part(part) for part in item.parts]
@@ -53,7 +57,7 @@ def _build_item(item: Item) -> OutputItem:
             return {
                 "id": build_item_id("fc", item.id),
                 "type": "function_call",
-                "call_id": item.provider_id or item.id,
+                "call_id": call_ids[item.id],
                 "name": item.tool,
                 "arguments": msgspec.json.encode(item.arguments).decode(),
                 "status": "completed",
@@ -62,7 +66,7 @@ def _build_item(item: Item) -> OutputItem:
             return {
                 "id": build_item_id("fco", item.id),
                 "type": "function_call_output",
-                "call_id": item.call_id,
+                "call_id": call_ids.get(item.call_id, item.call_id),
                 "output": item.content,
                 "status": "completed",
             }

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
+from toolyard.engine.compaction import SUMMARY_HEADER
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
@@ -21,17 +22,15 @@ from toolyard.surfaces.openai.options import (
     read_effort,
     read_output_schema,
 )
+from toolyard.surfaces.openai.responses.compacted import decode_summary
+from toolyard.surfaces.openai.responses.response import ClientFields
 from toolyard.surfaces.request_body import LenientBody
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
-_IGNORED = (
-    "reasoning",
-    "mcp_list_tools",
-    "item_reference",
-    "compaction",
-    "mcp_approval_request",
-    "mcp_approval_response",
-)
+MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
+OPTION_FIELDS = {"output_schema": "text.format", "max_tokens": "max_output_tokens", "thinking": "reasoning.effort"}
+"""The names of the fields that options have here, where they differ."""
+_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_request", "mcp_approval_response")
 """Items of an earlier answer that the history has anyway, or that only the provider can read."""
 
 
@@ -93,6 +92,27 @@ class ResponseBody(LenientBody, kw_only=True):
     def conversation_id(self) -> str:
         named = self.conversation
         return named.id if isinstance(named, ConversationField) else named or ""
+
+
+def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:
+    """Return what a response repeats of its request and the run does not need. Raise Invalid if it is too long."""
+    metadata = body.metadata or {}
+    has_long = any(
+        len(key) > MAX_METADATA_KEY_CHARS or len(text) > MAX_METADATA_CHARS for key, text in metadata.items()
+    )
+    if has_long or len(metadata) > MAX_METADATA:
+        problem = (
+            f"may have {MAX_METADATA} keys of {MAX_METADATA_KEY_CHARS} and texts of {MAX_METADATA_CHARS} characters"
+        )
+        raise invalid_field("metadata", problem)
+    return ClientFields(
+        metadata=metadata,
+        previous_response_id=body.previous_response_id or None,
+        conversation=body.conversation_id,
+        background=bool(body.background),
+        parallel_tool_calls=body.parallel_tool_calls is not False,
+        approval_label=approval_label,
+    )
 
 
 def read_options(body: ResponseBody) -> Options:
@@ -165,6 +185,8 @@ class InputReader:
                 return  # it waited for its approval then: the answer to that has it once more, with its result
             case "mcp_call":
                 _add_server_call(builder, index, item)
+            case "compaction":
+                _add_summary(builder, index, item)
             case _ if kind in _IGNORED:
                 return
             case _:
@@ -183,6 +205,12 @@ def _read_call(item: dict[str, object], index: int) -> tuple[str, str, str]:
     if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name and isinstance(arguments, str)):
         raise invalid_field(f"input.{index}", "a function_call needs a call_id, a name and arguments")
     return call_id, name, arguments
+
+
+def _add_summary(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
+    # Anybody can write such an item, so that it is what the user says, like any other message.
+    if summary := decode_summary(item.get("encrypted_content")):
+        builder.add(index, "user", f"{SUMMARY_HEADER}\n{summary}")
 
 
 def _add_server_call(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:

@@ -13,6 +13,8 @@ from toolyard.surfaces.openai.responses.ids import encode_response_id
 from toolyard.surfaces.openai.responses.output import OutputItem, list_output
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+DEFAULT_SAMPLING = 1.0
+"""The temperature and the top_p that a response names if its request has none: clients expect numbers."""
 LENGTH, FILTERED = "max_output_tokens", "content_filter"
 
 
@@ -86,21 +88,27 @@ class ResponseObject(Struct, kw_only=True):
     object: Literal["response"] = "response"
 
 
+class ClientFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the log keeps of a request for its response alone."""
+
+    metadata: dict[str, str] = {}
+    previous_response_id: str | None = None
+    conversation: str = ""
+    """Set if the request named a conversation."""
+    background: bool = False
+    parallel_tool_calls: bool = True
+    approval_label: str = ""
+    """The label of the client's `mcp` tool: approvals are items then. Empty if it declared none."""
+
+
 class ResponseTraits(Struct, frozen=True, kw_only=True):
     """What a response repeats of its request and the view of the run does not hold."""
 
     model: str
     created_at: int
     instructions: str | None = None
-    metadata: dict[str, str] = {}
-    previous_response_id: str | None = None
     store: bool = True
-    background: bool = False
-    parallel_tool_calls: bool = True
-    conversation: str = ""
-    """Set if the request named a conversation."""
-    approval_label: str = ""
-    """The label of the client's `mcp` tool: approvals are items then. Empty if it declared none."""
+    fields: ClientFields
 
 
 def find_status(view: RunView) -> Status:
@@ -134,7 +142,8 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
     request = view.request
     options = request.options if request else None
     problem = view.problem
-    approvals = list_approval_requests(view, traits.approval_label) if traits.approval_label else ()
+    fields = traits.fields
+    approvals = list_approval_requests(view, fields.approval_label) if fields.approval_label else ()
     reason = FILTERED if view.detail == "refused" else LENGTH
     return ResponseObject(
         id=encode_response_id(view.conversation, view.run_id),
@@ -148,17 +157,17 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         error=ResponseProblem(message=problem.error) if problem else None,
         incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
         instructions=traits.instructions,
-        metadata=traits.metadata,
-        parallel_tool_calls=traits.parallel_tool_calls,
-        temperature=options.temperature if options else None,
-        top_p=options.top_p if options else None,
+        metadata=fields.metadata,
+        parallel_tool_calls=fields.parallel_tool_calls,
+        temperature=options.temperature if options and options.temperature is not None else DEFAULT_SAMPLING,
+        top_p=options.top_p if options and options.top_p is not None else DEFAULT_SAMPLING,
         max_output_tokens=(options.max_tokens or None) if options else None,
-        previous_response_id=traits.previous_response_id,
+        previous_response_id=fields.previous_response_id,
         reasoning={"effort": options.effort if options else None, "summary": None},
         store=traits.store,
-        background=traits.background,
-        usage=_build_usage(view.usage) if status not in ("queued", "in_progress") else None,
-        conversation=ConversationReference(id=traits.conversation) if traits.conversation else None,
+        background=fields.background,
+        usage=build_usage(view.usage) if status not in ("queued", "in_progress") else None,
+        conversation=ConversationReference(id=fields.conversation) if fields.conversation else None,
     )
 
 
@@ -182,7 +191,7 @@ def _build_format(schema: dict[str, object] | None) -> dict[str, object]:
     return {"type": "json_schema", "name": "answer", "schema": schema, "strict": True}
 
 
-def _build_usage(usage: Usage) -> ResponseUsage:
+def build_usage(usage: Usage) -> ResponseUsage:
     return ResponseUsage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,

@@ -1,0 +1,387 @@
+"""Creates, finds, stops and deletes responses, which are runs."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+import msgspec
+from litestar import Response
+from litestar.response import Stream
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.commands import Delete, RemoveMessage, Stop
+from toolyard.core.cursor import START, Cursor
+from toolyard.core.errors import NotFound, Refused
+from toolyard.core.events import Entry, RunQueued, TurnEnded
+from toolyard.core.forks import find_fork_items
+from toolyard.core.items import Item, Result, TextPart, UserMessage
+from toolyard.core.options import DEFAULT_OPTIONS
+from toolyard.core.run_view import RunView
+from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import admit_request
+from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.errors import ModelFailed, invalid_field
+from toolyard.surfaces.history import read_history
+from toolyard.surfaces.openai.errors import rename_rate_headers
+from toolyard.surfaces.openai.models import DEFAULT
+from toolyard.surfaces.openai.options import name_sent_fields, read_tool_choice
+from toolyard.surfaces.openai.request_keys import identify_request
+from toolyard.surfaces.openai.responses.approvals import decide_calls, is_only_approvals, read_decisions
+from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse, build_compaction
+from toolyard.surfaces.openai.responses.continuation import (
+    build_missing_error,
+    find_continuation,
+    find_named_conversation,
+    fork_if_needed,
+    select_results,
+)
+from toolyard.surfaces.openai.responses.encoder import ResponseEncoder
+from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id, parse_number, parse_response_id
+from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
+from toolyard.surfaces.openai.responses.output import join_reasoning
+from toolyard.surfaces.openai.responses.parse import (
+    OPTION_FIELDS,
+    InputReader,
+    ResponseBody,
+    list_input,
+    list_outputs,
+    read_client_fields,
+    read_options,
+    read_tools,
+)
+from toolyard.surfaces.openai.responses.response import (
+    ClientFields,
+    ResponseObject,
+    ResponseTraits,
+    build_response,
+    build_usage,
+)
+from toolyard.surfaces.openai.runs import (
+    INSTRUCTIONS,
+    AdmittedRun,
+    RunStarter,
+    WholeRequest,
+    admit_started,
+    raise_failure,
+    read_server_tools,
+    stream_run,
+    wait_for_rest,
+)
+from toolyard.surfaces.openai.waiting_text import describe_waiting
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.sse import build_stream_response, stream_events
+
+
+class FoundRun(Struct, frozen=True, kw_only=True):
+    """The run of a response, and the log that it was read from."""
+
+    view: RunView
+    created_at: int
+    """The time of the request."""
+    log: Sequence[Entry]
+
+
+class Responses:
+    """Creates and finds responses, which are runs."""
+
+    def __init__(self, service: Service, starter: RunStarter) -> None:
+        self._service = service
+        self._starter = starter
+
+    async def create(self, request: HttpRequest, data: ResponseBody) -> Response[ResponseObject] | Stream:
+        context, base = get_request_context(request.scope), str(request.base_url)
+        if data.background and data.store is False:
+            raise invalid_field("background", "needs store: nobody could find the response again")
+        declaration = read_declaration(data.tools, base)
+        admitted = await self._start(request, data, declaration)
+        traits = self._read_traits(data, declaration)
+        if data.stream:
+            return build_stream_response(self._stream_run(request, admitted, traits), admitted.headers)
+        view = admitted.view
+        if data.background and admitted.reader is not None:
+            admitted.reader.detach()
+        else:
+            view = await wait_for_rest(self._service, admitted, context.caller, self._choose_hold(traits))
+            raise_failure(view)
+        return Response(build_response(view, traits, _describe(view, traits, base)), headers=admitted.headers)
+
+    async def stream(
+        self, request: HttpRequest, data: ResponseBody, complete: ResponseBody
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the events of the response to a request. Raise ToolyardError before the first of them.
+
+        `complete` is the request with the items of the response that it goes on from, if its client keeps those.
+        """
+        declaration = read_declaration(data.tools, str(request.base_url))
+        admitted = await self._start(request, complete, declaration)
+        async with aclosing(self._stream_run(request, admitted, self._read_traits(data, declaration))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def _read_traits(self, data: ResponseBody, declaration: McpDeclaration | None) -> ResponseTraits:
+        return ResponseTraits(
+            model=self._service.default_model if data.model in ("", DEFAULT) else data.model,
+            created_at=int(self._service.clock.now()),
+            instructions=data.instructions,
+            store=data.store is not False,
+            fields=read_client_fields(data, declaration.label if declaration else ""),
+        )
+
+    def _choose_hold(self, traits: ResponseTraits) -> float:
+        """Return how long an approval is waited for. A client that takes approvals as items is to decide them now."""
+        return 0.0 if traits.fields.approval_label else self._starter.approval_hold_s
+
+    def _stream_run(
+        self, request: HttpRequest, admitted: AdmittedRun, traits: ResponseTraits
+    ) -> AsyncGenerator[bytes, None]:
+        base = str(request.base_url)
+        encoder = ResponseEncoder(
+            admitted.view,
+            admitted.log_end,
+            start=admitted.reader.cursor if admitted.reader else START,
+            before_run=admitted.reader.cursor.seq if admitted.reader else 0,
+            build=lambda view, text: build_response(view, traits, text),
+            describe_waiting=lambda view: _describe(view, traits, base),
+            approval_label=traits.fields.approval_label,
+        )
+        correlation_id = get_request_context(request.scope).correlation_id
+        return stream_run(admitted, encoder, correlation_id, self._choose_hold(traits))
+
+    async def compact(self, request: HttpRequest, data: CompactBody) -> CompactedResponse:
+        """Ask the model once for a summary of a history, without tools."""
+        service, context = self._service, get_request_context(request.scope)
+        earlier = await self._load_earlier(data.previous_response_id, context.caller)
+        items = list_input(ResponseBody(input=data.input))
+        if not items and not earlier:
+            raise invalid_field("input", "is empty: send items, or a previous_response_id")
+        history = await read_history(items, service.clock, InputReader().add, field="input")
+        ask = UserMessage(
+            id=service.clock.new_id("item"), at=service.clock.now(), parts=(TextPart(text=SUMMARY_PROMPT),)
+        )
+        whole = WholeRequest(
+            items=[*earlier, *history, ask],
+            tools=(),
+            model=data.model,
+            tool_choice="none",
+            options=DEFAULT_OPTIONS,
+            server_tools=frozenset(),
+            instructions=data.instructions or "",
+        )
+        admitted = await self._starter.start(request, whole)
+        view = await wait_for_rest(service, admitted, context.caller)
+        raise_failure(view)
+        summary = "".join(text.text for text in view.texts)[:MAX_SUMMARY_CHARS]
+        if view.ending != "done" or not summary:
+            raise ModelFailed("the model gave no summary", {"run_id": view.run_id})
+        return CompactedResponse(
+            id=encode_response_id(view.conversation, view.run_id),
+            created_at=int(service.clock.now()),
+            output=[build_compaction(build_item_id("cmp", view.run_id), summary)],
+            usage=build_usage(view.usage),
+        )
+
+    async def _load_earlier(self, response_id: str | None, caller: Caller) -> list[Item]:
+        """Return the history up to the end of a response. Raise Invalid if there is none, Refused if it goes on."""
+        if not response_id:
+            return []
+        try:
+            found = await self.find_run(response_id, caller)
+        except NotFound:
+            raise build_missing_error(response_id) from None
+        state = await self._service.view(found.view.conversation)
+        items = await asyncio.to_thread(find_fork_items, state, found.view.run_id, found.log)
+        # The whole results stay with their conversation: the summary is made from what the model has read of them.
+        return [replace(item, handle="", native="") if isinstance(item, Result) else item for item in items]
+
+    async def _start(self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None) -> AdmittedRun:
+        with name_sent_fields(OPTION_FIELDS):
+            return await self._start_or_join(request, data, declaration)
+
+    async def _start_or_join(
+        self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None
+    ) -> AdmittedRun:
+        items = list_input(data)
+        if not items:
+            raise invalid_field("input", "is empty: send a text or items")
+        if decided := await self._decide(request, items):
+            return decided
+        conversation = find_named_conversation(data)
+        if not conversation:
+            whole = await self._read_request(request, data, items, declaration=declaration)
+            return await self._starter.start(request, whole)
+        if declaration is not None:
+            await self._check_declaration(conversation, declaration)
+        service, context, outputs = self._service, get_request_context(request.scope), list_outputs(items)
+        if data.toolyard is not None and data.toolyard.server_tools != "all":
+            raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
+        identity = await identify_request(request, is_delivery=bool(outputs))
+        async with self._starter.hold(conversation):
+            if joined := await self._starter.find_joined(identity, context):
+                return joined
+            continuation = await find_continuation(service, data, context.caller)
+            # Another replica may have delivered the same between the two looks: its run answers this request too.
+            is_late = identity.is_delivery and continuation.waiting is None
+            if is_late and (joined := await self._starter.find_joined(identity, context)):
+                return joined
+            if continuation.waiting is not None and continuation.waits_for_person:
+                headers = {"x-request-id": context.correlation_id}
+                return AdmittedRun(view=continuation.waiting, reader=None, headers=headers)
+            results = select_results(continuation, outputs)
+            delivered = frozenset(call_id for call_id in outputs if parse_call_id(call_id)[1] in results)
+            whole = await self._read_request(request, data, items, delivered)
+            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+            target = await fork_if_needed(service, continuation, context.caller)
+            key = identity.build_key(service.clock)
+            admitted = await self._starter.continue_conversation(context, whole, key, target, results)
+        return replace(admitted, headers={**admitted.headers, **rate_headers})
+
+    async def _decide(self, request: HttpRequest, items: Sequence[dict[str, object]]) -> AdmittedRun | None:
+        """Decide the calls that the input ends with decisions for, and follow their run; None if there are none."""
+        context, decisions = get_request_context(request.scope), read_decisions(items)
+        started = await decide_calls(self._service, decisions, context) if decisions else None
+        if started is None and is_only_approvals(items):
+            raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
+        return admit_started(started, {"x-request-id": context.correlation_id}) if started else None
+
+    async def _check_declaration(self, conversation: str, declaration: McpDeclaration) -> None:
+        """Raise Invalid if a conversation, whose rules were set when it began, allows more than a declaration."""
+        settings = (await self._service.view(conversation)).settings
+        allowed, asked = declaration.allowed_tools, declaration.asked_tools
+        if allowed is not None and (settings.tools is None or not settings.tools <= allowed):
+            raise invalid_field("tools", "allowed_tools can be narrowed only where a conversation begins")
+        if asked and not (EVERY_TOOL in settings.asked_tools or asked <= settings.asked_tools):
+            raise invalid_field("tools", "require_approval can be tightened only where a conversation begins")
+
+    async def _read_request(
+        self,
+        request: HttpRequest,
+        data: ResponseBody,
+        items: Sequence[dict[str, object]],
+        delivered: frozenset[str] = frozenset(),
+        declaration: McpDeclaration | None = None,
+    ) -> WholeRequest:
+        service, caller = self._service, get_request_context(request.scope).caller
+        server_tools = read_server_tools(data.toolyard, service, caller)
+        if declaration is not None and declaration.allowed_tools is not None:
+            available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
+            server_tools = frozenset(available & declaration.allowed_tools)
+        return WholeRequest(
+            items=await read_history(items, service.clock, InputReader(delivered).add, field="input"),
+            tools=read_tools(data.tools),
+            model=data.model,
+            tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
+            options=read_options(data),
+            server_tools=server_tools,
+            asked_tools=declaration.asked_tools if declaration else frozenset(),
+            instructions=data.instructions or "",
+            keep=data.store is not False,
+            client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
+        )
+
+    async def find_run(self, response_id: str, caller: Caller) -> FoundRun:
+        """Return the run of a response. Raise NotFound."""
+        place = parse_response_id(response_id)
+        missing = NotFound(f"there is no response {response_id[:80]!r}: it was not stored, or deleted")
+        try:
+            await self._service.require_conversation(place.conversation, caller)
+        except NotFound:
+            raise missing from None
+        view, created_at = RunView(run_id=place.run, conversation=place.conversation), 0.0
+        log = await self._service.read_entries(place.conversation)
+        for entry in log:
+            if view.apply(entry) and isinstance(entry.event, RunQueued):
+                created_at = entry.at
+        ids = _list_item_ids(view)
+        if view.request is None or (ids and not (await self._service.view(place.conversation)).find_used_ids(ids)):
+            raise missing  # there never was one, or its messages were removed
+        return FoundRun(view=view, created_at=int(created_at), log=log)
+
+    async def load(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
+        found = await self.find_run(response_id, caller)
+        traits = self._find_traits(found)
+        return build_response(found.view, traits, _describe(found.view, traits, base))
+
+    def _find_traits(self, found: FoundRun) -> ResponseTraits:
+        request = found.view.request
+        note = request.context.get(INSTRUCTIONS) if request else None
+        model = (request.model if request else "") or self._service.default_model
+        fields = msgspec.convert(request.client_fields if request else {}, ClientFields)
+        instructions = note.text if note else None
+        return ResponseTraits(model=model, created_at=found.created_at, instructions=instructions, fields=fields)
+
+    async def resume(self, request: HttpRequest, response_id: str, starting_after: int | None) -> Stream:
+        """Stream the events of a response after a number, or all of them."""
+        context, base = get_request_context(request.scope), str(request.base_url)
+        found = await self.find_run(response_id, context.caller)
+        whole, traits = found.view, self._find_traits(found)
+        entries = [entry for entry in found.log if entry.run == whole.run_id]
+        first = entries[0].seq - 1
+        after = parse_number(starting_after) if starting_after is not None else None
+        start = after.cursor if after is not None and after.cursor.seq >= first else Cursor(first)
+        view = RunView(run_id=whole.run_id, conversation=whole.conversation)
+        for entry in entries:
+            if entry.seq <= start.seq:
+                view.apply(entry)
+        reader = await self._service.follow(whole.conversation, start, include_argument_deltas=False)
+        encoder = ResponseEncoder(
+            view,
+            reader.end,
+            start=start,
+            before_run=first,
+            build=lambda view, text: build_response(view, traits, text),
+            describe_waiting=lambda view: _describe(view, traits, base),
+            after=after,
+            approval_label=traits.fields.approval_label,
+            follows_reasoning=_follows_reasoning(entries, start),
+        )
+        return build_stream_response(
+            stream_events(reader, encoder, context.correlation_id), {"x-request-id": context.correlation_id}
+        )
+
+    async def cancel(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
+        view = (await self.find_run(response_id, caller)).view
+        if view.status != "ended":
+            with suppress(Refused):  # it has ended meanwhile
+                await self._service.submit(view.conversation, Stop(by=caller, run_id=view.run_id))
+            await self._wait_for_end(view)
+        return await self.load(response_id, caller, base)
+
+    async def _wait_for_end(self, view: RunView) -> None:
+        reader = await self._service.follow(view.conversation, START, include_argument_deltas=False)
+        ended = RunView(run_id=view.run_id)
+        try:
+            async for item in reader:
+                if ended.apply(item) and ended.status == "ended":
+                    return
+        finally:
+            reader.detach()
+
+    async def delete(self, response_id: str, caller: Caller) -> None:
+        found = await self.find_run(response_id, caller)
+        view = found.view
+        card = await self._service.require_conversation(view.conversation, caller)
+        runs = {entry.run for entry in found.log if isinstance(entry.event, RunQueued)}
+        if card.unlisted and runs == {view.run_id}:
+            await self._service.submit(view.conversation, Delete(by=caller))
+            return
+        ids = frozenset((await self._service.view(view.conversation)).find_used_ids(_list_item_ids(view)))
+        await self._service.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
+
+
+def _follows_reasoning(entries: Sequence[Entry], start: Cursor) -> bool:
+    """Return whether the text that a place is in has reasoning before it, as its turn tells once it has ended."""
+    later = (entry.event for entry in entries if entry.seq > start.seq)
+    ended = next((event for event in later if isinstance(event, TurnEnded)), None)
+    return bool(start.seen and ended and join_reasoning(ended.items))
+
+
+def _list_item_ids(view: RunView) -> set[str]:
+    return {item.id for item in (*(view.request.input if view.request else ()), *view.list_items())}
+
+
+def _describe(view: RunView, traits: ResponseTraits, base: str) -> str:
+    """Return the sentence for what a run waits for, but for approvals that are items of their own."""
+    return describe_waiting(view, base, with_approvals=not traits.fields.approval_label)
