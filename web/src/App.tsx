@@ -5,6 +5,7 @@ import { Shell } from "./Shell"
 import { SignIn } from "./SignIn"
 import { CallerContext } from "./caller"
 import { ErrorBoundary } from "./components/ErrorBoundary"
+import { clearDrafts } from "./state/drafts"
 import { useTheme } from "./theme"
 import { HttpError, requestJson, session } from "./wire/http"
 import type { Me } from "./wire/types"
@@ -61,6 +62,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
   if (me === null) return <LoadingScreen offline={offline} />
   const signOut = () => {
     session.key = ""
+    clearDrafts()
     location.reload() // drops the stores and caches of this user before the next one signs in
   }
   return (

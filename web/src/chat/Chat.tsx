@@ -29,7 +29,7 @@ function NewConversation() {
       <div className="greeting">
         <h1>{t("chat.greeting")}</h1>
         <p>{t("chat.about")}</p>
-        <Composer send={send} />
+        <Composer conversation="" send={send} />
         <Starters send={send} />
       </div>
     </div>

@@ -3,17 +3,22 @@ import { useEffect, useRef, useState, type KeyboardEvent } from "react"
 import { describeError } from "../wire/http"
 import { useTranslate } from "../locales"
 import { OfflineNotice } from "./OfflineNotice"
+import { useDraft } from "./useDraft"
 
 interface ComposerProps {
+  /** Whose draft is kept; empty for a new conversation. */
+  conversation: string
+  /** False while the connection is lost. A problem with the network is over when it returns. */
+  connected?: boolean
   send: (text: string) => Promise<void>
   /** Set while a run is active. */
   stop?: (() => void) | undefined
   stopping?: boolean
 }
 
-export function Composer({ send, stop, stopping = false }: ComposerProps) {
+export function Composer({ conversation, connected = true, send, stop, stopping = false }: ComposerProps) {
   const t = useTranslate()
-  const [text, setText] = useState("")
+  const [text, setText] = useDraft(conversation)
   const [busy, setBusy] = useState(false)
   const [problem, setProblem] = useState("")
   const field = useRef<HTMLTextAreaElement>(null)
@@ -21,6 +26,9 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
     // On a touch screen the focus would open the keyboard over the conversation.
     if (matchMedia("(hover: hover)").matches) field.current?.focus()
   }, [])
+  useEffect(() => {
+    if (connected) setProblem("")
+  }, [connected])
   const submit = async () => {
     const message = text.trim()
     if (!message || busy) return
