@@ -113,7 +113,7 @@ def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> Non
     expect(about).to_contain_text(re.compile(r"Calls in 7 days: \d+, of which [\d.]+% failed"))
     expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
     expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
-    expect(page.get_by_role("link", name="stock")).to_contain_text("fails")
+    expect(page.get_by_role("link", name="stock")).to_contain_text("has failed")
 
 
 def test_an_answer_that_takes_long_is_waited_for(windows: Windows, server: Site) -> None:

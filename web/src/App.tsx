@@ -13,6 +13,8 @@ import { useRoute } from "./route"
 import { DocumentTitle } from "./title"
 import { LocaleContext, getPreferredLanguage, createTranslate, useTranslate, type Language } from "./locales"
 
+const Inbox = lazy(() => import("./traces/Inbox"))
+const Setup = lazy(() => import("./setup/Setup"))
 const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))
 const Traces = lazy(() => import("./traces/Traces"))
@@ -27,7 +29,7 @@ export function App() {
   const locale = useMemo(() => ({ language, translate: createTranslate(language) }), [language])
   session.language = language
   useLayoutEffect(() => {
-    document.documentElement.lang = language === "zh" ? "zh-Hans" : "en"
+    document.documentElement.lang = language === "zh" ? "zh-Hans" : language
     localStorage.setItem("toolyard.language", language)
   }, [language])
   return (
@@ -72,6 +74,8 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
         <ErrorBoundary resetKey={`${route.page}/${route.id}`} message={t("common.broken")}>
           <Suspense fallback={<LoadingScreen offline={false} />}>
             {route.page === "chat" && <Chat id={route.id} />}
+            {route.page === "inbox" && <Inbox />}
+            {route.page === "setup" && <Setup />}
             {route.page === "tools" && <Tools name={route.id} />}
             {route.page === "servers" && <Servers id={route.id} />}
             {route.page === "traces" && <Traces id={route.id} />}

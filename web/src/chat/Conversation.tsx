@@ -1,11 +1,13 @@
-import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react"
+import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
 import { maySeeTenant, useMe } from "../caller"
 import { notifyConversationsChanged } from "../state/conversations"
 import { getConversationStore, type ConversationStore } from "../state/conversationStore"
 import { findHead } from "../state/branches"
 import { branch, deleteMessage, rewind, sendMessage } from "../state/messages"
+import { loadOpenRuns } from "../state/openRuns"
 import { hasUnjudgedCalls, listWaitingCalls } from "../state/view"
-import { describeError, requestJson } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTitle } from "../title"
 import { useTranslate } from "../locales"
 import { ApproveAll } from "./ApproveAll"
@@ -42,10 +44,11 @@ export function Conversation({ id }: { id: string }) {
     return () => removeEventListener("keydown", onKey)
   }, [running, mine, stop])
   const waiting = useMemo(() => listWaitingCalls(view), [view])
+  useEffect(() => void loadOpenRuns(), [running, waiting.length]) // what this page sees first, the rest of it shows at once
   const mayDecide = mine || me.roles.includes("approver")
-  const [failed, setFailed] = useState("")
+  const [failed, fail, clear] = useProblem()
   const idle = mine && !running && view.queue.length === 0
-  const actions = useMemo(() => (idle ? createActions(store, setFailed) : null), [idle, store])
+  const actions = useMemo(() => (idle ? createActions(store, fail, clear) : null), [idle, store, fail, clear])
   const context = useMemo(() => ({ conversation: id, send: mine ? send : null, mayDecide, actions }), [id, send, mine, mayDecide, actions])
   if (status === "gone") {
     return (
@@ -73,7 +76,7 @@ export function Conversation({ id }: { id: string }) {
               {failed}
             </p>
           )}
-          {mine ? <Composer key={id} conversation={id} connected={status !== "away"} send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
+          {mine ? <Composer key={id} conversation={id} model={view.model} send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
         </div>
         <Announcer view={view} waiting={waiting.length} />
       </div>
@@ -81,16 +84,16 @@ export function Conversation({ id }: { id: string }) {
   )
 }
 
-/** Return the actions on the messages of a conversation. Each reports why it failed, and an empty text before it begins. */
-function createActions(store: ConversationStore, report: (problem: string) => void): MessageActions {
+/** Return the actions on the messages of a conversation. Each clears the problem of the one before, and reports its own. */
+function createActions(store: ConversationStore, fail: (error: unknown) => void, clear: () => void): MessageActions {
   const id = store.conversation
   const run = async (work: () => Promise<void>): Promise<boolean> => {
-    report("")
+    clear()
     try {
       await work()
       return true
     } catch (error) {
-      report(describeError(error))
+      fail(error)
       return false
     }
   }

@@ -1,19 +1,26 @@
 import { Activity, SlidersHorizontal } from "lucide-react"
 import { useState } from "react"
 import { buildHref } from "../route"
+import { enqueueRequest } from "../state/requestQueue"
 import type { ConversationView } from "../state/view"
 import { useTranslate } from "../locales"
+import { requestJson } from "../wire/http"
 import { EnabledTools } from "./EnabledTools"
+import { ModelPicker } from "./ModelPicker"
 
 export function Toolbar({ conversation, view, mine }: { conversation: string; view: ConversationView; mine: boolean }) {
   const t = useTranslate()
   const [tools, setTools] = useState(false)
+  const chooseModel = async (model: string) => {
+    await enqueueRequest(conversation, () => requestJson("PUT", `conversations/${encodeURIComponent(conversation)}`, { model }))
+  }
   const waiting = view.run?.waiting
   return (
     <header className="toolbar">
       <h1>{view.title || (view.seq > 0 && t("list.untitled"))}</h1>
       {view.run && <span className={waiting ? "pill asking" : "pill running"}>{t(waiting ? "chat.waiting" : "chat.working")}</span>}
       <span className="grow" />
+      <ModelPicker model={view.model} onChoose={mine ? chooseModel : null} />
       {mine && (
         <button className="icon" aria-label={t("chat.tools")} title={t("chat.tools")} onClick={() => setTools(true)}>
           <SlidersHorizontal aria-hidden />

@@ -420,6 +420,7 @@ export interface ModelList {
   models: Array<ModelCard>
   patterns: Array<string>
   list_problems: Record<string, string>
+  providers: Array<ProviderSetup>
   hint: string
   success: boolean
 }
@@ -454,6 +455,9 @@ export interface OpenCall {
   tool: string
   phase: "allowed" | "asking" | "closed" | "parked" | "requested" | "running"
   expires_at: number
+  waits_for: "" | "answer" | "application" | "approval"
+  call: Call | null
+  parked: CallParked | null
 }
 
 export interface OpenRun {
@@ -535,6 +539,11 @@ export interface ProviderOptions {
   blocked_domains?: Array<string>
   user_location?: UserLocation | null
   stores?: Array<string>
+}
+
+export interface ProviderSetup {
+  name: string
+  key_variable: string
 }
 
 export interface Reasoning {
