@@ -1,4 +1,4 @@
-"""What waits is seen everywhere: in the list, the tab's title, a notification, the inbox and Live, and decided there."""
+"""What waits is seen everywhere: in the list, the tab's title, a notification, the inbox and Live; and decided."""
 
 from contextlib import ExitStack
 

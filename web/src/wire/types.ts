@@ -218,6 +218,7 @@ export interface Conversation {
   model: string
   language: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  options: Options
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<EnabledTool>
   context: Record<string, NoteBody>
@@ -728,6 +729,7 @@ export interface Settings {
   max_tokens?: number
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   language?: string
+  options?: Options
   ephemeral?: boolean
   unlisted?: boolean
 }
