@@ -25,9 +25,9 @@ def server() -> Generator[Site]:
         yield site
 
 
-def open_without_a_key(windows: Windows, server: Site, **how: int) -> Window:
+def open_without_a_key(windows: Windows, server: Site, width: int = 1200) -> Window:
     """Open a window on a server whose last model lacks its key: models that a test makes itself need none."""
-    window = windows.open(server, **how)
+    window = windows.open(server, width=width)
 
     def remove_key(route: Route) -> None:
         answer: Json = route.fetch().json()

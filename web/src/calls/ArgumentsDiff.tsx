@@ -8,7 +8,7 @@ export function ArgumentsDiff({ before, after }: { before: Arguments; after: Arg
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => toText(before[name]) !== toText(after[name]))
   if (!names.length) return null
   return (
-    <div className="diff" role="group" aria-label={t("ask.changes")}>
+    <div className="arguments-diff" role="group" aria-label={t("ask.changes")}>
       {names.map((name) => (
         <p key={name}>
           <code>{name}</code>
