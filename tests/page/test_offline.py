@@ -56,9 +56,22 @@ def test_one_of_several_tools_is_chosen_with_a_button(windows: Windows, server: 
     expect(window.answer).to_contain_text("parcel 12 has arrived")
 
 
-def test_a_quiet_line_says_that_no_language_model_is_connected_and_what_to_do(windows: Windows, server: Site) -> None:
+def test_a_quiet_line_leads_to_what_connects_a_language_model(windows: Windows, server: Site) -> None:
     window = windows.open(server)
-    notice = window.page.locator(".offline-notice")
+    page = window.page
+    notice = page.locator(".offline-notice")
     expect(notice).to_contain_text("No language model is connected")
-    notice.locator("summary").click()
-    expect(notice).to_contain_text("OPENAI_API_KEY")
+    notice.get_by_role("link", name="Connect a model").click()
+    expect(page.get_by_role("heading", name="Connect a language model")).to_be_visible()
+    lines = page.locator(".code")
+    expect(lines.first).to_contain_text("export OPENAI_API_KEY=YOUR_KEY")
+    page.get_by_label("Provider").select_option("anthropic")
+    page.get_by_label("Name of the model").fill("some-model")
+    expect(lines.first).to_contain_text("export ANTHROPIC_API_KEY=YOUR_KEY")
+    expect(lines.first).to_contain_text("toolyard serve --model anthropic:some-model")
+    expect(lines.last).to_contain_text('model = "anthropic:some-model"')
+    expect(lines.last).to_contain_text("[providers.anthropic]")
+    page.get_by_label("Provider").select_option("ollama")
+    expect(page.get_by_text("This provider needs no key")).to_be_visible()
+    expect(lines.last).not_to_contain_text("api_key")
+    expect(page.get_by_text("No language model is configured yet.")).to_be_visible()

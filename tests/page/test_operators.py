@@ -113,7 +113,7 @@ def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> Non
     expect(about).to_contain_text(re.compile(r"Calls in 7 days: \d+, of which [\d.]+% failed"))
     expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
     expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
-    expect(page.get_by_role("link", name="stock")).to_contain_text("fails")
+    expect(page.get_by_role("link", name="stock")).to_contain_text("has failed")
 
 
 def test_an_answer_that_takes_long_is_waited_for(windows: Windows, server: Site) -> None:
@@ -141,7 +141,7 @@ def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site)
     window = windows.open(server)
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
-    window.button("Tools for this conversation").click()
+    window.button("Settings of this conversation").click()
     window.page.get_by_label("stock").uncheck()
     window.button("Close").click()
     window.send("look")
@@ -157,12 +157,12 @@ def test_tools_of_the_same_name_are_taken_one_by_one(
     window = windows.open(sites.enter_context(start_site(servers=twins)))
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
-    window.button("Tools for this conversation").click()
+    window.button("Settings of this conversation").click()
     boxes = window.page.get_by_role("dialog").get_by_role("checkbox", name="slow_look")
     with window.page.expect_response(lambda answer: answer.request.method == "DELETE"):
         boxes.and_(window.page.get_by_label("one")).uncheck()
     window.page.reload()
-    window.button("Tools for this conversation").click()
+    window.button("Settings of this conversation").click()
     expect(boxes.and_(window.page.get_by_label("one"))).not_to_be_checked()
     expect(boxes.and_(window.page.get_by_label("two"))).to_be_checked()
 
@@ -173,7 +173,7 @@ def test_a_message_waits_for_the_change_of_tools_before_it(windows: Windows, ser
     expect(window.answer).to_have_text("You said: hello")
     held: list[Route] = []
     window.page.route("**/tools", lambda route: held.append(route) if is_change(route) else route.continue_())
-    window.button("Tools for this conversation").click()
+    window.button("Settings of this conversation").click()
     with window.page.expect_request(lambda request: request.method == "DELETE"):
         window.page.get_by_label("stock").uncheck()
     window.button("Close").click()

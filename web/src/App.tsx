@@ -5,6 +5,7 @@ import { Shell } from "./Shell"
 import { SignIn } from "./SignIn"
 import { CallerContext } from "./caller"
 import { ErrorBoundary } from "./components/ErrorBoundary"
+import { clearDrafts } from "./state/drafts"
 import { useTheme } from "./theme"
 import { HttpError, requestJson, session } from "./wire/http"
 import type { Me } from "./wire/types"
@@ -12,6 +13,8 @@ import { useRoute } from "./route"
 import { DocumentTitle } from "./title"
 import { LocaleContext, getPreferredLanguage, createTranslate, useTranslate, type Language } from "./locales"
 
+const Inbox = lazy(() => import("./traces/Inbox"))
+const Setup = lazy(() => import("./setup/Setup"))
 const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))
 const Traces = lazy(() => import("./traces/Traces"))
@@ -26,7 +29,7 @@ export function App() {
   const locale = useMemo(() => ({ language, translate: createTranslate(language) }), [language])
   session.language = language
   useLayoutEffect(() => {
-    document.documentElement.lang = language === "zh" ? "zh-Hans" : "en"
+    document.documentElement.lang = language === "zh" ? "zh-Hans" : language
     localStorage.setItem("toolyard.language", language)
   }, [language])
   return (
@@ -61,6 +64,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
   if (me === null) return <LoadingScreen offline={offline} />
   const signOut = () => {
     session.key = ""
+    clearDrafts()
     location.reload() // drops the stores and caches of this user before the next one signs in
   }
   return (
@@ -70,6 +74,8 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
         <ErrorBoundary resetKey={`${route.page}/${route.id}`} message={t("common.broken")}>
           <Suspense fallback={<LoadingScreen offline={false} />}>
             {route.page === "chat" && <Chat id={route.id} />}
+            {route.page === "inbox" && <Inbox />}
+            {route.page === "setup" && <Setup />}
             {route.page === "tools" && <Tools name={route.id} />}
             {route.page === "servers" && <Servers id={route.id} />}
             {route.page === "traces" && <Traces id={route.id} />}

@@ -1,15 +1,19 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
-import { Activity, ChartNoAxesCombined, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
+import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
 import { useEffect, useState, type ReactNode } from "react"
 import { ConversationList } from "./chat/ConversationList"
 import { useMe } from "./caller"
 import { buildHref, type Route } from "./route"
 import type { Theme } from "./theme"
-import { useLanguage, useTranslate, type Language } from "./locales"
+import { LANGUAGE_NAMES, useLanguage, useTranslate, type Language } from "./locales"
+import { PaletteButton } from "./palette/PaletteButton"
+import { useWaitingCount } from "./state/openRuns"
+import { useWaitingSignals } from "./waitingSignals"
 import { useReplica } from "./wire/replica"
 
 const PAGES = [
   { page: "chat", icon: MessagesSquare },
+  { page: "inbox", icon: Inbox },
   { page: "tools", icon: Wrench },
   { page: "servers", icon: Server },
   { page: "traces", icon: Activity },
@@ -28,6 +32,8 @@ interface ShellProps {
 export function Shell({ route, theme, setLanguage, signOut, children }: ShellProps) {
   const t = useTranslate()
   const [open, setOpen] = useState(false)
+  const waiting = useWaitingCount()
+  useWaitingSignals()
   useEffect(() => setOpen(false), [route.page, route.id])
   useEffect(() => {
     if (!open) return
@@ -49,12 +55,20 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
           <Menu aria-hidden />
         </button>
         <span className="brand">{t("app.name")}</span>
+        <span className="grow" />
+        {waiting > 0 && (
+          <a href={buildHref("inbox")}>
+            {t("nav.inbox")} <WaitingCount count={waiting} />
+          </a>
+        )}
       </header>
       <div className="side">
         <div className="side-head">
           <a className="brand" href={buildHref("chat")}>
             <Logo /> {t("app.name")}
           </a>
+          <span className="grow" />
+          <PaletteButton />
           <button className="icon only-phone" aria-label={t("nav.close")} onClick={() => setOpen(false)}>
             <X aria-hidden />
           </button>
@@ -63,6 +77,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
           {PAGES.map(({ page, icon: Icon }) => (
             <a key={page} href={buildHref(page)} aria-current={route.page === page ? "page" : undefined}>
               <Icon aria-hidden /> {t(`nav.${page}`)}
+              {page === "inbox" && waiting > 0 && <WaitingCount count={waiting} />}
             </a>
           ))}
         </nav>
@@ -75,6 +90,10 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
       </main>
     </div>
   )
+}
+
+function WaitingCount({ count }: { count: number }) {
+  return <span className="count">{count}</span>
 }
 
 function skipToContent(event: { preventDefault: () => void }): void {
@@ -99,6 +118,8 @@ function UserBar({ theme, setLanguage, signOut }: Pick<ShellProps, "theme" | "se
   const me = useMe()
   const language = useLanguage()
   const replica = useReplica()
+  const languages = Object.keys(LANGUAGE_NAMES) as Language[]
+  const nextLanguage = languages[(languages.indexOf(language) + 1) % languages.length]!
   const Icon = THEME_ICONS[theme.theme]
   return (
     <div className="visitor">
@@ -110,7 +131,7 @@ function UserBar({ theme, setLanguage, signOut }: Pick<ShellProps, "theme" | "se
       <button className="icon" aria-label={`${t("me.theme")}: ${t(`me.theme.${theme.theme}`)}`} title={t(`me.theme.${theme.theme}`)} onClick={() => theme.setTheme(NEXT_THEME[theme.theme])}>
         <Icon aria-hidden />
       </button>
-      <button className="icon" aria-label={`${t("me.language")}: ${language === "zh" ? "English" : "中文"}`} title={language === "zh" ? "English" : "中文"} onClick={() => setLanguage(language === "zh" ? "en" : "zh")}>
+      <button className="icon" aria-label={`${t("me.language")}: ${LANGUAGE_NAMES[nextLanguage]}`} title={LANGUAGE_NAMES[nextLanguage]} onClick={() => setLanguage(nextLanguage)}>
         <Languages aria-hidden />
       </button>
       {!me.keyless && (

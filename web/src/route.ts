@@ -3,17 +3,19 @@ import { useSyncExternalStore } from "react"
 
 export type Route =
   | { page: "chat"; id: string }
+  | { page: "inbox"; id: string }
   | { page: "tools"; id: string }
   | { page: "servers"; id: string }
   | { page: "traces"; id: string }
   | { page: "live"; id: string }
   | { page: "overview"; id: string }
+  | { page: "setup"; id: string }
 
-const PAGES = ["chat", "tools", "servers", "traces", "live", "overview"] as const
+export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "overview", "setup"] as const
 
 export function parseRoute(hash: string): Route {
   const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")
-  const page = PAGES.find((known) => known === name)
+  const page = ROUTE_PAGES.find((known) => known === name)
   return { page: page ?? "chat", id: page ? segments.map(tryDecode).join("/") : "" }
 }
 

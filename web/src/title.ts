@@ -1,15 +1,30 @@
-import { useEffect } from "react"
+import { useEffect, useSyncExternalStore } from "react"
 
 const NAME = "Toolyard"
+let waiting = 0
+const listeners = new Set<() => void>()
+
+/** Show in the title of every page how many calls wait for the user. */
+export function setWaitingInTitle(count: number): void {
+  waiting = count
+  for (const listener of listeners) listener()
+}
 
 /** Set the title of the browser tab while the component is shown. */
 export function useTitle(title: string): void {
+  const count = useSyncExternalStore(subscribe, () => waiting)
   useEffect(() => {
-    document.title = title ? `${title} · ${NAME}` : NAME
+    const prefix = count ? `(${count}) ` : ""
+    document.title = prefix + (title ? `${title} · ${NAME}` : NAME)
     return () => {
-      document.title = NAME
+      document.title = prefix + NAME
     }
-  }, [title])
+  }, [title, count])
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
 }
 
 /** Sets the title as an element, for places that cannot call a hook. */

@@ -5,6 +5,7 @@ from msgspec.structs import fields, replace
 
 from toolyard.core.limits import Limits
 from toolyard.core.notes import Note, NoteEdit, edit_notes
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.web_search import SearchMode
 
 
@@ -29,6 +30,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where web searches run, unless a request says otherwise."""
     language: str = ""
     """The language of the server's own messages, unless a request says otherwise."""
+    options: Options = DEFAULT_OPTIONS
+    """How the model is to answer, where a request does not say so."""
     ephemeral: bool = False
     """Whether to delete it once its run has ended, as its requests bring their history; not if a call had to wait."""
     unlisted: bool = False
@@ -55,6 +58,7 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_tokens: int | UnsetType = UNSET
     web_search: SearchMode | UnsetType = UNSET
     language: str | UnsetType = UNSET
+    options: Options | UnsetType = UNSET
     enable_tool: str = ""
     disable_tool: str = ""
     available_tools: frozenset[str] = frozenset()

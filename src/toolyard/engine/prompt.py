@@ -2,6 +2,7 @@
 
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.notes import Note
+from toolyard.core.options import merge_options
 from toolyard.core.ports import Clock, ModelRequest, Offer
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
@@ -40,7 +41,7 @@ def build_request(
         offer=offer,
         tool_choice=resolve_tool_choice(run, offer),
         clock=clock,
-        options=run.request.options,
+        options=merge_options(run.request.options, run.settings.options),
         correlation_id=run.correlation_id,
         memo=memo,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, build_yard, connect_api_client, open_api_client
+from surfaces.talk import NOTHING_ENABLED, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Limits, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import ModelRequest
@@ -45,6 +45,36 @@ async def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
         assert (await http.get(path))["conversation"]["title"] == "After"
         assert (await http.get("/conversations"))["conversations"][0]["title"] == "After"
         assert (await http.put(path, {}))["conversation"]["title"] == "After"
+
+
+async def test_options_are_kept_for_all_answers_and_a_request_may_set_its_own() -> None:
+    used: list[tuple[float | None, float | None]] = []
+
+    def answer(request: ModelRequest) -> Turn:
+        used.append((request.options.temperature, request.options.top_p))
+        return say("noted")
+
+    async with open_api_client(answer) as http:
+        path = await http.create_conversation()
+        changed = await http.put(path, {"options": {"temperature": 0.5, "top_p": 0.9}})
+        assert changed["conversation"]["options"] == {"temperature": 0.5, "top_p": 0.9}
+        await http.post(f"{path}/chat", {"content": "a"})
+        await http.post(f"{path}/chat", {"content": "b", "options": {"temperature": 1.0}})
+        assert (await http.put(path, {"title": "Other"}))["conversation"]["options"] == {
+            "temperature": 0.5,
+            "top_p": 0.9,
+        }
+        assert (await http.put(path, {"options": {}}))["conversation"]["options"] == {}
+        await http.post(f"{path}/chat", {"content": "c"})
+        assert used == [(0.5, 0.9), (1.0, 0.9), (None, None)]
+
+
+@pytest.mark.parametrize("options", [{"temperature": 3}, {"output_schema": {"type": "object"}}])
+async def test_options_that_cannot_be_kept_are_refused(options: Json) -> None:
+    async with open_api_client() as http:
+        path = await http.create_conversation()
+        await http.put(path, {"options": options}, expect=422)
+        assert (await http.get(path))["conversation"]["options"] == {}
 
 
 async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:

@@ -143,7 +143,11 @@ async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
             assert run["may_stop"] is may_stop
             assert (run["conversation"], run["title"], run["user"]) == (conversation, "Selling", "ann")
             assert run["status"] == "waiting"
-            assert [(digest["tool"], digest["phase"]) for digest in run["calls"]] == [("sell", "asking")]
+            (open_call,) = run["calls"]
+            assert (open_call["tool"], open_call["phase"]) == ("sell", "asking")
+            assert (open_call["waits_for"], open_call["call"]) == ("approval", None)
+            (run,) = (await http.with_key(who).get(f"/live?details=true&{query[1:]}"))["runs"]
+            assert run["calls"][0]["call"]["arguments"] == {"item": "gold"}
         assert (await http.with_key("bob").get("/live"))["runs"] == []
         assert (await http.with_key("eve").get("/live?whose=tenant"))["runs"] == []
         await http.with_key("olga").post(f"/conversations/{conversation}/cancel", {}, expect=404)

@@ -6,12 +6,15 @@ import { JsonView } from "../components/JsonView"
 import { SchemaForm } from "../components/SchemaForm"
 import { formatRelative } from "../format"
 import type { Schema } from "../components/schemaFields"
+import { ArgumentsDiff } from "./ArgumentsDiff"
 import type { CallView } from "../state/view"
-import { HttpError, requestJson, describeError } from "../wire/http"
+import { loadOpenRuns } from "../state/openRuns"
+import { HttpError, requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useLanguage, useTranslate } from "../locales"
 
 /** The schema is null until the tools are loaded; the arguments cannot be edited before. */
-export function Approval({ call, schema }: { call: CallView; schema: Record<string, unknown> | null }) {
+export function Approval({ call, schema, description }: { call: CallView; schema: Record<string, unknown> | null; description: string }) {
   const t = useTranslate()
   const language = useLanguage()
   const { conversation } = useConversation()
@@ -20,16 +23,17 @@ export function Approval({ call, schema }: { call: CallView; schema: Record<stri
   const [remember, setRemember] = useState(false)
   const [reason, setReason] = useState("")
   const [busy, setBusy] = useState(false)
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const [fields, setFields] = useState<Record<string, string>>({})
   const tool = call.call.tool
   const decide = async (decision: "approve" | "deny", body: Record<string, unknown>) => {
     setBusy(true)
-    setProblem("")
+    clear()
     try {
       await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/${decision}`, body)
+      void loadOpenRuns()
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
       setFields(error instanceof HttpError ? error.fields : {})
       setBusy(false) // after a success the form stays disabled until the entry of the decision removes it
     }
@@ -41,7 +45,9 @@ export function Approval({ call, schema }: { call: CallView; schema: Record<stri
         <strong>{t("ask.title", { tool })}</strong>
         {call.expiresAt ? <small>{t("ask.expires", { when: formatRelative(call.expiresAt, Date.now() / 1000, language) })}</small> : null}
       </p>
+      {description && <p className="about">{description}</p>}
       {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={setEdited} problems={fields} /> : <JsonView value={call.call.arguments} />}
+      {mode === "edit" && edited && <ArgumentsDiff before={call.call.arguments} after={edited} />}
       {mode === "deny" && (
         <input aria-label={t("ask.reason")} placeholder={t("ask.reason")} autoFocus maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
       )}

@@ -41,7 +41,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
         <ChevronRight className="chevron" aria-hidden />
       </button>
       {call.phase === "running" && <Progress call={call} />}
-      {mayDecide && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} />}
+      {mayDecide && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} description={call.appTool?.description ?? tool?.description ?? ""} />}
       {mayDecide && call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
       {mayDecide && call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
       {showsPicture && call.result && <ResultView result={call.result} brief />}
@@ -67,11 +67,20 @@ function Progress({ call }: { call: CallView }) {
 function describeState(call: CallView, t: Translate): string {
   if (call.result) {
     const took = call.result.duration_ms ? ` · ${formatDuration(call.result.duration_ms)}` : ""
-    return `${t(`outcome.${call.result.outcome}`)}${took}`
+    return `${t(wasNotRun(call) ? "outcome.notRun" : `outcome.${call.result.outcome}`)}${took}`
   }
   const phase = call.phase === "closed" ? "running" : call.phase
   const attempt = call.phase === "running" && (call.attempt ?? 1) > 1 ? ` · ${t("call.attempt", { n: call.attempt ?? 1 })}` : ""
   return `${t(`phase.${phase}`)}${attempt}`
+}
+
+/** Error types of calls that are refused before they run: nothing happened, so nothing failed either. */
+const REFUSALS = new Set(["validation_error", "json_parse_error", "unknown_tool", "permission_denied"])
+
+/** Return whether a call was refused by a rule or by a check, and not by a person, who is named elsewhere. */
+function wasNotRun(call: CallView): boolean {
+  if (call.startedAt || call.providerRanIt || call.decision === "denied") return false
+  return call.verdict === "deny" || REFUSALS.has(call.result?.error?.error_type ?? "")
 }
 
 const MAX_SUMMARY_CHARS = 90

@@ -5,6 +5,7 @@ import { JsonView } from "../components/JsonView"
 import { formatBytes, formatDateTime } from "../format"
 import { useConversation } from "../state/conversationContext"
 import { useLanguage, useTranslate } from "../locales"
+import { ArgumentsDiff } from "./ArgumentsDiff"
 import { ResultView } from "./ResultView"
 
 export function CallDetails({ call, where }: { call: CallView; where: string }) {
@@ -25,6 +26,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
         <>
           <h4>{call.edited ? t("call.editedArguments", { by: call.decidedBy ?? "" }) : t("call.arguments")}</h4>
           {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <JsonView value={call.edited ?? call.call.arguments} />}
+          {call.edited && <ArgumentsDiff before={call.call.arguments} after={call.edited} />}
         </>
       )}
       {result && (

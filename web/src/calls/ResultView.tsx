@@ -1,12 +1,19 @@
 // The result of a call, shown as what it is: a picture, a table, links, a text, or else JSON.
 import { useMemo } from "react"
+import { CsvButton } from "../components/CsvButton"
 import { JsonView } from "../components/JsonView"
+import { findNumberColumns } from "../components/tableText"
 import type { Result } from "../wire/types"
+import { LargeResult } from "./LargeResult"
 import { chooseDisplay, addParts, type ResultDisplay } from "./resultDisplay"
+
+/** From this length on a result is opened in a viewer, instead of being a wall of text. */
+const LARGE_CHARS = 6000
 
 export function ResultView({ result, brief = false }: { result: Result; brief?: boolean }) {
   const display = useMemo(() => addParts(chooseDisplay(result.content), result.parts ?? []), [result])
   if (brief && !isPicture(display)) return null
+  if (!brief && result.content.length > LARGE_CHARS && (display.kind === "text" || display.kind === "json")) return <LargeResult tool={result.tool} content={result.content} />
   return <DisplayView display={brief ? keepPictures(display) : display} />
 }
 
@@ -31,33 +38,7 @@ export function DisplayView({ display }: { display: ResultDisplay }) {
     case "image":
       return <img className="result-image" src={display.url} alt={display.about} />
     case "table":
-      return (
-        <div className="result-table" tabIndex={0}>
-          <table>
-            <thead>
-              <tr>
-                {display.columns.map((column) => (
-                  <th key={column} scope="col">
-                    {column}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {display.rows.map((row, index) => (
-                <tr key={index}>
-                  {row.map((cell, column) => (
-                    <td key={column}>
-                      <Cell text={cell} />
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          {display.more > 0 && <small>+ {display.more}</small>}
-        </div>
-      )
+      return <ResultTable columns={display.columns} rows={display.rows} more={display.more} />
     case "links":
       return (
         <ul className="result-links">
@@ -86,6 +67,41 @@ export function DisplayView({ display }: { display: ResultDisplay }) {
     default:
       return display satisfies never
   }
+}
+
+function ResultTable({ columns, rows, more }: { columns: string[]; rows: string[][]; more: number }) {
+  const numbers = useMemo(() => findNumberColumns(rows), [rows])
+  const classOf = (column: number) => (numbers[column] ? "number" : undefined)
+  return (
+    <div className="table-block">
+      <div className="result-table" tabIndex={0}>
+        <table>
+          <thead>
+            <tr>
+              {columns.map((name, column) => (
+                <th key={name} scope="col" className={classOf(column)}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row, index) => (
+              <tr key={index}>
+                {row.map((cell, column) => (
+                  <td key={column} className={classOf(column)}>
+                    <Cell text={cell} />
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+        {more > 0 && <small>+ {more}</small>}
+      </div>
+      <CsvButton rows={[columns, ...rows]} />
+    </div>
+  )
 }
 
 function Cell({ text }: { text: string }) {

@@ -1,5 +1,5 @@
 // The chat page: a conversation, or the form that starts a new one.
-import { useCallback } from "react"
+import { useCallback, useState } from "react"
 import { navigate } from "../route"
 import { notifyConversationsChanged } from "../state/conversations"
 import { sendMessage } from "../state/messages"
@@ -8,6 +8,7 @@ import type { ConversationAnswer } from "../wire/types"
 import { useTranslate } from "../locales"
 import { Composer } from "./Composer"
 import { Conversation } from "./Conversation"
+import { ModelPicker } from "./ModelPicker"
 import { Starters } from "./Starters"
 
 const MAX_TITLE_CHARS = 60
@@ -18,18 +19,21 @@ export function Chat({ id }: { id: string }) {
 
 function NewConversation() {
   const t = useTranslate()
+  const [model, setModel] = useState("")
   const send = useCallback(async (text: string) => {
-    const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title: makeTitle(text) })
+    const settings = { title: makeTitle(text), ...(model ? { model } : {}) }
+    const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", settings)
     await sendMessage(conversation.id, text)
     notifyConversationsChanged()
     navigate("chat", conversation.id)
-  }, [])
+  }, [model])
   return (
     <div className="chat chat-new">
       <div className="greeting">
         <h1>{t("chat.greeting")}</h1>
         <p>{t("chat.about")}</p>
-        <Composer send={send} />
+        <Composer conversation="" model={model} send={send} />
+        <ModelPicker model={model} onChoose={async (chosen) => setModel(chosen)} />
         <Starters send={send} />
       </div>
     </div>

@@ -1,21 +1,26 @@
 import { ArrowUp, Square } from "lucide-react"
 import { useEffect, useRef, useState, type KeyboardEvent } from "react"
-import { describeError } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 import { OfflineNotice } from "./OfflineNotice"
+import { useDraft } from "./useDraft"
 
 interface ComposerProps {
+  /** Whose draft is kept; empty for a new conversation. */
+  conversation: string
+  /** The model that was chosen for the conversation; empty if the server's default answers. */
+  model: string
   send: (text: string) => Promise<void>
   /** Set while a run is active. */
   stop?: (() => void) | undefined
   stopping?: boolean
 }
 
-export function Composer({ send, stop, stopping = false }: ComposerProps) {
+export function Composer({ conversation, model, send, stop, stopping = false }: ComposerProps) {
   const t = useTranslate()
-  const [text, setText] = useState("")
+  const [text, setText] = useDraft(conversation)
   const [busy, setBusy] = useState(false)
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const field = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     // On a touch screen the focus would open the keyboard over the conversation.
@@ -25,12 +30,12 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
     const message = text.trim()
     if (!message || busy) return
     setBusy(true)
-    setProblem("")
+    clear()
     setText("") // at once, so that the next message can be written; restored if this one is not accepted
     try {
       await send(message)
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
       setText(message)
     } finally {
       setBusy(false)
@@ -50,7 +55,7 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
           {problem}
         </p>
       )}
-      <OfflineNotice />
+      <OfflineNotice model={model} />
       <form
         className="composer-box"
         onSubmit={(event) => {

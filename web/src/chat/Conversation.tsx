@@ -1,15 +1,18 @@
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
 import { maySeeTenant, useMe } from "../caller"
 import { notifyConversationsChanged } from "../state/conversations"
-import { getConversationStore } from "../state/conversationStore"
-import { sendMessage } from "../state/messages"
+import { getConversationStore, type ConversationStore } from "../state/conversationStore"
+import { findHead } from "../state/branches"
+import { branch, deleteMessage, rewind, sendMessage } from "../state/messages"
+import { loadOpenRuns } from "../state/openRuns"
 import { hasUnjudgedCalls, listWaitingCalls } from "../state/view"
 import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTitle } from "../title"
 import { useTranslate } from "../locales"
 import { ApproveAll } from "./ApproveAll"
 import { Composer } from "./Composer"
-import { ConversationContext } from "../state/conversationContext"
+import { ConversationContext, type MessageActions } from "../state/conversationContext"
 import { Announcer } from "./Announcer"
 import { Thread } from "./Thread"
 import { Toolbar } from "./Toolbar"
@@ -41,8 +44,12 @@ export function Conversation({ id }: { id: string }) {
     return () => removeEventListener("keydown", onKey)
   }, [running, mine, stop])
   const waiting = useMemo(() => listWaitingCalls(view), [view])
+  useEffect(() => void loadOpenRuns(), [running, waiting.length]) // what this page sees first, the rest of it shows at once
   const mayDecide = mine || me.roles.includes("approver")
-  const context = useMemo(() => ({ conversation: id, send: mine ? send : null, mayDecide }), [id, send, mine, mayDecide])
+  const [failed, fail, clear] = useProblem()
+  const idle = mine && !running && view.queue.length === 0
+  const actions = useMemo(() => (idle ? createActions(store, fail, clear) : null), [idle, store, fail, clear])
+  const context = useMemo(() => ({ conversation: id, send: mine ? send : null, mayDecide, actions }), [id, send, mine, mayDecide, actions])
   if (status === "gone") {
     return (
       <div className="chat chat-new">
@@ -64,10 +71,37 @@ export function Conversation({ id }: { id: string }) {
             </p>
           )}
           {mayDecide && !hasUnjudgedCalls(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
-          {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
+          {failed && (
+            <p className="problem" role="alert">
+              {failed}
+            </p>
+          )}
+          {mine ? <Composer key={id} conversation={id} model={view.model} send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
         </div>
         <Announcer view={view} waiting={waiting.length} />
       </div>
     </ConversationContext>
   )
+}
+
+/** Return the actions on the messages of a conversation. Each clears the problem of the one before, and reports its own. */
+function createActions(store: ConversationStore, fail: (error: unknown) => void, clear: () => void): MessageActions {
+  const id = store.conversation
+  const run = async (work: () => Promise<void>): Promise<boolean> => {
+    clear()
+    try {
+      await work()
+      return true
+    } catch (error) {
+      fail(error)
+      return false
+    }
+  }
+  const getEnd = () => findHead(store.getSnapshot().view.rows)
+  return {
+    retry: (message) => void run(() => branch(id, message, "", getEnd())),
+    resend: (after, text) => run(() => branch(id, after, text, getEnd())),
+    show: (head) => void run(() => rewind(id, head)),
+    remove: (message) => void run(() => deleteMessage(id, message)),
+  }
 }

@@ -6,6 +6,7 @@ import { OwnerFilter } from "../components/OwnerFilter"
 import { navigate, buildHref } from "../route"
 import { notifyConversationsChanged, onConversationsChanged } from "../state/conversations"
 import { forgetConversationStore } from "../state/conversationStore"
+import { useOpenRuns } from "../state/openRuns"
 import { requestJson } from "../wire/http"
 import type { ConversationList as Page, ConversationSummary } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
@@ -65,6 +66,7 @@ function ConversationItem({ conversation, current }: { conversation: Conversatio
   const me = useMe()
   const title = conversation.title || t("list.untitled")
   const [open, setOpen] = useState<"menu" | "rename" | "delete" | null>(null)
+  const run = useOpenRuns().find((candidate) => candidate.conversation === conversation.id)
   const menu = useRef<HTMLDivElement>(null)
   useEffect(() => {
     if (open !== "menu") return
@@ -83,7 +85,8 @@ function ConversationItem({ conversation, current }: { conversation: Conversatio
   return (
     <li className="conversation-item" data-current={current || undefined}>
       <a href={buildHref("chat", conversation.id)} aria-current={current ? "true" : undefined}>
-        {title}
+        <span className="conversation-title">{title}</span>
+        {run && <span className="dot" data-state={run.status} role="img" aria-label={t(`status.${run.status === "ended" ? "done" : run.status}`)} title={t(`status.${run.status === "ended" ? "done" : run.status}`)} />}
       </a>
       {conversation.user === me.user && (
         <div className="conversation-item-menu" ref={menu}>

@@ -1,14 +1,11 @@
 import { useEffect, useState } from "react"
-import { Dialog } from "../components/Dialog"
 import { enqueueRequest } from "../state/requestQueue"
 import { requestJson, describeError } from "../wire/http"
 import type { AvailableTools, EnabledTools as Answer, EnabledTool } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
-import { useTranslate } from "../locales"
 
-/** A dialog that chooses the tools of a conversation. A change applies at once, to a run that is active too. */
-export function EnabledTools({ conversation, onClose }: { conversation: string; onClose: () => void }) {
-  const t = useTranslate()
+/** A list that chooses the tools of a conversation. A change applies at once, to a run that is active too. */
+export function EnabledTools({ conversation }: { conversation: string }) {
   const path = `conversations/${encodeURIComponent(conversation)}/tools`
   const available = useQuery<AvailableTools>(`${path}/available`)
   const initial = useQuery<Answer>(path)
@@ -32,7 +29,7 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
     }
   }
   return (
-    <Dialog title={t("chat.tools")} onClose={onClose}>
+    <>
       {problem && (
         <p className="problem" role="alert">
           {problem}
@@ -51,7 +48,7 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
           </li>
         ))}
       </ul>
-    </Dialog>
+    </>
   )
 }
 

@@ -1,4 +1,4 @@
-import { CircleAlert, CircleSlash, Hourglass } from "lucide-react"
+import { CircleAlert, CircleSlash, Hourglass, RefreshCw } from "lucide-react"
 import type { RunEnding } from "../state/view"
 import { describeEndingDetail } from "../locales/endingDetails"
 import { buildHref } from "../route"
@@ -7,17 +7,40 @@ import { useConversation } from "../state/conversationContext"
 
 const ICONS = { limit: Hourglass, cancelled: CircleSlash, failed: CircleAlert, done: CircleSlash }
 
-/** The end of a run that was not simply done, with a button to continue where a limit ended it. */
-export function EndingRow({ row, last }: { row: RunEnding; last: boolean }) {
+interface EndingRowProps {
+  row: RunEnding
+  last: boolean
+  /** The message that the run was to answer; empty if it had none. */
+  retryOf: string
+  /** The end of the branch that was shown before this run; empty if there is none. */
+  continuation: string
+}
+
+/** The end of a run that was not simply done, with buttons to have its message answered again, or to go on after a limit. */
+export function EndingRow({ row, last, retryOf, continuation }: EndingRowProps) {
   const t = useTranslate()
-  const { send } = useConversation()
+  const { send, actions } = useConversation()
+  const retry = last && actions && (
+    <>
+      {continuation && (
+        <button className="quiet" onClick={() => actions.show(continuation)}>
+          {t("message.back")}
+        </button>
+      )}
+      {retryOf && (
+        <button onClick={() => actions.retry(retryOf)}>
+          <RefreshCw aria-hidden /> {t("message.retry")}
+        </button>
+      )}
+    </>
+  )
   const Icon = ICONS[row.ending]
   if (row.ending === "cancelled") {
     if (row.detail === "withdrawn") return null // the next message replaced it before it started
     return (
-      <p className="note">
-        <Icon aria-hidden /> {t("ending.cancelled")}
-      </p>
+      <div className="note">
+        <Icon aria-hidden /> <span>{t("ending.cancelled")}</span> {retry}
+      </div>
     )
   }
   return (
@@ -30,6 +53,7 @@ export function EndingRow({ row, last }: { row: RunEnding; last: boolean }) {
       </div>
       <div className="ending-actions">
         {row.correlationId && <a href={buildHref("traces", row.correlationId)}>{t("chat.trace")}</a>}
+        {retry}
         {row.ending === "limit" && last && send && (
           <button className="primary" onClick={() => void send(t("ending.continueText"))}>
             {t("ending.continue")}

@@ -1,18 +1,16 @@
-import { useQuery } from "../wire/useQuery"
-import type { ModelList } from "../wire/types"
+import { OFFLINE_MODEL, useModels } from "../state/models"
+import { buildHref } from "../route"
 import { useTranslate } from "../locales"
 
-/** A line that says that no language model is configured, and how to configure one. */
-export function OfflineNotice() {
+/** A line that says that no language model answers here, with a link to the page that tells how to connect one. */
+export function OfflineNotice({ model }: { model: string }) {
   const t = useTranslate()
-  const { data } = useQuery<ModelList>("models")
-  if (!data?.hint) return null
+  const models = useModels()
+  const id = model || models?.models.find((card) => card.default)?.id
+  if (id !== OFFLINE_MODEL) return null
   return (
-    <details className="offline-notice">
-      <summary>
-        {t("offline.line")} <span>{t("offline.connect")}</span>
-      </summary>
-      <p>{data.hint}</p>
-    </details>
+    <p className="offline-notice">
+      {t("offline.line")} <a href={buildHref("setup")}>{t("offline.connect")}</a>
+    </p>
   )
 }

@@ -1,7 +1,8 @@
 // The messages of a conversation. Only the visible rows are rendered, however many there are.
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
-import { useCallback, useEffect, useRef, useState } from "react"
+import { useCallback, useEffect, useMemo, useRef, useState } from "react"
+import { findContinuation, getHead, listVersions, type RowVersions } from "../state/branches"
 import type { QueuedRun, Row, ConversationView } from "../state/view"
 import { ErrorBoundary } from "../components/ErrorBoundary"
 import { useTranslate } from "../locales"
@@ -9,6 +10,7 @@ import { EndingRow } from "./EndingRow"
 import { UserMessageRow } from "./UserMessageRow"
 import { ThinkingIndicator } from "./ThinkingIndicator"
 import { TurnRow } from "./TurnRow"
+import { Unanswered } from "./Unanswered"
 
 /** Within this distance of the end the view follows new text. */
 const NEAR_END_PX = 90
@@ -66,6 +68,8 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
   }, [scrollToEnd])
   const items = virtual.getVirtualItems()
   const latest = findLatestTurn(view)
+  const versions = useMemo(() => listVersions(view), [view])
+  const continuation = useMemo(() => findContinuation(view), [view])
   return (
     <div className="thread-frame">
       <div className="thread" ref={scroll} onScroll={onScroll} onWheel={noteInput} onTouchMove={noteInput} onPointerDown={noteInput} onKeyDown={noteInput} tabIndex={0} role="region" aria-label={t("chat.thread")} aria-busy={loading}>
@@ -74,7 +78,15 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
             {items.map((item) => (
               <div key={item.key} role="listitem" data-index={item.index} ref={virtual.measureElement} className="row">
                 <ErrorBoundary message={t("common.broken")}>
-                  <RowView row={rows[item.index]!} last={item.index === rows.length - 1} latest={rows[item.index]!.key === latest} />
+                  <RowView
+                    row={rows[item.index]!}
+                    last={item.index === rows.length - 1}
+                    latest={rows[item.index]!.key === latest}
+                    versions={versions.get(rows[item.index]!.key)}
+                    after={findItemBefore(view.rows, item.index)}
+                    retryOf={findQuestion(view.rows, item.index)}
+                    continuation={continuation}
+                  />
                 </ErrorBoundary>
               </div>
             ))}
@@ -96,17 +108,32 @@ function findLatestTurn(view: ConversationView): string {
   return row?.kind === "turn" && !view.queue.length ? row.key : ""
 }
 
-function RowView({ row, last, latest }: { row: ThreadRow; last: boolean; latest: boolean }) {
+interface RowViewProps {
+  row: ThreadRow
+  last: boolean
+  latest: boolean
+  versions: RowVersions | undefined
+  after: string
+  retryOf: string
+  continuation: string
+}
+
+function RowView({ row, last, latest, versions, after, retryOf, continuation }: RowViewProps) {
   const t = useTranslate()
   switch (row.kind) {
     case "user":
-      return <UserMessageRow item={row.item} />
+      return (
+        <>
+          <UserMessageRow item={row.item} after={after} versions={versions} />
+          {last && <Unanswered message={row.item.id} continuation={continuation} />}
+        </>
+      )
     case "note":
       return <p className="note">{row.item.text}</p>
     case "turn":
-      return <TurnRow turn={row} latest={latest} />
+      return <TurnRow turn={row} latest={latest} versions={versions} retryOf={retryOf} />
     case "ending":
-      return <EndingRow row={row} last={last} />
+      return <EndingRow row={row} last={last} retryOf={retryOf} continuation={continuation} />
     case "compacted":
       return <p className="note">{t(COMPACTION_KEYS[row.how])}</p>
     case "queued":
@@ -120,6 +147,25 @@ function RowView({ row, last, latest }: { row: ThreadRow; last: boolean; latest:
     default:
       return row satisfies never
   }
+}
+
+/** Return the item in front of a row, after which another version of the row can begin; empty at the beginning. */
+function findItemBefore(rows: Row[], index: number): string {
+  const row = findBefore(rows, index, (candidate) => getHead(candidate) !== "")
+  return row ? getHead(row) : ""
+}
+
+/** Return the user's message that a row is the last answer to, or whose run it ends. Else return "". */
+function findQuestion(rows: Row[], index: number): string {
+  const row = rows[index]
+  if (row?.kind === "turn" ? rows[index + 1]?.kind === "turn" || row.number === 0 : row?.kind !== "ending") return ""
+  const question = findBefore(rows, index, (candidate) => candidate.kind === "user" || (candidate.kind === "turn" && candidate.number === 0))
+  return question?.kind === "user" ? question.key : ""
+}
+
+function findBefore(rows: Row[], index: number, matches: (row: Row) => boolean): Row | undefined {
+  for (let at = index - 1; at >= 0; at--) if (matches(rows[at]!)) return rows[at]
+  return undefined
 }
 
 /** Return the rows to show: those of the view, an indicator while a run has produced nothing yet, and queued messages. */

@@ -1,28 +1,35 @@
 import { Activity, SlidersHorizontal } from "lucide-react"
 import { useState } from "react"
 import { buildHref } from "../route"
+import { enqueueRequest } from "../state/requestQueue"
 import type { ConversationView } from "../state/view"
 import { useTranslate } from "../locales"
-import { EnabledTools } from "./EnabledTools"
+import { requestJson } from "../wire/http"
+import { ModelPicker } from "./ModelPicker"
+import { SettingsDialog } from "./SettingsDialog"
 
 export function Toolbar({ conversation, view, mine }: { conversation: string; view: ConversationView; mine: boolean }) {
   const t = useTranslate()
-  const [tools, setTools] = useState(false)
+  const [settings, setSettings] = useState(false)
+  const chooseModel = async (model: string) => {
+    await enqueueRequest(conversation, () => requestJson("PUT", `conversations/${encodeURIComponent(conversation)}`, { model }))
+  }
   const waiting = view.run?.waiting
   return (
     <header className="toolbar">
       <h1>{view.title || (view.seq > 0 && t("list.untitled"))}</h1>
       {view.run && <span className={waiting ? "pill asking" : "pill running"}>{t(waiting ? "chat.waiting" : "chat.working")}</span>}
       <span className="grow" />
+      <ModelPicker model={view.model} onChoose={mine ? chooseModel : null} />
       {mine && (
-        <button className="icon" aria-label={t("chat.tools")} title={t("chat.tools")} onClick={() => setTools(true)}>
+        <button className="icon" aria-label={t("settings.title")} title={t("settings.title")} onClick={() => setSettings(true)}>
           <SlidersHorizontal aria-hidden />
         </button>
       )}
       <a className="icon" href={buildHref("traces", `in:${conversation}`)} aria-label={t("chat.trace")} title={t("chat.trace")}>
         <Activity aria-hidden />
       </a>
-      {tools && <EnabledTools conversation={conversation} onClose={() => setTools(false)} />}
+      {settings && <SettingsDialog conversation={conversation} onClose={() => setSettings(false)} />}
     </header>
   )
 }

@@ -4,14 +4,25 @@ import { Fragment, memo, useMemo } from "react"
 import { CallCard } from "../calls/CallCard"
 import { DraftCard } from "../calls/DraftCard"
 import { Markdown } from "../components/Markdown"
+import type { RowVersions } from "../state/branches"
 import type { Turn, TurnPart } from "../state/view"
 import { useTranslate } from "../locales"
+import { MessageBar } from "./MessageBar"
 import { Sources } from "./Sources"
 import { Suggestions } from "./Suggestions"
 
-/** `latest` marks the turn that the user may reply to: only its suggestions can still be picked. */
-export const TurnRow = memo(function TurnRow({ turn, latest }: { turn: Turn; latest: boolean }) {
+interface TurnRowProps {
+  turn: Turn
+  /** Whether the user may reply to this turn: only its suggestions can still be picked. */
+  latest: boolean
+  versions: RowVersions | undefined
+  /** The message that this turn is the last answer to; empty for a turn in the middle of a run. */
+  retryOf: string
+}
+
+export const TurnRow = memo(function TurnRow({ turn, latest, versions, retryOf }: TurnRowProps) {
   const t = useTranslate()
+  const text = turn.parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n")
   const groups = useMemo(() => groupCalls(turn.parts), [turn.parts])
   return (
     <article className="turn" aria-label={t(turn.number ? "chat.model" : "call.byHand")}>
@@ -34,6 +45,7 @@ export const TurnRow = memo(function TurnRow({ turn, latest }: { turn: Turn; lat
           </div>
         )
       })}
+      {!turn.open && (text || versions || retryOf) && <MessageBar text={text} copyLabel={t("message.copyAnswer")} message={turn.head && (turn.parts.find((part) => part.kind !== "reasoning")?.id ?? "")} versions={versions} retryOf={retryOf} />}
     </article>
   )
 })

@@ -1,11 +1,33 @@
-import { FileText } from "lucide-react"
-import { memo } from "react"
+import { FileText, Pencil } from "lucide-react"
+import { memo, useRef, useState } from "react"
+import type { RowVersions } from "../state/branches"
+import { useConversation } from "../state/conversationContext"
 import { isInlineImage, isWebLink } from "../urls"
 import type { UserMessage } from "../wire/types"
 import { useTranslate } from "../locales"
+import { EditMessage } from "./EditMessage"
+import { MessageBar } from "./MessageBar"
 
-export const UserMessageRow = memo(function UserMessageRow({ item, queued = false }: { item: UserMessage; queued?: boolean }) {
+interface UserMessageRowProps {
+  item: UserMessage
+  queued?: boolean
+  /** The item before the message, after which an edited one is sent. */
+  after?: string
+  versions?: RowVersions | undefined
+}
+
+export const UserMessageRow = memo(function UserMessageRow({ item, queued = false, after = "", versions }: UserMessageRowProps) {
   const t = useTranslate()
+  const { actions } = useConversation()
+  const [editing, setEditing] = useState(false)
+  const editButton = useRef<HTMLButtonElement>(null)
+  const text = item.parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
+  const isText = item.parts.every((part) => part.type === "text")
+  const close = () => {
+    setEditing(false)
+    setTimeout(() => editButton.current?.focus()) // once the button is there again
+  }
+  if (editing && actions) return <EditMessage text={text} onSend={(edited) => actions.resend(after, edited)} onClose={close} />
   return (
     <div className="user-message" data-queued={queued || undefined}>
       <span className="visually-hidden">{t("chat.you")}: </span>
@@ -25,7 +47,17 @@ export const UserMessageRow = memo(function UserMessageRow({ item, queued = fals
           )
         })}
       </div>
-      {queued && <span className="pill">{t("chat.queued")}</span>}
+      {queued ? (
+        <span className="pill">{t("chat.queued")}</span>
+      ) : (
+        <MessageBar text={text} copyLabel={t("message.copy")} message={item.id} versions={versions}>
+          {actions && isText && (
+            <button ref={editButton} className="quiet" aria-label={t("message.edit")} title={t("message.edit")} onClick={() => setEditing(true)}>
+              <Pencil aria-hidden />
+            </button>
+          )}
+        </MessageBar>
+      )}
     </div>
   )
 })

@@ -2,7 +2,8 @@ import { Check, Copy as CopyIcon } from "lucide-react"
 import { useEffect, useState } from "react"
 import { useTranslate } from "../locales"
 
-export function CopyButton({ text, label }: { text: string; label?: string }) {
+/** A button that copies a text. A label is shown beside the icon, unless it is only a name for the icon. */
+export function CopyButton({ text, label, iconOnly = false }: { text: string; label?: string; iconOnly?: boolean }) {
   const t = useTranslate()
   const [done, setDone] = useState(false)
   useEffect(() => {
@@ -15,7 +16,7 @@ export function CopyButton({ text, label }: { text: string; label?: string }) {
   return (
     <button type="button" className="quiet copy" aria-label={name} title={name} onClick={copy}>
       {done ? <Check aria-hidden /> : <CopyIcon aria-hidden />}
-      {label && <span>{name}</span>}
+      {label && !iconOnly && <span>{name}</span>}
     </button>
   )
 }

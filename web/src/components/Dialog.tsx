@@ -1,4 +1,4 @@
-import { useEffect, useRef, type ReactNode } from "react"
+import { useLayoutEffect, useRef, type ReactNode } from "react"
 import { X } from "lucide-react"
 import { useTranslate } from "../locales"
 
@@ -6,9 +6,12 @@ import { useTranslate } from "../locales"
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
   const t = useTranslate()
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  // A layout effect, as the dialog has to be closed while it is still in the document: only then does the browser give the
+  // focus back to the element that had it before.
+  useLayoutEffect(() => {
     const element = dialog.current
     element?.showModal()
+    element?.querySelector<HTMLElement>("input:not([type=checkbox]), textarea")?.focus()
     return () => element?.close()
   }, [])
   return (

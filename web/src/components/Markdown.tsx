@@ -2,6 +2,7 @@
 // again, however long the answer is.
 import { memo, useMemo } from "react"
 import { CodeBlock } from "./CodeBlock"
+import { CsvButton } from "./CsvButton"
 import { parseBlocks, sanitizeHtml, type Block } from "./markdownBlocks"
 
 export const Markdown = memo(function Markdown({ text, open = false }: { text: string; open?: boolean }) {
@@ -24,6 +25,13 @@ const BlockView = memo(
         const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} />)
         return block.start === null ? <ul>{items}</ul> : <ol start={block.start}>{items}</ol>
       }
+      case "table":
+        return (
+          <div className="table-block">
+            <Html as="div" raw={block.raw} html={block.html} />
+            {!open && <CsvButton rows={block.rows} />}
+          </div>
+        )
       case "html":
         return <Html as="div" raw={block.raw} html={block.html} />
       default:

@@ -2,6 +2,7 @@
 // comes from models and tools and is never trusted.
 import createDOMPurify from "dompurify"
 import { Marked, type Token, type Tokens } from "marked"
+import { findNumberColumns } from "./tableText"
 import { isInlineImage } from "../urls"
 
 /** A piece of HTML, rendered on demand: a block that did not change since the last render is not rendered again. */
@@ -10,7 +11,7 @@ export interface HtmlPiece {
   html: () => string
 }
 
-export type Block = ({ kind: "html" } & HtmlPiece) | { kind: "list"; raw: string; start: number | null; items: HtmlPiece[] } | { kind: "code"; raw: string; text: string; language: string }
+export type Block = ({ kind: "html" } & HtmlPiece) | { kind: "list"; raw: string; start: number | null; items: HtmlPiece[] } | { kind: "code"; raw: string; text: string; language: string } | { kind: "table"; raw: string; html: () => string; rows: string[][] }
 
 const marked = new Marked({
   gfm: true,
@@ -56,9 +57,25 @@ export function parseBlocks(text: string): Block[] {
   return marked.lexer(text).flatMap((token): Block[] => {
     if (token.type === "space") return []
     if (token.type === "code") return [{ kind: "code", raw: token.raw, text: String(token["text"]), language: String(token["lang"] ?? "").split(/\s/)[0] ?? "" }]
+    if (token.type === "table") return [toTableBlock(token as Tokens.Table)]
     if (token.type === "list") return [toListBlock(token as Tokens.List)]
     return [{ kind: "html", raw: token.raw, html: () => marked.parser([token]) }]
   })
+}
+
+/** Return a table with the texts of its cells, from which columns of numbers are found and CSV is made. */
+function toTableBlock(table: Tokens.Table): Block {
+  const rows = [table.header, ...table.rows].map((row) => row.map((cell) => toPlainText(cell.tokens)))
+  const numbers = findNumberColumns(rows.slice(1))
+  // What the author aligned stays so; a column of numbers without an alignment goes to the right.
+  const align = table.align.map((side, column) => side ?? (numbers[column] ? "right" : null))
+  const withAlign = (cell: Tokens.TableCell, column: number) => ({ ...cell, align: align[column] ?? null })
+  const aligned = { ...table, align, header: table.header.map(withAlign), rows: table.rows.map((row) => row.map(withAlign)) }
+  return { kind: "table", raw: table.raw, rows, html: () => marked.parser([aligned]) }
+}
+
+function toPlainText(tokens: Token[]): string {
+  return tokens.map((token) => ("tokens" in token && token.tokens ? toPlainText(token.tokens) : token.type === "br" ? "\n" : String("text" in token ? token.text : ""))).join("")
 }
 
 /** Split a list into its items, so that a long list that still grows renders only its last item again. */

@@ -80,6 +80,8 @@ function halfStep(plot: uPlot): number {
 
 const HEIGHT_PX = 190
 const DAY_S = 86_400
+/** Steps of an axis of counts: there is no half run. */
+const WHOLE_STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat()
 const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
 
 function buildOptions(box: HTMLElement, series: Series[], language: Language, lines: boolean): uPlot.Options {
@@ -97,7 +99,7 @@ function buildOptions(box: HTMLElement, series: Series[], language: Language, li
     scales: { x: { range: (plot, min, max) => [min - halfStep(plot), max + halfStep(plot)] }, y: { range: (_, __, max) => [0, Math.max(4, (max ?? 0) * 1.1)] } },
     axes: [
       { ...axis, grid: { show: false }, size: 32, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? formatClock(at, language) : formatDay(at, language))) },
-      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines && value ? formatDuration(value) : short.format(value))) },
+      { ...axis, size: 56, ...(lines ? {} : { incrs: WHOLE_STEPS }), values: (_, values) => values.map((value) => (lines && value ? formatDuration(value) : short.format(value))) },
     ],
     series: [{}, ...series.map(({ name, tone }) => ({ label: name, stroke: colour(tone), fill: colour(tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
   }

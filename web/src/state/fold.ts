@@ -4,7 +4,7 @@
 // A reconnect may deliver an item again, so applying an item twice must change nothing. An entry is stored and numbered:
 // one that is not newer than the view is skipped. A live event is not stored: it carries the offset at which its text
 // belongs, and fits nowhere else. What live events built is replaced when the entry of the ended turn arrives.
-import type { Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, TurnEnded } from "../wire/types"
+import type { Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, Settings, TurnEnded } from "../wire/types"
 import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, ConversationView } from "./view"
 
 export type StreamItem = Entry | Fleeting
@@ -29,10 +29,10 @@ function applyEntry(view: ConversationView, entry: Entry, event: Durable): void 
   switch (event.type) {
     case "conversation.opened":
       view.owner = event.owner.user ?? "local"
-      applySettings(view, event.settings.title, event.settings.tools)
+      applySettings(view, event.settings)
       return
     case "conversation.changed":
-      applySettings(view, event.settings.title, event.settings.tools)
+      applySettings(view, event.settings)
       return
     case "message.added":
       addItems(view, [event.item], entry)
@@ -149,9 +149,10 @@ function applyLiveEvent(view: ConversationView, event: Fleeting): void {
   }
 }
 
-function applySettings(view: ConversationView, title = "", tools: string[] | null = null): void {
+function applySettings(view: ConversationView, { title = "", tools = null, model = "" }: Settings): void {
   view.title = title
   view.tools = tools
+  view.model = model
 }
 
 /** End the rows with the item `to`, on whatever branch it is. The rows that are left stay available. */
@@ -236,7 +237,7 @@ function startTurn(view: ConversationView, entry: Entry, number: number): void {
 }
 
 function newTurn(key: string, at: number, number: number, open: boolean): Turn {
-  return { kind: "turn", key, at, number, parts: [], open, restarted: 0, model: "" }
+  return { kind: "turn", key, at, number, parts: [], open, restarted: 0, model: "", head: "" }
 }
 
 function endTurn(view: ConversationView, entry: Entry, event: TurnEnded): void {
@@ -245,6 +246,7 @@ function endTurn(view: ConversationView, entry: Entry, event: TurnEnded): void {
     ...turn,
     open: false,
     parts: event.items.flatMap((item) => toParts(view, item, entry, results)),
+    head: event.items.at(-1)?.id ?? "",
     model: event.model ?? "",
     usage: event.usage,
     finish: event.finish,
@@ -275,9 +277,9 @@ function addPart(view: ConversationView, item: ModelText | Reasoning | Call, ent
   // A call by hand, which comes with a run, does not belong to the message in front of it.
   const isCopied = entry.event.type === "message.added" || last?.key.startsWith(`added-${entry.seq}-`)
   if (last?.kind === "turn" && isCopied && continuesTurn(last, item)) {
-    view.rows[view.rows.length - 1] = { ...last, parts: [...last.parts, ...parts] }
+    view.rows[view.rows.length - 1] = { ...last, parts: [...last.parts, ...parts], head: item.id }
   } else {
-    view.rows.push({ ...newTurn(`added-${entry.seq}-${item.id}`, item.at, 0, false), parts })
+    view.rows.push({ ...newTurn(`added-${entry.seq}-${item.id}`, item.at, 0, false), parts, head: item.id })
   }
 }
 
@@ -336,12 +338,14 @@ function updateCall(view: ConversationView, id: string, update: Partial<CallView
   const index = view.rows.findLastIndex((row) => row.kind === "turn" && row.parts.some((part) => part.id === id && part.kind === "call"))
   const turn = view.rows[index]
   if (turn?.kind !== "turn") return
+  let head = turn.head
   const parts = turn.parts.map((part): TurnPart => {
     if (part.kind !== "call" || part.id !== id) return part
     const changes = typeof update === "function" ? update(part.call) : update
+    head = changes.result?.id ?? head // results follow the items of their turn in the history, in the order of their ends
     return { ...part, call: { ...part.call, ...changes } }
   })
-  view.rows[index] = { ...turn, parts }
+  view.rows[index] = { ...turn, parts, head }
 }
 
 function rememberApproval(view: ConversationView, scope: "no" | "tool" | "conversation", callId: string): void {

@@ -1,7 +1,7 @@
 // Sending a message to a conversation. Nothing is shown ahead of the server: the message appears when its entry arrives
 // over the conversation's event stream, so that a message on the page is always one that was stored.
 import { beginTrace } from "../wire/consoleLog"
-import { request } from "../wire/http"
+import { request, requestJson } from "../wire/http"
 import { enqueueRequest } from "./requestQueue"
 
 /** Start a run with this message. Resolves as soon as the server has stored it. */
@@ -11,4 +11,28 @@ export async function sendMessage(conversation: string, content: string): Promis
   const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
   const response = await enqueueRequest(conversation, () => request("POST", path, { content }, { headers }))
   await response.body?.cancel()
+}
+
+/** Let the conversation end with an earlier item, or with one of another branch. An empty id is the beginning. */
+export async function rewind(conversation: string, to: string): Promise<void> {
+  await enqueueRequest(conversation, () => requestJson("POST", `conversations/${encodeURIComponent(conversation)}/rewind`, { to }))
+}
+
+/**
+ * Rewind to the item `to` and send a message from there; an empty one has the last message answered again. If the message is
+ * not accepted, the conversation returns to `head`, where it ended before.
+ */
+export async function branch(conversation: string, to: string, content: string, head: string): Promise<void> {
+  await rewind(conversation, to) // also where the conversation ends with `to`: the end of a failed run goes away
+  try {
+    await sendMessage(conversation, content)
+  } catch (error) {
+    await rewind(conversation, head).catch(() => undefined)
+    throw error
+  }
+}
+
+export async function deleteMessage(conversation: string, message: string): Promise<void> {
+  const path = `conversations/${encodeURIComponent(conversation)}/messages/${encodeURIComponent(message)}`
+  await enqueueRequest(conversation, () => requestJson("DELETE", path))
 }

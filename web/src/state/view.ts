@@ -59,6 +59,8 @@ export interface Turn {
   open: boolean
   restarted: number
   model: string
+  /** The id of its last item in the history, to which a rewind can return; empty while it has none. */
+  head: string
   usage?: Usage | undefined
   finish?: string
 }
@@ -110,6 +112,8 @@ export interface ConversationView {
   rows: Row[]
   queue: QueuedRun[]
   run: ActiveRun | null
+  /** The model that was chosen for the conversation; empty if the server's default answers. */
+  model: string
   /** The enabled tools; null if all are. */
   tools: string[] | null
   /** The tools that were approved for the rest of the conversation; `*` stands for all. */
@@ -118,7 +122,7 @@ export interface ConversationView {
   leftRows: Row[][]
 }
 
-export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [], leftRows: [] }
+export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, model: "", tools: null, remembered: [], leftRows: [] }
 
 /** Return whether a call of the last turn has no verdict yet, so that the number of approvals to ask for is not known. */
 export function hasUnjudgedCalls(view: ConversationView): boolean {

@@ -53,7 +53,7 @@ export function TryTool({ tool, onCallChanged }: { tool: ToolCard; onCallChanged
 function Outcome({ conversation, call, onCallChanged }: { conversation: string; call: string; onCallChanged: () => void }) {
   const store = useMemo(() => getConversationStore(conversation), [conversation])
   const { view } = useSyncExternalStore(store.subscribe, store.getSnapshot)
-  const context = useMemo(() => ({ conversation, send: null, mayDecide: true }), [conversation])
+  const context = useMemo(() => ({ conversation, send: null, mayDecide: true, actions: null }), [conversation])
   const callView = findCall(view, call)
   const [phase, running] = [callView?.phase, view.run !== null]
   useEffect(() => {

@@ -14,6 +14,8 @@ export interface Health {
 
 /** From this share of failed calls on a tool counts as failing. */
 const FAILING_SHARE = 0.5
+/** Fewer calls say too little about how often a tool fails. */
+const MIN_CALLS = 5
 
 /** Return the health of a tool, or of all the tools of a server together. */
 export function summarizeHealth(figures: ToolFigures[], broken = false): Health {
@@ -36,5 +38,6 @@ function classify(broken: boolean, calls: number, errors: number): [Health["kind
   if (broken) return ["bad", "tools.unhealthy"]
   if (!calls) return ["", "health.unused"]
   if (!errors) return ["ok", "health.works"]
+  if (calls < MIN_CALLS) return ["asking", "health.failed"]
   return errors / calls >= FAILING_SHARE ? ["bad", "health.fails"] : ["asking", "health.failsSometimes"]
 }

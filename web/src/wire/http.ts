@@ -83,6 +83,4 @@ async function readError(response: Response): Promise<ErrorBody> {
   }
 }
 
-export function describeError(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}
+export { describeError } from "./describeError"

@@ -218,6 +218,7 @@ export interface Conversation {
   model: string
   language: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  options: Options
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<EnabledTool>
   context: Record<string, NoteBody>
@@ -420,6 +421,7 @@ export interface ModelList {
   models: Array<ModelCard>
   patterns: Array<string>
   list_problems: Record<string, string>
+  providers: Array<ProviderSetup>
   hint: string
   success: boolean
 }
@@ -454,6 +456,9 @@ export interface OpenCall {
   tool: string
   phase: "allowed" | "asking" | "closed" | "parked" | "requested" | "running"
   expires_at: number
+  waits_for: "" | "answer" | "application" | "approval"
+  call: Call | null
+  parked: CallParked | null
 }
 
 export interface OpenRun {
@@ -536,6 +541,11 @@ export interface ProviderOptions {
   blocked_domains?: Array<string>
   user_location?: UserLocation | null
   stores?: Array<string>
+}
+
+export interface ProviderSetup {
+  name: string
+  key_variable: string
 }
 
 export interface Reasoning {
@@ -722,6 +732,7 @@ export interface Settings {
   max_tokens?: number
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   language?: string
+  options?: Options
   ephemeral?: boolean
   unlisted?: boolean
 }

@@ -7,9 +7,20 @@ from msgspec import Struct
 from toolyard.core.model_cards import ModelCard
 from toolyard.core.model_names import OFFLINE
 from toolyard.engine.service import Service
-from toolyard.models.providers import describe_setup
+from toolyard.models.providers import PROVIDERS, describe_setup
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest
+
+
+class ProviderSetup(Struct, kw_only=True):
+    """A provider that can be configured by its name."""
+
+    name: str
+    key_variable: str
+    """The environment variable of its key; empty if it needs none."""
+
+
+PROVIDER_SETUPS = [ProviderSetup(name=name, key_variable=preset.key_variable) for name, preset in PROVIDERS.items()]
 
 
 class ModelList(Struct, kw_only=True):
@@ -20,6 +31,8 @@ class ModelList(Struct, kw_only=True):
     """Model names that match one of these patterns may be used as well; `models` has those that a provider lists."""
     list_problems: dict[str, str] = {}
     """Why the lists of some providers could not be fetched, by provider."""
+    providers: list[ProviderSetup]
+    """The providers that can be configured by name, whether they are or not."""
     hint: str = ""
     success: bool = True
 
@@ -37,6 +50,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             models=cards,
             patterns=list(service.model_patterns),
             list_problems=service.model_list_problems(),
+            providers=PROVIDER_SETUPS,
             hint=hint,
         )
 

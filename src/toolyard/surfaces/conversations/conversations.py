@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolyard.core.commands import Change, Delete, Open
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.limits import Limits
+from toolyard.core.options import Options, check_options
 from toolyard.core.state import State
 from toolyard.core.store import ConversationCard
 from toolyard.core.web_search import SearchMode
@@ -66,6 +67,8 @@ class ConversationChange(WebSearchFields, kw_only=True):
     max_messages: Count | None = None
     model: ModelName | None = None
     language: str | None = None
+    options: Options | None = None
+    """The options of all answers, in place of the earlier ones; a request may still set its own."""
 
 
 class ConversationSummary(Struct, kw_only=True):
@@ -93,6 +96,8 @@ class Conversation(ConversationSummary, kw_only=True):
     """The language of texts that the server writes itself; empty if the request, division or server decides."""
     web_search: SearchMode
     """Where web searches run, unless a request says otherwise; empty if not set."""
+    options: Options
+    """How the model is to answer, unless a request says otherwise."""
     status: Literal["idle", "running", "waiting"]
     enabled_tools: list[EnabledTool]
     context: dict[str, NoteBody]
@@ -239,9 +244,18 @@ def parse_change(data: ConversationChange, server_limits: Limits) -> SettingsCha
         max_messages=UNSET if data.max_messages is None else data.max_messages,
         web_search=data.search_mode or UNSET,
         language=UNSET if data.language is None else data.language,
+        options=UNSET if data.options is None else check_default_options(data.options),
         max_turns=check_max_turns(data.max_turns or 0, server_limits),
         default_limits=server_limits,
     )
+
+
+def check_default_options(options: Options) -> Options:
+    """Return the options. Raise Invalid if no provider takes one of them, or if they are for a single request."""
+    check_options(options)
+    if options.output_schema is not None:
+        raise invalid_field("options.output_schema", "belongs to a request, not to a conversation")
+    return options
 
 
 def check_max_turns(max_turns: int, server_limits: Limits) -> int:
@@ -264,6 +278,7 @@ def build_conversation(
         model=settings.model,
         web_search=settings.web_search,
         language=settings.language,
+        options=settings.options,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
         enabled_tools=list_enabled_tools(tools, settings),
         context={note_id: to_note_body(note) for note_id, note in settings.context.items()},

@@ -13,9 +13,9 @@ from litestar.params import QueryParameter
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.events import Ending
-from toolyard.core.items import Outcome
-from toolyard.core.run_state import Phase
+from toolyard.core.events import CallParked, Ending
+from toolyard.core.items import Call, Outcome
+from toolyard.core.run_state import CallState, Phase
 from toolyard.core.run_view import RunStatus
 from toolyard.core.state import State
 from toolyard.core.store import ConversationCard, ListPosition
@@ -78,10 +78,16 @@ class OverviewAnswer(Struct, kw_only=True):
 
 
 class OpenCall(Struct, kw_only=True):
+    """A call that has no result yet. `call` and `parked` are null unless details were asked for."""
+
     id: str
     tool: str
     phase: Phase
     expires_at: float
+    waits_for: Literal["", "approval", "answer", "application"]
+    """Whom the call waits for: somebody who approves it, somebody who answers its question, or the application."""
+    call: Call | None = None
+    parked: CallParked | None = None
 
 
 class OpenRun(Struct, kw_only=True):
@@ -148,11 +154,16 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         return OverviewAnswer(overview=await asyncio.to_thread(build_overview, steps, since, until))
 
     @get("/live", responses=ERRORS, tags=["traces"])
-    async def show_live(request: HttpRequest, whose: Whose = "mine") -> LiveAnswer:
+    async def show_live(
+        request: HttpRequest,
+        whose: Whose = "mine",
+        details: Annotated[bool, QueryParameter(description="Whether to add arguments and questions of calls")] = False,
+    ) -> LiveAnswer:
         """List the runs that are running or waiting now."""
         caller = get_request_context(request.scope).caller
         cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
-        runs = [run for card in cards if (run := build_open_run(card, await service.view(card.id), caller))]
+        states = [(card, await service.view(card.id)) for card in cards]
+        runs = [run for card, state in states if (run := build_open_run(card, state, caller, details=details))]
         runs.sort(key=lambda run: run.started_at)
         return LiveAnswer(runs=runs, count=len(runs))
 
@@ -188,15 +199,11 @@ async def _read_next_cards(
     return await service.list_conversations(caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True)
 
 
-def build_open_run(card: ConversationCard, state: State, caller: Caller) -> OpenRun | None:
+def build_open_run(card: ConversationCard, state: State, caller: Caller, *, details: bool = False) -> OpenRun | None:
     run = state.run
     if run is None:
         return None
-    calls = [
-        OpenCall(id=call.call.id, tool=call.call.tool, phase=call.phase, expires_at=call.expires_at)
-        for call in state.calls.values()
-        if call.phase != "closed"
-    ]
+    calls = [build_open_call(call, details=details) for call in state.calls.values() if call.phase != "closed"]
     return OpenRun(
         conversation=card.id,
         title=card.title,
@@ -210,3 +217,23 @@ def build_open_run(card: ConversationCard, state: State, caller: Caller) -> Open
         calls=calls,
         may_stop=caller.may_decide_for(Caller(user=card.user, tenant=card.tenant)),
     )
+
+
+def build_open_call(call: CallState, *, details: bool) -> OpenCall:
+    return OpenCall(
+        id=call.call.id,
+        tool=call.call.tool,
+        phase=call.phase,
+        expires_at=call.expires_at,
+        waits_for=find_waited_for(call),
+        call=call.call if details else None,
+        parked=call.parked if details else None,
+    )
+
+
+def find_waited_for(call: CallState) -> Literal["", "approval", "answer", "application"]:
+    if call.phase == "asking":
+        return "approval"
+    if call.phase != "parked" or call.parked is None:
+        return ""
+    return "answer" if call.parked.kind == "question" else "application"

@@ -1,0 +1,166 @@
+"""What waits is seen everywhere: in the list, the tab's title, a notification, the inbox and Live; and decided."""
+
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import expect
+
+from page.site import HOLD, Site, start_site
+from page.test_visitors import find_violations
+from page.window import Window, Windows
+from surfaces.talk import build_key
+from toolyard import tool
+from toolyard.testing import call, say
+
+SOLD: list[tuple[str, int]] = []
+
+
+@tool(approval="ask")
+def sell(item: str, amount: int = 1) -> str:
+    """Sell an item to the customer at the counter."""
+    SOLD.append((item, amount))
+    return f"{item} is sold"
+
+
+TOOLS = [sell]
+SCENES = {
+    "sell milk": [call("sell", item="milk"), say("Sold.")],
+    "sell bread": [call("sell", item="bread"), say("Sold.")],
+    "sell nothing": [call("sell", article="x"), say("I could not.")],
+    "talk": [say("Once ", HOLD, "upon a time.")],
+}
+FAKE_NOTIFICATION = """() => {
+    window.shown = []
+    window.Notification = class {
+        static permission = "default"
+        static requestPermission = async () => (Notification.permission = "granted")
+        constructor(title, { body }) { shown.push(`${title}: ${body}`) }
+    }
+    Object.defineProperty(document, "hidden", { get: () => window.isHidden ?? false })
+}"""
+
+
+@pytest.fixture
+def server(sites: ExitStack) -> Site:
+    SOLD.clear()
+    return sites.enter_context(start_site(SCENES, tools=TOOLS))
+
+
+def sign_in(windows: Windows, server: Site, user: str) -> Window:
+    window = windows.open(server)
+    window.page.get_by_role("textbox", name="API key").fill(user)
+    window.button("Sign in").click()
+    expect(window.composer).to_be_visible()
+    return window
+
+
+@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
+def test_what_waits_is_counted_and_decided_in_the_inbox(windows: Windows, server: Site, width: int) -> None:
+    window = windows.open(server, width=width)
+    page = window.page
+    window.send("sell milk")
+    expect(window.card("sell")).to_contain_text("Sell an item to the customer at the counter.")
+    expect(page).to_have_title("(1) sell milk · Toolyard")
+    page.get_by_role("link", name="Inbox 1").and_(page.locator(":visible")).click()
+    expect(page.get_by_role("heading", name="Waiting for you")).to_be_visible()
+    card = window.card("sell")
+    expect(card).to_contain_text("May sell run?")
+    assert find_violations(window) == []
+    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= width
+    card.get_by_role("button", name="Edit").click()
+    card.get_by_label("amount").fill("3")
+    expect(card.get_by_role("group", name="Changes")).to_contain_text("amount")
+    card.get_by_role("button", name="Approve with these").click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(page).to_have_title("Inbox · Toolyard")
+    assert SOLD == [("milk", 3)]
+
+
+def test_an_edited_call_shows_what_was_changed(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("sell milk")
+    card = window.card("sell")
+    card.get_by_role("button", name="Edit").click()
+    card.get_by_label("item").fill("cream")
+    card.get_by_role("button", name="Approve with these").click()
+    expect(window.answer).to_have_text("Sold.")
+    card.get_by_role("button").first.click()
+    changes = card.get_by_role("group", name="Changes")
+    expect(changes.locator("del")).to_have_text("milk")
+    expect(changes.locator("ins").first).to_have_text("cream")
+
+
+def test_the_list_of_conversations_tells_what_runs_and_what_waits(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    window.send("talk")
+    expect(window.answer).to_contain_text("Once")
+    items = page.get_by_role("region", name="Conversations").get_by_role("listitem")
+    expect(items.filter(has_text="talk").get_by_role("img", name="running")).to_be_visible()
+    page.get_by_role("link", name="New chat").click()
+    window.send("sell milk")
+    expect(items.filter(has_text="sell milk").get_by_role("img", name="waiting")).to_be_visible()
+    server.resume()
+    expect(items.filter(has_text="talk").get_by_role("img")).to_have_count(0)
+
+
+def test_a_hidden_tab_notifies_once_it_was_allowed_to(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    page.add_init_script(f"({FAKE_NOTIFICATION})()")
+    page.goto(f"{server.url}/#/inbox")
+    page.reload()
+    other = windows.open(server)
+    window.button("Notify me").click()
+    expect(window.button("Notify me")).to_have_count(0)
+    other.send("sell milk")
+    expect(window.card("sell")).to_contain_text("May sell run?")
+    expect(page).to_have_title("(1) Inbox · Toolyard")
+    assert page.evaluate("() => shown") == []
+    page.evaluate("() => { window.isHidden = true }")
+    other.page.get_by_role("link", name="New chat").click()
+    other.send("sell bread")
+    page.wait_for_function("() => shown.length === 1")
+    assert page.evaluate("() => shown") == ["sell waits for you: sell bread"]
+
+
+def test_an_approver_finds_the_calls_of_the_tenant_and_decides_them_in_place(
+    windows: Windows, sites: ExitStack
+) -> None:
+    SOLD.clear()
+    windows.expected_complaint = "401"
+    keys = [build_key("ann"), build_key("bob"), build_key("eve", "approver"), build_key("zoe", "approver", tenant="u")]
+    server = sites.enter_context(start_site(SCENES, tools=TOOLS, keys=keys))
+    ann = sign_in(windows, server, "ann")
+    ann.send("sell milk")
+    expect(ann.card("sell")).to_contain_text("May sell run?")
+    for user in ("bob", "zoe"):
+        stranger = sign_in(windows, server, user)
+        stranger.page.goto(f"{server.url}/#/inbox")
+        expect(stranger.page.get_by_text("Nothing waits for you.")).to_be_visible()
+    eve = sign_in(windows, server, "eve")
+    expect(eve.page.get_by_role("link", name="Inbox 1")).to_be_visible()
+    eve.page.goto(f"{server.url}/#/inbox")
+    expect(eve.page.get_by_role("listitem").filter(has_text="sell milk").last).to_contain_text("ann")
+    eve.card("sell").get_by_role("button", name="Approve").click()
+    expect(ann.answer).to_have_text("Sold.")
+    assert SOLD == [("milk", 1)]
+
+
+def test_a_call_is_decided_on_the_live_page(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("sell milk")
+    expect(window.card("sell")).to_contain_text("May sell run?")
+    window.page.goto(f"{server.url}/#/live")
+    window.card("sell").get_by_role("button", name="Deny").click()
+    window.card("sell").get_by_role("button", name="Deny").click()
+    expect(window.page.get_by_text("Nothing runs or waits at the moment.")).to_be_visible()
+    assert SOLD == []
+
+
+def test_a_call_that_was_refused_before_it_ran_is_not_a_failure(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("sell nothing")
+    expect(window.answer).to_have_text("I could not.")
+    expect(window.card("sell")).to_contain_text("not run")
+    expect(window.card("sell")).not_to_contain_text("failed")

@@ -1,0 +1,70 @@
+// The runs that are active or wait now, polled once for the whole page: the list of conversations, the title of the tab and
+// the notifications all show something of them.
+import { useMemo, useSyncExternalStore } from "react"
+import { isNetworkError } from "../wire/describeError"
+import { requestJson } from "../wire/http"
+import { noteReachable } from "../wire/reachability"
+import type { LiveAnswer, OpenRun } from "../wire/types"
+
+const POLL_MS = 4000
+const NO_RUNS: OpenRun[] = []
+
+let runs = NO_RUNS
+let timer = 0
+/** Whether the runs of the whole tenant are listed: an approver decides for others. */
+let everyone = false
+const listeners = new Set<() => void>()
+
+/** Request the runs now, such as after a decision, and go on polling from here. */
+export async function loadOpenRuns(): Promise<void> {
+  clearTimeout(timer)
+  try {
+    const answer = await requestJson<LiveAnswer>("GET", `live${everyone ? "?whose=tenant" : ""}`)
+    noteReachable(true)
+    // The same runs keep their identity, so that nothing renders again while nothing changes.
+    if (JSON.stringify(answer.runs) !== JSON.stringify(runs)) {
+      runs = answer.runs
+      for (const listener of listeners) listener()
+    }
+  } catch (error) {
+    // What was known stays until the server can be reached again.
+    if (isNetworkError(error)) noteReachable(false)
+  }
+  clearTimeout(timer)
+  // A hidden tab goes on polling, for its notifications; browsers slow its timers down by themselves.
+  if (listeners.size) timer = window.setTimeout(() => void loadOpenRuns(), POLL_MS)
+}
+
+/** List the runs of the whole tenant from now on, or only the user's own. */
+export function listOpenRunsOf(whose: "mine" | "tenant"): void {
+  everyone = whose === "tenant"
+  if (listeners.size) void loadOpenRuns()
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  if (listeners.size === 1) void loadOpenRuns()
+  return () => {
+    listeners.delete(listener)
+    if (!listeners.size) clearTimeout(timer)
+  }
+}
+
+export function useOpenRuns(): OpenRun[] {
+  return useSyncExternalStore(subscribe, () => runs)
+}
+
+/** Return whether a run has a call that the user may decide or answer. Calls of applications wait for somebody else. */
+export function waitsForUser(run: OpenRun): boolean {
+  return run.may_stop && run.calls.some(isForPeople)
+}
+
+function isForPeople(call: OpenRun["calls"][number]): boolean {
+  return call.waits_for === "approval" || call.waits_for === "answer"
+}
+
+/** Return how many calls wait for the user. */
+export function useWaitingCount(): number {
+  const open = useOpenRuns()
+  return useMemo(() => open.filter(waitsForUser).reduce((total, run) => total + run.calls.filter(isForPeople).length, 0), [open])
+}

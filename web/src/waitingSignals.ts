@@ -1,0 +1,30 @@
+// Tells the user that something waits: in the title of the tab, and by a notification when it begins to wait.
+import { useEffect, useRef } from "react"
+import { maySeeTenant, useMe } from "./caller"
+import { notifyHidden } from "./notifications"
+import { navigate } from "./route"
+import { listOpenRunsOf, useOpenRuns, useWaitingCount, waitsForUser } from "./state/openRuns"
+import { setWaitingInTitle } from "./title"
+import { useTranslate } from "./locales"
+
+export function useWaitingSignals(): void {
+  const t = useTranslate()
+  const me = useMe()
+  const runs = useOpenRuns()
+  const count = useWaitingCount()
+  const isApprover = maySeeTenant(me) && me.roles.includes("approver")
+  /** The calls that waited when they were looked at last; null before the first time, which notifies of nothing. */
+  const known = useRef<Set<string> | null>(null)
+  useEffect(() => listOpenRunsOf(isApprover ? "tenant" : "mine"), [isApprover])
+  useEffect(() => setWaitingInTitle(count), [count])
+  useEffect(() => {
+    const waiting = runs.filter(waitsForUser)
+    const calls = waiting.flatMap((run) => run.calls.filter((call) => call.waits_for).map((call) => ({ run, call })))
+    const before = known.current
+    known.current = new Set(calls.map(({ call }) => call.id))
+    if (!before) return
+    for (const { run, call } of calls) {
+      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: call.tool }), run.title, call.id, () => navigate("chat", run.conversation))
+    }
+  }, [runs, t])
+}
