@@ -60,8 +60,8 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
   if (me === "signed out") return <SignIn onSignedIn={loadMe} />
   if (me === null) return <LoadingScreen offline={offline} />
   const signOut = () => {
-    session.key = ""
-    location.reload() // drops the stores and caches of this user before the next one signs in
+    // The page is loaded again to drop the stores and caches of this user before the next one signs in.
+    void requestJson("DELETE", "session").finally(() => location.reload())
   }
   return (
     <CallerContext value={me}>

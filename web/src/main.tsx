@@ -6,4 +6,5 @@ import "./style/chat.css"
 import "./style/calls.css"
 import "./style/pages.css"
 
+sessionStorage.removeItem("toolyard.key") // where earlier versions kept the key
 createRoot(document.getElementById("page")!).render(<App />)

@@ -21,7 +21,7 @@ export const en = {
   "me.keyless": "no key needed",
   "me.replica": "The replica that answered last",
   "signin.title": "Sign in",
-  "signin.about": "This server asks for an API key. It is kept for this tab only and sent to this server alone.",
+  "signin.about": "This server asks for an API key. It is sent to this server alone and not kept; you stay signed in until you sign out.",
   "signin.key": "API key",
   "signin.go": "Sign in",
   "signin.wrong": "This key is not known here. It may have been revoked.",
@@ -280,6 +280,7 @@ export const en = {
   "overview.turns": "Turns",
   "overview.incomplete": "There is more than is looked through at once: these are the latest conversations.",
   "overview.none": "Nothing happened in this time.",
+  "signin.notKept": "The browser did not keep the sign-in. Open this page over https, and allow its cookie.",
 } as const
 
 export type MessageKey = keyof typeof en

@@ -23,7 +23,7 @@ export const zh: Record<MessageKey, string> = {
   "me.keyless": "无需密钥",
   "me.replica": "最近一次响应的副本",
   "signin.title": "登录",
-  "signin.about": "此服务器需要 API 密钥。密钥只保存在当前标签页，并且只发送给此服务器。",
+  "signin.about": "此服务器需要 API 密钥。密钥只发送给此服务器，不会被保存；在退出之前您将保持登录。",
   "signin.key": "API 密钥",
   "signin.go": "登录",
   "signin.wrong": "此处不认识该密钥，它可能已被吊销。",
@@ -282,4 +282,5 @@ export const zh: Record<MessageKey, string> = {
   "overview.turns": "轮次",
   "overview.incomplete": "数据超过一次可查看的数量：这里是最近的对话。",
   "overview.none": "这段时间内没有活动。",
+  "signin.notKept": "浏览器没有保存登录状态。请通过 https 打开此页面，并允许其 Cookie。",
 }

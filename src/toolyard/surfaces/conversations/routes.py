@@ -20,4 +20,6 @@ def routes(backend: Backend) -> list[Route]:
     return [route for module in _MODULES for route in module.routes(backend.service)]
 
 
-SURFACE = Surface(routes=routes)
+SURFACE = Surface(
+    routes=routes, session_paths=frozenset({"/conversations", "/conversations/*", "/sse/conversations/*"})
+)
