@@ -42,6 +42,7 @@ EVERYBODY = frozenset(CALLERS)
 WITH_KEY = EVERYBODY - {"nobody"}
 OWNER = frozenset({"owner"})
 SEES = OWNER | {"tenant operator", "tenant approver"}
+TENANT = SEES | {"tenant user", "tenant admin"}
 DECIDES = OWNER | {"tenant approver"}
 OVERSEES = frozenset({"tenant operator", "tenant approver", "other tenant's operator", "operator"})
 ADMINISTERS = frozenset({"tenant admin", "other tenant's operator", "admin"})
@@ -67,7 +68,7 @@ CONVERSATION = "/conversations/{conversation_id}"
 CALL = f"{CONVERSATION}/calls/{{call_id}}"
 NOTHING: dict[str, object] = {}
 TOOL_NAME = {"server_id": "function", "tool_name": "x"}
-HIDDEN = ("there is no conversation", "there is no trace", "there is no response")
+HIDDEN = ("there is no conversation", "there is no trace", "there is no response", "there is no shared")
 ROWS = [
     Row("GET", "/", EVERYBODY),
     Row("GET", "/assets/{name}", EVERYBODY),
@@ -136,6 +137,12 @@ ROWS = [
     make_hidden_row("POST", f"{CALL}/answer", DECIDES, NOTHING),
     make_hidden_row("POST", f"{CALL}/result", DECIDES, {"result": 1}),
     make_hidden_row("POST", f"{CONVERSATION}/cancel", DECIDES, NOTHING),
+    make_hidden_row("GET", f"{CONVERSATION}/export", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/export?format=json", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/shares", OWNER),
+    make_hidden_row("POST", f"{CONVERSATION}/shares", OWNER, NOTHING),
+    make_hidden_row("DELETE", f"{CONVERSATION}/shares/{{share_id}}", OWNER),
+    make_hidden_row("GET", "/shares/{token}", TENANT),
     make_hidden_row("PUT", CONVERSATION, OWNER, {"title": "x"}),
     make_hidden_row("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
     make_hidden_row("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
@@ -164,7 +171,7 @@ class RoleClient:
         self._url = url
         self.ids: dict[str, str] = {
             "name": "none", "server_id": "shared", "call_id": "none", "context_id": "none", "message_id": "none",
-            "provider_id": "none",
+            "provider_id": "none", "share_id": "none",
             "number": "1",
         }  # fmt: skip
 
@@ -194,8 +201,10 @@ class RoleClient:
         _, _, trace = await self.ask("owner", "POST", f"{CONVERSATION}/chat", {"content": "hi"})
         _, listed, _ = await self.ask("owner", "GET", "/traces?conversation={conversation_id}")
         _, response, _ = await self.ask("owner", "POST", "/v1/responses", {"input": "hi"})
+        _, shared, _ = await self.ask("owner", "POST", f"{CONVERSATION}/shares", NOTHING)
         self.ids |= {
             "correlation_id": trace,
+            "token": shared["token"],
             "run_id": listed["runs"][0]["run_id"],
             "response_id": response["id"],
         }

@@ -16,6 +16,7 @@ const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))
 const Traces = lazy(() => import("./traces/Traces"))
 const Live = lazy(() => import("./traces/Live"))
+const SharedPage = lazy(() => import("./sharing/SharedPage"))
 const Overview = lazy(() => import("./overview/Overview"))
 
 const RETRY_MS = 1000
@@ -75,6 +76,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
             {route.page === "traces" && <Traces id={route.id} />}
             {route.page === "live" && <Live />}
             {route.page === "overview" && <Overview />}
+            {route.page === "shared" && <SharedPage token={route.id} />}
           </Suspense>
         </ErrorBoundary>
       </Shell>

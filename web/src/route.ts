@@ -8,8 +8,9 @@ export type Route =
   | { page: "traces"; id: string }
   | { page: "live"; id: string }
   | { page: "overview"; id: string }
+  | { page: "shared"; id: string }
 
-const PAGES = ["chat", "tools", "servers", "traces", "live", "overview"] as const
+const PAGES = ["chat", "tools", "servers", "traces", "live", "overview", "shared"] as const
 
 export function parseRoute(hash: string): Route {
   const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")

@@ -1,13 +1,15 @@
-import { Activity, SlidersHorizontal } from "lucide-react"
+import { Activity, Share2, SlidersHorizontal } from "lucide-react"
 import { useState } from "react"
 import { buildHref } from "../route"
 import type { ConversationView } from "../state/view"
 import { useTranslate } from "../locales"
+import { ShareDialog } from "../sharing/ShareDialog"
 import { EnabledTools } from "./EnabledTools"
 
 export function Toolbar({ conversation, view, mine }: { conversation: string; view: ConversationView; mine: boolean }) {
   const t = useTranslate()
   const [tools, setTools] = useState(false)
+  const [sharing, setSharing] = useState(false)
   const waiting = view.run?.waiting
   return (
     <header className="toolbar">
@@ -19,9 +21,13 @@ export function Toolbar({ conversation, view, mine }: { conversation: string; vi
           <SlidersHorizontal aria-hidden />
         </button>
       )}
+      <button className="icon" aria-label={t("share.title")} title={t("share.title")} onClick={() => setSharing(true)}>
+        <Share2 aria-hidden />
+      </button>
       <a className="icon" href={buildHref("traces", `in:${conversation}`)} aria-label={t("chat.trace")} title={t("chat.trace")}>
         <Activity aria-hidden />
       </a>
+      {sharing && <ShareDialog conversation={conversation} mine={mine} onClose={() => setSharing(false)} />}
       {tools && <EnabledTools conversation={conversation} onClose={() => setTools(false)} />}
     </header>
   )

@@ -6,14 +6,16 @@ from toolyard.surfaces.conversations import (
     context,
     conversations,
     direct_calls,
+    export,
     messages,
     runs,
+    shares,
     tool_events,
     tools,
 )
 from toolyard.surfaces.surface import Backend, Route, Surface
 
-_MODULES = (conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls)
+_MODULES = (conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, export, shares)
 
 
 def routes(backend: Backend) -> list[Route]:
@@ -21,5 +23,5 @@ def routes(backend: Backend) -> list[Route]:
 
 
 SURFACE = Surface(
-    routes=routes, session_paths=frozenset({"/conversations", "/conversations/*", "/sse/conversations/*"})
+    routes=routes, session_paths=frozenset({"/conversations", "/conversations/*", "/shares/*", "/sse/conversations/*"})
 )
