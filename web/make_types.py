@@ -13,7 +13,7 @@ from toolyard.core.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
 from toolyard.surfaces.catalog import me, models, tools
 from toolyard.surfaces.conversations import calls as conversation_calls
-from toolyard.surfaces.conversations import conversations, direct_calls
+from toolyard.surfaces.conversations import conversations, direct_calls, shares
 from toolyard.surfaces.conversations import runs as conversation_runs
 from toolyard.surfaces.conversations import tools as conversation_tools
 from toolyard.surfaces.errors import ErrorBody
@@ -37,6 +37,9 @@ RESPONSES = (
     runs.OverviewAnswer,
     runs.RunList,
     servers.ServerList,
+    shares.NewShareAnswer,
+    shares.SharedConversation,
+    shares.ShareList,
     servers.ServerTools,
     tools.ToolList,
     traces.TraceAnswer,

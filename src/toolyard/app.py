@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import NO_DIVISIONS, Divisions
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.limits import Budget, Limits
+from toolyard.core.limits import Budget, Limits, SessionLimits
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
@@ -33,6 +33,7 @@ from toolyard.engine.record_watcher import RecordWatcher
 from toolyard.engine.registry import Registry
 from toolyard.engine.result_encoder import ResultEncoder
 from toolyard.engine.service import Service
+from toolyard.engine.sessions import Sessions
 from toolyard.engine.tool_selection.web_search import SearchPlanner
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
@@ -164,6 +165,8 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: VerifyToken | None = None
     cors_origins: frozenset[str] = frozenset()
+    sessions: SessionLimits = field(default_factory=SessionLimits)
+    """How long people stay signed in to the web page."""
     keep_requests: bool = False
     """Whether requests to models and their responses are recorded for operators."""
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -301,9 +304,11 @@ class App:
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         cards = self._models.provider_cards()
+        sessions = Sessions(self._store, self.access, self.clock, self._wiring.sessions)
         return surfaces.asgi(
             self.service,
             self.access,
+            sessions,
             self.servers,
             self._store,
             self._wiring.cors_origins,

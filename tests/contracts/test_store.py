@@ -31,6 +31,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
 from toolyard.core.notes import Note
 from toolyard.core.store import (
+    AccessToken,
     Allowance,
     Append,
     CatalogQuery,
@@ -496,6 +497,42 @@ async def a_key_is_kept_by_name_until_it_is_revoked(store: Store) -> None:
     assert list(await store.keys()) == [newer]
 
 
+async def a_token_is_read_by_its_hash_until_it_is_deleted_or_its_conversation_is(store: Store) -> None:
+    await claim(store, "c")
+    session = AccessToken(kind="session", hash="h1", created_at=1.0, expires_at=5.0, body=b"\x00\xff")
+    share = AccessToken(kind="share", hash="h1", created_at=2.0, expires_at=9.0, conversation="c", body=b"{}")
+    later = replace(share, hash="h0", created_at=3.0)
+    for token in (session, later, share):
+        await store.save_token(token)
+    await store.save_token(replace(share, hash="h2", conversation="unknown"))
+    assert await store.read_token("session", "h1") == session
+    assert await store.read_token("share", "h1") == share
+    assert await store.read_token("session", "h0") is await store.read_token("share", "h2") is None
+    assert list(await store.list_tokens("share", "c")) == [share, later]
+    assert list(await store.list_tokens("share", "")) == list(await store.list_tokens("session", "c")) == []
+    await store.extend_token("session", "h1", 8.0)
+    assert await store.read_token("session", "h1") == replace(session, expires_at=8.0)
+    await store.delete_token("share", "h1")
+    assert list(await store.list_tokens("share", "c")) == [later]
+    await store.delete_conversation("c")
+    assert await store.read_token("share", "h0") is None
+    await store.save_token(replace(share, hash="h3"))
+    assert await store.read_token("share", "h3") is None, "of a conversation that was deleted"
+    assert await store.read_token("session", "h1") is not None
+
+
+async def a_deleted_token_is_not_revived_and_an_expired_one_makes_room(store: Store) -> None:
+    session = AccessToken(kind="session", hash="h1", created_at=1.0, expires_at=5.0)
+    await store.save_token(session)
+    await store.delete_token("session", "h1")
+    await store.extend_token("session", "h1", 9.0)
+    assert await store.read_token("session", "h1") is None
+    await store.save_token(session)
+    await store.save_token(replace(session, hash="h2", created_at=5.0, expires_at=6.0))
+    assert await store.read_token("session", "h1") is None
+    assert await store.read_token("session", "h2") is not None
+
+
 async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
     now = 1_700_000_000.123456
     left = [await store.take_allowance("ana", 30, now) for _ in range(30)]
@@ -641,6 +678,9 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await assert_refused(StoreDown, store.keys())
     await assert_refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
     await assert_refused(StoreDown, store.revoke_key("k"))
+    token = AccessToken(kind="session", hash="h", created_at=1.0, expires_at=2.0)
+    await assert_refused(StoreDown, store.save_token(token))
+    await assert_refused(StoreDown, store.read_token("session", "h"))
     await assert_refused(StoreDown, store.take_allowance("u", 1, 1.0))
 
 
@@ -821,6 +861,23 @@ class FirstKeyStore(MemoryStore):
             await super().save_key(key)
 
 
+class KeepsTokensStore(MemoryStore):
+    """Keeps the tokens of what it should forget."""
+
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        tokens = self._data.tokens
+        replicas = await super().delete_conversation(conversation)
+        self._data.tokens = tokens
+        return replicas
+
+
+class RevivesTokensStore(MemoryStore):
+    """Writes a token whose expiry is set as if it were new."""
+
+    async def extend_token(self, kind: str, hash: str, expires_at: float) -> None:
+        self._data.tokens[kind, hash] = AccessToken(kind=kind, hash=hash, created_at=0.0, expires_at=expires_at)
+
+
 class MinuteCountStore(MemoryStore):
     """Counts anew each minute."""
 
@@ -921,6 +978,8 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_forgotten_conversation_is_gone_and_the_others_stay: KeepsBlobsStore,
     a_forgotten_conversation_fences_its_owners_for_good: ForgetsEpochsStore,
     a_key_is_kept_by_name_until_it_is_revoked: FirstKeyStore,
+    a_token_is_read_by_its_hash_until_it_is_deleted_or_its_conversation_is: KeepsTokensStore,
+    a_deleted_token_is_not_revived_and_an_expired_one_makes_room: RevivesTokensStore,
     a_rate_limit_is_exact_at_the_boundary: MinuteCountStore,
     a_request_is_recorded_with_its_entry_and_refused_a_second_time: ForgetfulRequestStore,
     an_old_request_is_listed_dropped_and_may_come_again: KeepsRequestsStore,

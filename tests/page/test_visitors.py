@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 from playwright.sync_api import expect
@@ -228,6 +229,31 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     olga.page.goto(f"{server.url}/#/live")
     expect(olga.page.locator(".card").filter(has_text="lights")).to_contain_text("needs approval")
     expect(olga.page.get_by_role("button", name="Stop")).to_have_count(0)
+    (cookie,) = cast(list[Json], ann.page.context.cookies())
     ann.button("Sign out").click()
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
-    assert ann.page.evaluate("() => sessionStorage.getItem('toolyard.key')") is None
+    assert ann.page.context.cookies() == []
+    ann.page.context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": server.url}])
+    ann.page.reload()
+    expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
+
+
+def test_one_stays_signed_in_in_every_tab_and_no_script_can_read_the_key(windows: Windows, sites: ExitStack) -> None:
+    windows.expected_complaint = "401"
+    server = sites.enter_context(start_site(SCENES, keys=KEYS, tools=TOOLS))
+    ann = windows.open(server)
+    assert find_violations(ann) == []
+    ann.page.get_by_role("textbox", name="API key").fill("ann")
+    ann.button("Sign in").click()
+    expect(ann.composer).to_be_visible()
+    tab = windows.open_tab(ann.page.context, server.url)
+    expect(tab.composer).to_be_visible()
+    kept = "() => JSON.stringify({...sessionStorage, ...localStorage, cookies: document.cookie})"
+    stored = ann.page.evaluate(kept)
+    (cookie,) = cast(list[Json], ann.page.context.cookies())
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
+    assert '"ann"' not in stored and cookie["value"] not in stored and "toolyard-" not in stored
+    tab.button("Sign out").click()
+    expect(tab.page.get_by_role("textbox", name="API key")).to_be_visible()
+    ann.page.get_by_role("link", name="Tools", exact=True).click()
+    expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()

@@ -42,6 +42,7 @@ EVERYBODY = frozenset(CALLERS)
 WITH_KEY = EVERYBODY - {"nobody"}
 OWNER = frozenset({"owner"})
 SEES = OWNER | {"tenant operator", "tenant approver"}
+TENANT = SEES | {"tenant user", "tenant admin"}
 DECIDES = OWNER | {"tenant approver"}
 OVERSEES = frozenset({"tenant operator", "tenant approver", "other tenant's operator", "operator"})
 ADMINISTERS = frozenset({"tenant admin", "other tenant's operator", "admin"})
@@ -67,7 +68,7 @@ CONVERSATION = "/conversations/{conversation_id}"
 CALL = f"{CONVERSATION}/calls/{{call_id}}"
 NOTHING: dict[str, object] = {}
 TOOL_NAME = {"server_id": "function", "tool_name": "x"}
-HIDDEN = ("there is no conversation", "there is no trace", "there is no response")
+HIDDEN = ("there is no conversation", "there is no trace", "there is no response", "there is no shared")
 ROWS = [
     Row("GET", "/", EVERYBODY),
     Row("GET", "/assets/{name}", EVERYBODY),
@@ -137,6 +138,12 @@ ROWS = [
     make_hidden_row("POST", f"{CALL}/answer", DECIDES, NOTHING),
     make_hidden_row("POST", f"{CALL}/result", DECIDES, {"result": 1}),
     make_hidden_row("POST", f"{CONVERSATION}/cancel", DECIDES, NOTHING),
+    make_hidden_row("GET", f"{CONVERSATION}/export", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/export?format=json", SEES),
+    make_hidden_row("GET", f"{CONVERSATION}/shares", OWNER),
+    make_hidden_row("POST", f"{CONVERSATION}/shares", OWNER, NOTHING),
+    make_hidden_row("DELETE", f"{CONVERSATION}/shares/{{share_id}}", OWNER),
+    make_hidden_row("GET", "/shares/{token}", TENANT),
     make_hidden_row("PUT", CONVERSATION, OWNER, {"title": "x"}),
     make_hidden_row("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
     make_hidden_row("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
@@ -153,6 +160,8 @@ ROWS = [
 ]
 TURN = f"{CONVERSATION}/runs/{{run_id}}/turns/{{number}}"
 """For operators among those who see the conversation; its own line is in a test of its own."""
+ELSEWHERE = {("GET", TURN), ("POST", "/session"), ("DELETE", "/session")}
+"""Routes with tests of their own: signing in and out, in `test_sessions.py`, needs no key but the page's origin."""
 
 
 class RoleClient:
@@ -163,7 +172,7 @@ class RoleClient:
         self._url = url
         self.ids: dict[str, str] = {
             "name": "none", "server_id": "shared", "call_id": "none", "context_id": "none", "message_id": "none",
-            "provider_id": "none",
+            "provider_id": "none", "share_id": "none",
             "number": "1",
         }  # fmt: skip
 
@@ -193,8 +202,10 @@ class RoleClient:
         _, _, trace = await self.ask("owner", "POST", f"{CONVERSATION}/chat", {"content": "hi"})
         _, listed, _ = await self.ask("owner", "GET", "/traces?conversation={conversation_id}")
         _, response, _ = await self.ask("owner", "POST", "/v1/responses", {"input": "hi"})
+        _, shared, _ = await self.ask("owner", "POST", f"{CONVERSATION}/shares", NOTHING)
         self.ids |= {
             "correlation_id": trace,
+            "token": shared["token"],
             "run_id": listed["runs"][0]["run_id"],
             "response_id": response["id"],
         }
@@ -227,7 +238,7 @@ async def check_rows() -> None:
             if (outcome := await client.request_outcome(caller, row)) != get_expected_outcome(caller, row)
         ]
         assert not wrong, "\n".join(wrong)
-        named = {(row.method, row.path.partition("?")[0]) for row in ROWS} | {("GET", TURN)}
+        named = {(row.method, row.path.partition("?")[0]) for row in ROWS} | ELSEWHERE
         paths = cast(dict[str, dict[str, object]], described["paths"])
         undecided = {(method.upper(), path) for path, methods in paths.items() for method in methods} - named
         assert not undecided, f"say in ROWS who may use {sorted(undecided)}"

@@ -14,9 +14,11 @@ from surfaces.served import SocketClient, serve_app
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.errors import Refused
+from toolyard.core.limits import SessionLimits
 from toolyard.core.ports import Servers
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
+from toolyard.engine.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES, asgi
 from toolyard.surfaces.surface import Backend, ErrorAnswer, ErrorBody, Route, Surface
@@ -58,9 +60,9 @@ async def open_client() -> AsyncGenerator[SocketClient, None]:
     async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard:
         await yard.access.load()
         origins = frozenset({"https://shop.example"})
-        app = asgi(
-            yard.service, yard.access, cast(Servers, yard.servers), MemoryStore(), origins, surfaces=(*SURFACES, OTHER)
-        )
+        store, servers = MemoryStore(), cast(Servers, yard.servers)
+        sessions = Sessions(store, yard.access, yard.service.clock, SessionLimits())
+        app = asgi(yard.service, yard.access, sessions, servers, store, origins, surfaces=(*SURFACES, OTHER))
         async with serve_app(app) as url, aiohttp.ClientSession() as session:
             yield SocketClient(session, url, {})
 

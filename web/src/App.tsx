@@ -19,6 +19,7 @@ const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))
 const Traces = lazy(() => import("./traces/Traces"))
 const Live = lazy(() => import("./traces/Live"))
+const SharedPage = lazy(() => import("./sharing/SharedPage"))
 const Overview = lazy(() => import("./overview/Overview"))
 
 const RETRY_MS = 1000
@@ -63,9 +64,9 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
   if (me === "signed out") return <SignIn onSignedIn={loadMe} />
   if (me === null) return <LoadingScreen offline={offline} />
   const signOut = () => {
-    session.key = ""
     clearDrafts()
-    location.reload() // drops the stores and caches of this user before the next one signs in
+    // The page is loaded again to drop the stores and caches of this user before the next one signs in.
+    void requestJson("DELETE", "session").finally(() => location.reload())
   }
   return (
     <CallerContext value={me}>
@@ -81,6 +82,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
             {route.page === "traces" && <Traces id={route.id} />}
             {route.page === "live" && <Live />}
             {route.page === "overview" && <Overview />}
+            {route.page === "shared" && <SharedPage token={route.id} />}
           </Suspense>
         </ErrorBoundary>
       </Shell>

@@ -1,17 +1,23 @@
 import { useState, type FormEvent } from "react"
-import { session } from "./wire/http"
+import { HttpError, describeError, requestJson } from "./wire/http"
 import { useTranslate } from "./locales"
 
+/** Exchanges a key for a session. The key itself is kept nowhere. */
 export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
   const t = useTranslate()
   const [key, setKey] = useState("")
-  const [wrong, setWrong] = useState(session.key !== "")
+  const [problem, setProblem] = useState("")
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    session.key = key.trim()
-    setWrong(false)
+    setProblem("")
+    try {
+      await requestJson("POST", "session", { key: key.trim() })
+    } catch (error) {
+      setProblem(error instanceof HttpError && error.status === 401 ? t("signin.wrong") : describeError(error))
+      return
+    }
     await onSignedIn()
-    setWrong(true) // still shown after signing in: the server did not know the key
+    setProblem(t("signin.notKept")) // still shown after signing in: the browser did not keep the cookie
   }
   return (
     <main className="signin">
@@ -20,9 +26,9 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
         <p>{t("signin.about")}</p>
         <label htmlFor="key">{t("signin.key")}</label>
         <input id="key" type="password" autoComplete="off" spellCheck={false} autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
-        {wrong && (
+        {problem && (
           <p className="problem" role="alert">
-            {t("signin.wrong")}
+            {problem}
           </p>
         )}
         <button className="primary" disabled={!key.trim()}>

@@ -5,5 +5,7 @@ import "./style/shell.css"
 import "./style/chat.css"
 import "./style/calls.css"
 import "./style/pages.css"
+import "./style/sharing.css"
 
+sessionStorage.removeItem("toolyard.key") // where earlier versions kept the key
 createRoot(document.getElementById("page")!).render(<App />)

@@ -10,8 +10,9 @@ export type Route =
   | { page: "live"; id: string }
   | { page: "overview"; id: string }
   | { page: "setup"; id: string }
+  | { page: "shared"; id: string }
 
-export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "overview", "setup"] as const
+export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "overview", "setup", "shared"] as const
 
 export function parseRoute(hash: string): Route {
   const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")

@@ -1,4 +1,4 @@
-"""Limits of runs and of the tools shown to a model."""
+"""Limits of runs, of sessions, and of the tools shown to a model."""
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -32,6 +32,15 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if conversation_turns >= self.turns_per_conversation:
             return "turns_per_conversation"
         return "run_tokens" if self.run_tokens and tokens >= self.run_tokens else ""
+
+
+class SessionLimits(Struct, frozen=True, kw_only=True):
+    """How long people who signed in to the web page stay signed in."""
+
+    idle_s: Seconds = 12 * 3600.0
+    """A session that is not used for so long ends."""
+    total_s: Seconds = 14 * 24 * 3600.0
+    """A session ends after so long, however much it is used."""
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):

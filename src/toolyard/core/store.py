@@ -447,6 +447,45 @@ class Keys(Protocol):
         ...
 
 
+SESSION = "session"
+SHARE = "share"
+"""The kinds of access tokens."""
+
+
+class AccessToken(Struct, frozen=True, kw_only=True):
+    """A random token that this server has handed out, as it is stored: its hash, never the token itself."""
+
+    kind: str
+    """What the token opens, such as `session`."""
+    hash: str
+    created_at: float
+    expires_at: float
+    conversation: str = ""
+    """The conversation that the token is deleted with; empty if it belongs to none."""
+    body: bytes = b""
+    """Opaque to the store."""
+
+
+class AccessTokens(Protocol):
+    """Tokens of sessions and of shared conversations. The store does not check whether a token has expired."""
+
+    async def save_token(self, token: AccessToken) -> None:
+        """Store a token, unless its conversation does not exist, and delete those that had expired when it was made."""
+        ...
+
+    async def read_token(self, kind: str, hash: str) -> AccessToken | None: ...
+
+    async def list_tokens(self, kind: str, conversation: str) -> Sequence[AccessToken]:
+        """Return the tokens of a conversation, oldest first."""
+        ...
+
+    async def extend_token(self, kind: str, hash: str, expires_at: float) -> None:
+        """Set when a token expires. A token that was deleted meanwhile stays deleted."""
+        ...
+
+    async def delete_token(self, kind: str, hash: str) -> None: ...
+
+
 class Allowance(Struct, frozen=True, kw_only=True):
     """The answer of the limiter. If it is not `granted`, the request did not count."""
 
@@ -490,7 +529,22 @@ class SharedKeyValue(KeyValue, Sharing, Protocol):
     """Records for users that also have to know whether other processes change them."""
 
 
-class Store(Log, Claims, Mail, Bus, Followers, Blobs, Snapshots, Figures, Catalog, Keys, Limiter, KeyValue, Protocol):
+class Store(
+    Log,
+    Claims,
+    Mail,
+    Bus,
+    Followers,
+    Blobs,
+    Snapshots,
+    Figures,
+    Catalog,
+    Keys,
+    AccessTokens,
+    Limiter,
+    KeyValue,
+    Protocol,
+):
     """All ports of a store."""
 
     async def close(self) -> None: ...

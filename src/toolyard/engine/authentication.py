@@ -5,12 +5,16 @@ machine only.
 """
 
 import asyncio
+import binascii
 import hashlib
 import hmac
 import secrets
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
@@ -30,6 +34,18 @@ def hash_key(secret: str) -> str:
     """Return the hash under which a key is stored."""
     # Keys are long and random, so a slow password hash would not make guessing them any harder.
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+class KeyBinding(Struct, frozen=True, kw_only=True):
+    """What ties a session to the credential that opened it: a key, or the caller of a token that was verified."""
+
+    key_hash: str = ""
+    rights: str = ""
+    """A digest of all fields of the key: a session ends when one of them changes."""
+    caller: Caller | None = None
+    """The caller of a verified token; None for a key."""
+    expires_at: float | None = None
+    """When the verified token expires."""
 
 
 class KeyStore(Keys, KeyValue, Protocol):
@@ -122,7 +138,7 @@ class Authenticator:
 
         Raises Unauthenticated or Forbidden.
         """
-        secret = _read_secret(headers)
+        secret = read_secret(headers)
         if self.is_local:
             return _apply_delegation(LOCAL_ADMIN, headers, None)
         if not secret:
@@ -130,8 +146,21 @@ class Authenticator:
         if self._verify is not None and secret.count(".") == 2:
             return _apply_delegation(self._verify(secret), headers, None)
         key = self._find_key(hash_key(secret))
-        caller = Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_single_division(key.divisions))
-        return _apply_delegation(caller, headers, key)
+        return _apply_delegation(_build_caller(key), headers, key)
+
+    def bind(self, secret: str) -> KeyBinding:
+        """Return what ties a session to this key or token. Raises Unauthenticated if it is not valid."""
+        if self._verify is not None and secret.count(".") == 2:
+            return KeyBinding(caller=self._verify(secret), expires_at=_read_expiry(secret))
+        key = self._find_key(hash_key(secret))
+        return KeyBinding(key_hash=key.hash, rights=_digest_rights(key))
+
+    def find_bound_caller(self, binding: KeyBinding) -> Caller | None:
+        """Return the caller of a session; None once its key was revoked or changed, or tokens are no longer taken."""
+        if binding.caller is not None:
+            return binding.caller if self._verify is not None else None
+        key = next((key for key in self.keys() if hmac.compare_digest(key.hash, binding.key_hash)), None)
+        return _build_caller(key) if key is not None and _digest_rights(key) == binding.rights else None
 
     def authenticate_in_division(self, headers: Mapping[str, str], division: str) -> Caller:
         """Return the caller in a division that the request's body names. Raises Forbidden for a division of others."""
@@ -144,7 +173,7 @@ class Authenticator:
 
     def _allowed_divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
         """Return the divisions that a body may name: those of the key, unless a header or a token names one."""
-        secret = _read_secret(headers)
+        secret = read_secret(headers)
         if "x-division" in headers or (self._verify is not None and secret.count(".") == 2):
             return frozenset()
         return self._find_key(hash_key(secret)).divisions
@@ -156,7 +185,8 @@ class Authenticator:
         raise Unauthenticated("this API key is not known here; it may have been revoked")
 
 
-def _read_secret(headers: Mapping[str, str]) -> str:
+def read_secret(headers: Mapping[str, str]) -> str:
+    """Return the key or the token that the headers carry; empty if they carry none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
 
@@ -167,8 +197,7 @@ def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | Non
     An end user never inherits the roles of the backend that names them.
     """
     named = [name for name in DELEGATION_HEADERS if name in headers]
-    language = headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
-    caller = replace(caller, locale=language[:35]) if language and language != "*" else caller
+    caller = apply_language(caller, headers)
     if not named:
         return caller
     if key is None or not key.trusted:
@@ -181,6 +210,33 @@ def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | Non
         raise Forbidden(f"X-Roles may name the role {lacking[0]!r} only with a key that has this role itself")
     roles = caller.roles if "x-roles" not in headers and "x-user" not in headers else named_roles
     return replace(caller, user=headers.get("x-user") or caller.user, roles=roles, division=division)
+
+
+def apply_language(caller: Caller, headers: Mapping[str, str]) -> Caller:
+    """Return the caller with the language that the request prefers."""
+    language = headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
+    return replace(caller, locale=language[:35]) if language and language != "*" else caller
+
+
+def _build_caller(key: Key) -> Caller:
+    return Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_single_division(key.divisions))
+
+
+def _digest_rights(key: Key) -> str:
+    return hashlib.sha256(msgspec.json.encode(key, order="deterministic")).hexdigest()
+
+
+class _Claims(Struct):
+    exp: float
+
+
+def _read_expiry(token: str) -> float:
+    """Return when a verified token expires. Raises Unauthenticated if it does not: its session would have no end."""
+    payload = token.split(".")[1]
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims).exp
+    except (binascii.Error, ValueError):
+        raise Unauthenticated("a token without an expiry opens no session") from None
 
 
 def _single_division(divisions: frozenset[str]) -> str:

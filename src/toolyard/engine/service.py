@@ -52,6 +52,7 @@ from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
 from toolyard.engine.replicas import Replicas
 from toolyard.engine.requests import Requests
+from toolyard.engine.shares import Shares
 from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
@@ -83,6 +84,7 @@ class Service:
         self._deps = deps
         self.mcp_proxy = mcp_proxy
         self._store = store
+        self.shares = Shares(store, deps.clock)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe

@@ -1,7 +1,8 @@
 """Copy a store to another one, of whatever kind: logs, whole results, keys, records and figures, through their ports.
 
 Lists, traces and requests are not copied: the target projects them from the entries, as it does with new ones. What is
-only of the moment or can be made again is left: rate limits, snapshots, and the record of the readiness probe.
+only of the moment or can be made again is left: rate limits, snapshots, the record of the readiness probe, and the
+sessions of people who are signed in.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from toolyard.core.errors import Misconfigured, Unavailable
-from toolyard.core.store import Append, Claim, CopyableStore
+from toolyard.core.store import SHARE, Append, Claim, CopyableStore
 
 ENTRIES_PER_APPEND = 500
 CONVERSATIONS_PER_PAGE = 200
@@ -102,6 +103,8 @@ async def _copy_conversation(
         if (body := await source.get_blob(conversation, handle)) is not None:
             await target.put_blob(conversation, handle, body)
             counts.blobs += 1
+    for token in await source.list_tokens(SHARE, conversation):
+        await target.save_token(token)
     last_seq = last_epoch = 0
     while entries := await source.read(conversation, last_seq, ENTRIES_PER_APPEND):
         # Due only with the last append: until then it is not whole.

@@ -13,6 +13,7 @@ from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, Conversatio
 from toolyard.core.figures import merge_steps
 from toolyard.core.store import (
     MAX_LETTERS,
+    AccessToken,
     Allowance,
     Append,
     CatalogQuery,
@@ -79,6 +80,7 @@ class MemoryDatabase:
         """The correlation id of each conversation and run, and when the run was queued."""
         self.requests: dict[str, RequestRecord] = {}
         self.keys: dict[str, Key] = {}
+        self.tokens: dict[tuple[str, str], AccessToken] = {}
         self.records: dict[tuple[str, str], bytes] = {}
         self.versions: defaultdict[str, int] = defaultdict(int)
         self.limits = GcraLimiter()
@@ -372,6 +374,7 @@ class MemoryStore:
         data.snapshots.pop(conversation, None)
         data.blobs = {key: body for key, body in data.blobs.items() if key[0] != conversation}
         data.traces = {key: trace for key, trace in data.traces.items() if key[0] != conversation}
+        data.tokens = {key: token for key, token in data.tokens.items() if token.conversation != conversation}
         return sorted(replicas)
 
     async def keys(self) -> Sequence[Key]:
@@ -387,6 +390,34 @@ class MemoryStore:
         self._require_open()
         self._data.versions["key"] += 1
         return self._data.keys.pop(name, None) is not None
+
+    async def save_token(self, token: AccessToken) -> None:
+        self._require_open()
+        tokens = self._data.tokens.items()
+        self._data.tokens = {key: other for key, other in tokens if other.expires_at > token.created_at}
+        row = self._data.conversations.get(token.conversation)
+        if not token.conversation or (row is not None and row.epoch > 0):
+            self._data.tokens[token.kind, token.hash] = token
+
+    async def read_token(self, kind: str, hash: str) -> AccessToken | None:
+        self._require_open()
+        return self._data.tokens.get((kind, hash))
+
+    async def list_tokens(self, kind: str, conversation: str) -> Sequence[AccessToken]:
+        self._require_open()
+        tokens = [
+            token for token in self._data.tokens.values() if (token.kind, token.conversation) == (kind, conversation)
+        ]
+        return sorted(tokens, key=lambda token: token.created_at)
+
+    async def extend_token(self, kind: str, hash: str, expires_at: float) -> None:
+        self._require_open()
+        if token := self._data.tokens.get((kind, hash)):
+            self._data.tokens[kind, hash] = replace(token, expires_at=expires_at)
+
+    async def delete_token(self, kind: str, hash: str) -> None:
+        self._require_open()
+        self._data.tokens.pop((kind, hash), None)
 
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         self._require_open()

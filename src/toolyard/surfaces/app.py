@@ -13,6 +13,7 @@ from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
+from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.app_chat import routes as app_chat
 from toolyard.surfaces.catalog import routes as catalog
 from toolyard.surfaces.conversations import routes as conversations
@@ -43,6 +44,7 @@ SURFACES: Sequence[Surface] = (
 def asgi(
     service: Service,
     access: Authenticator,
+    sessions: Sessions,
     servers: Servers,
     records: SharedKeyValue,
     cors_origins: frozenset[str] = frozenset(),
@@ -54,6 +56,7 @@ def asgi(
     backend = Backend(
         service=service,
         access=access,
+        sessions=sessions,
         servers=servers,
         records=records,
         provider_cards=provider_cards,
@@ -75,5 +78,11 @@ def asgi(
         debug=False,
     )
     return AuthMiddleware(
-        cast(AsgiApp, app), access, service.clock, PathRules.collect(surfaces), cors_origins, lambda: service.replica
+        cast(AsgiApp, app),
+        access,
+        sessions,
+        service.clock,
+        PathRules.collect(surfaces),
+        cors_origins,
+        lambda: service.replica,
     )

@@ -16,10 +16,12 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.authentication import Authenticator, read_secret
+from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 from toolyard.surfaces.request_log import log_request
+from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
 from toolyard.surfaces.surface import ErrorAnswer, PathRules
 
 Message = MutableMapping[str, object]
@@ -62,6 +64,7 @@ class AuthMiddleware:
         self,
         app: AsgiApp,
         access: Authenticator,
+        sessions: Sessions,
         clock: Clock,
         rules: PathRules,
         cors_origins: frozenset[str] = frozenset(),
@@ -74,6 +77,7 @@ class AuthMiddleware:
         self._exposed_headers = ", ".join((*_EXPOSED_HEADERS, *rules.response_headers)).encode()
         self._allowed_headers = ", ".join((*_ALLOWED_HEADERS, *rules.request_headers)).encode()
         self._access = access
+        self._sessions = sessions
         self._clock = clock
         self._origins = cors_origins
 
@@ -117,13 +121,25 @@ class AuthMiddleware:
                 await _send_response(send, 204, b"", {})
                 return
             # The body is not read before this: a caller without a key cannot make the server parse anything.
-            caller = ANONYMOUS if path in self._rules.public else self._access.authenticate(headers)
+            caller = ANONYMOUS if path in self._rules.public else await self._authenticate(scope, path, headers)
         except Exception as error:
             answer = answer_error(scope, error, correlation_id)
             await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)
             return
         scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
         await self._app(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> Caller:
+        """Return the caller of a key or a token in the headers, else that of the session in the cookie."""
+        # A key comes first: a program that sends one must not become somebody else by a cookie beside it. A browser
+        # sends cookies by itself, so that they count only where the page needs them.
+        if read_secret(headers) or self._access.is_local or path not in self._rules.session:
+            return self._access.authenticate(headers)
+        if not (token := read_session_cookie(headers)):
+            return self._access.authenticate(headers)
+        if scope["method"] not in SAFE_METHODS or "upgrade" in headers:
+            require_same_origin(headers)
+        return await self._sessions.authenticate(token, headers)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a WebSocket on to its route as its caller, or refuse it before it is accepted."""

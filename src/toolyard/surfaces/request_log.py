@@ -28,12 +28,17 @@ def log_request(
         correlation_id,
         "Request finished" if status else "Request cut off",
         method=scope["method"],
-        path=path,
+        path=_mask_token(path),
         status=status,
         duration_ms=round(duration_s * 1000, 1),
         user=context.caller.user if isinstance(context, RequestContext) else "",
         **problem,
     )
+
+
+def _mask_token(path: str) -> str:
+    """Return the path without the token of a link to a shared conversation, which opens it."""
+    return "/shares/***" if path.startswith("/shares/") else path
 
 
 def choose_level(status: int, *, quiet: bool) -> int:

@@ -14,6 +14,7 @@ from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
+from toolyard.engine.sessions import Sessions
 
 Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
 
@@ -47,6 +48,7 @@ class Backend:
 
     service: Service
     access: Authenticator
+    sessions: Sessions
     servers: Servers
     records: SharedKeyValue
     """Records of surfaces that replicas share."""
@@ -62,6 +64,8 @@ class Surface:
     routes: Callable[[Backend], Sequence[Route]]
     public_paths: frozenset[str] = frozenset()
     """Paths that need no key. They must not show data of any user."""
+    session_paths: frozenset[str] = frozenset()
+    """Paths of the web page, which a session's cookie opens. All others need a key with each request."""
     quiet_paths: frozenset[str] = frozenset()
     """Paths of frequent requests of little interest, which are logged at debug level."""
     websocket_paths: frozenset[str] = frozenset()
@@ -99,6 +103,7 @@ class PathRules:
     """The rules of all surfaces, as the middleware looks them up for each request."""
 
     public: PathSet
+    session: PathSet
     quiet: PathSet
     websocket: PathSet
     encoders: Sequence[tuple[PathSet, EncodeError]] = field(repr=False)
@@ -109,6 +114,7 @@ class PathRules:
     def collect(cls, surfaces: Sequence[Surface]) -> "PathRules":
         return cls(
             PathSet.build(path for surface in surfaces for path in surface.public_paths),
+            PathSet.build(path for surface in surfaces for path in surface.session_paths),
             PathSet.build(path for surface in surfaces for path in surface.quiet_paths),
             PathSet.build(path for surface in surfaces for path in surface.websocket_paths),
             [

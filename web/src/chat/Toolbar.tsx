@@ -1,16 +1,18 @@
-import { Activity, SlidersHorizontal } from "lucide-react"
+import { Activity, Share2, SlidersHorizontal } from "lucide-react"
 import { useState } from "react"
 import { buildHref } from "../route"
 import { enqueueRequest } from "../state/requestQueue"
 import type { ConversationView } from "../state/view"
 import { useTranslate } from "../locales"
 import { requestJson } from "../wire/http"
+import { ShareDialog } from "../sharing/ShareDialog"
 import { ModelPicker } from "./ModelPicker"
 import { SettingsDialog } from "./SettingsDialog"
 
 export function Toolbar({ conversation, view, mine }: { conversation: string; view: ConversationView; mine: boolean }) {
   const t = useTranslate()
   const [settings, setSettings] = useState(false)
+  const [sharing, setSharing] = useState(false)
   const chooseModel = async (model: string) => {
     await enqueueRequest(conversation, () => requestJson("PUT", `conversations/${encodeURIComponent(conversation)}`, { model }))
   }
@@ -26,9 +28,13 @@ export function Toolbar({ conversation, view, mine }: { conversation: string; vi
           <SlidersHorizontal aria-hidden />
         </button>
       )}
+      <button className="icon" aria-label={t("share.title")} title={t("share.title")} onClick={() => setSharing(true)}>
+        <Share2 aria-hidden />
+      </button>
       <a className="icon" href={buildHref("traces", `in:${conversation}`)} aria-label={t("chat.trace")} title={t("chat.trace")}>
         <Activity aria-hidden />
       </a>
+      {sharing && <ShareDialog conversation={conversation} mine={mine} onClose={() => setSharing(false)} />}
       {settings && <SettingsDialog conversation={conversation} onClose={() => setSettings(false)} />}
     </header>
   )

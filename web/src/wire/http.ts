@@ -1,9 +1,7 @@
-// Requests to the server that this page came from, with the user's API key. The key is stored for this tab only.
+// Requests to the server that this page came from. The user is known by a cookie that scripts cannot read.
 import { logHttpError } from "./consoleLog"
 import { noteReplica } from "./replica"
 import type { ErrorBody } from "./types"
-
-const KEY_STORAGE = "toolyard.key"
 
 /** A response whose status is not a success. */
 export class HttpError extends Error {
@@ -27,17 +25,10 @@ export class HttpError extends Error {
   }
 }
 
-/** The key and the language of every request, and a callback for when the server rejects the key. */
+/** The language of every request, and a callback for when the server no longer knows the user. */
 export const session = {
-  get key(): string {
-    return sessionStorage.getItem(KEY_STORAGE) ?? ""
-  },
-  set key(key: string) {
-    if (key) sessionStorage.setItem(KEY_STORAGE, key)
-    else sessionStorage.removeItem(KEY_STORAGE)
-  },
   language: "en",
-  /** Called when the server answers 401: the key is wrong or was revoked. */
+  /** Called when the server answers 401: nobody is signed in, or the session has ended. */
   onUnauthorized: (): void => {},
 }
 
@@ -50,14 +41,13 @@ export function resolveUrl(path: string): URL {
 export async function request(method: string, path: string, body?: unknown, options: RequestInit = {}): Promise<Response> {
   const headers = new Headers(options.headers)
   headers.set("accept-language", session.language)
-  if (session.key) headers.set("authorization", `Bearer ${session.key}`)
   if (body !== undefined) headers.set("content-type", "application/json")
   const response = await fetch(resolveUrl(path), {
     ...options,
     method,
     headers,
     body: body === undefined ? null : JSON.stringify(body),
-    credentials: "omit",
+    credentials: "same-origin",
     cache: "no-store",
   })
   noteReplica(response)

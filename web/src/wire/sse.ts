@@ -1,4 +1,4 @@
-// Server-sent events over fetch: unlike EventSource, fetch can send a key and a cursor of ours.
+// Server-sent events over fetch: unlike EventSource, fetch can send a cursor of ours and tell why it was refused.
 import { request } from "./http"
 
 export interface SseEvent {

@@ -436,6 +436,13 @@ export interface ModelText {
   suggestions?: Array<Suggestion>
 }
 
+export interface NewShareAnswer {
+  share: ShareView
+  token: string
+  message: string
+  success: boolean
+}
+
 export interface Note {
   name: string
   text: string
@@ -737,6 +744,27 @@ export interface Settings {
   unlisted?: boolean
 }
 
+export interface ShareList {
+  shares: Array<ShareView>
+  count: number
+  success: boolean
+}
+
+export interface ShareView {
+  id: string
+  user: string
+  created_at: string
+  expires_at: string
+  include_arguments: boolean
+  include_reasoning: boolean
+}
+
+export interface SharedConversation {
+  share: ShareView
+  transcript: Transcript
+  success: boolean
+}
+
 export interface StopRequested {
   type: "stop.requested"
   by: string
@@ -860,6 +888,30 @@ export interface TraceAnswer {
   runs: Array<Trace>
   earlier: number
   success: boolean
+}
+
+export interface Transcript {
+  title: string
+  user: string
+  messages: Array<TranscriptMessage>
+}
+
+export interface TranscriptCall {
+  id: string
+  tool: string
+  outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
+  arguments: Record<string, unknown> | null
+  result: string | null
+}
+
+export interface TranscriptMessage {
+  id: string
+  role: string
+  timestamp: string
+  text: string
+  attachments: Array<string>
+  reasoning: string
+  calls: Array<TranscriptCall>
 }
 
 export interface TurnDigest {

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.limits import Budget
+from toolyard.core.limits import Budget, SessionLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import is_pattern, is_safe_pattern
@@ -189,6 +189,8 @@ class Config(Struct, frozen=True, kw_only=True):
     tenants: dict[Name, TenantConfig] = {}
     keys: tuple[Key, ...] = ()
     jwt: JwtConfig | None = None
+    sessions: SessionLimits = SessionLimits()
+    """How long people stay signed in to the web page."""
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
+from toolyard.stores.postgres.access_tokens import FORGET_TOKENS
 from toolyard.stores.postgres.cards import CARD_COLUMNS, read_card, read_page
 from toolyard.stores.postgres.search import PostgresSearch
 
@@ -40,6 +41,7 @@ _FORGET_COPIES = (
     "DELETE FROM search_texts WHERE conversation = $1",
     "DELETE FROM snapshots WHERE conversation = $1",
     "DELETE FROM snapshot_pieces WHERE conversation = $1",
+    FORGET_TOKENS,
 )
 
 

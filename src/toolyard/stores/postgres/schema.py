@@ -161,7 +161,21 @@ _FIRST = (
     'CREATE TABLE versions (kind text COLLATE "C" PRIMARY KEY, number bigint NOT NULL)',
 )
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECOND = (
+    """CREATE TABLE access_tokens (
+    kind text COLLATE "C" NOT NULL,
+    hash text COLLATE "C" NOT NULL,
+    conversation text COLLATE "C",  -- NULL if the token belongs to none
+    created_at double precision NOT NULL,
+    expires_at double precision NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (kind, hash)
+)""",
+    "CREATE INDEX access_tokens_of ON access_tokens (conversation) WHERE conversation IS NOT NULL",
+    "CREATE INDEX access_tokens_by_expiry ON access_tokens (expires_at)",
+)
+
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

@@ -11,6 +11,7 @@ from toolyard.core.errors import StoreDown, ToolyardError
 from toolyard.core.events import Entry
 from toolyard.core.store import Append
 from toolyard.stores.batches import decode_batch
+from toolyard.stores.postgres.access_tokens import PostgresAccessTokens
 from toolyard.stores.postgres.bus import PostgresBus
 from toolyard.stores.postgres.catalog import PostgresCatalog
 from toolyard.stores.postgres.claims import PostgresClaims
@@ -41,6 +42,7 @@ class PostgresStore(
     PostgresBus,
     PostgresCatalog,
     PostgresRecords,
+    PostgresAccessTokens,
     PostgresExport,
     PostgresSnapshots,
     PostgresFigures,

@@ -10,6 +10,7 @@ from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, Requ
 from toolyard.stores.batches import decode_batch
 from toolyard.stores.entries import is_mentioned, is_titled
 from toolyard.stores.errors import build_repeated_error
+from toolyard.stores.sqlite.access_tokens import FORGET_TOKENS
 from toolyard.stores.sqlite.snapshots import FORGET_SNAPSHOTS
 
 MAX_PATTERN = 40
@@ -52,6 +53,7 @@ _FORGET = (
     "DELETE FROM traces WHERE conversation = ?",
     "UPDATE search_texts SET conversation = '' WHERE conversation = ?",
     *FORGET_SNAPSHOTS,
+    FORGET_TOKENS,
 )
 
 

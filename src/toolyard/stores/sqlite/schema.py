@@ -120,6 +120,20 @@ _SIXTH = (
     USING fts5(terms, content='', columnsize=0, detail=none, tokenize='ascii')""",
 )
 
+_SEVENTH = (
+    """CREATE TABLE access_tokens (
+    kind TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    conversation TEXT,  -- NULL if the token belongs to none
+    created_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (kind, hash)
+)""",
+    "CREATE INDEX access_tokens_of ON access_tokens (conversation) WHERE conversation IS NOT NULL",
+    "CREATE INDEX access_tokens_by_expiry ON access_tokens (expires_at)",
+)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
@@ -229,6 +243,11 @@ def _bound_costs(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_access_tokens(connection: sqlite3.Connection) -> None:
+    for statement in _SEVENTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -236,5 +255,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_unlisted,
     _add_requests,
     _bound_costs,
+    _add_access_tokens,
 )
 SCHEMA_VERSION = len(_STEPS)

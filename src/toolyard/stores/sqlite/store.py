@@ -18,6 +18,7 @@ import msgspec
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown, Unavailable
 from toolyard.core.events import Entry
 from toolyard.core.store import (
+    AccessToken,
     Allowance,
     Append,
     CatalogQuery,
@@ -35,8 +36,8 @@ from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.errors import build_closed_error
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import SingleProcessPorts
+from toolyard.stores.sqlite import access_tokens, export
 from toolyard.stores.sqlite import catalog as _catalog
-from toolyard.stores.sqlite import export
 from toolyard.stores.sqlite import figures as _figures
 from toolyard.stores.sqlite import search as _search
 from toolyard.stores.sqlite import snapshots as _snapshots
@@ -239,6 +240,21 @@ class SqliteStore(SingleProcessPorts):
 
     async def revoke_key(self, name: str) -> bool:
         return bool(await self._writer.run(lambda connection: connection.execute(_REVOKE_KEY, (name,)).rowcount))
+
+    async def save_token(self, token: AccessToken) -> None:
+        await self._writer.run(lambda connection: access_tokens.save_token(connection, token), len(token.body))
+
+    async def read_token(self, kind: str, hash: str) -> AccessToken | None:
+        return await self._query(lambda connection: access_tokens.read_token(connection, kind, hash))
+
+    async def list_tokens(self, kind: str, conversation: str) -> Sequence[AccessToken]:
+        return await self._query(lambda connection: access_tokens.list_tokens(connection, kind, conversation))
+
+    async def extend_token(self, kind: str, hash: str, expires_at: float) -> None:
+        await self._writer.run(lambda connection: access_tokens.extend_token(connection, kind, hash, expires_at))
+
+    async def delete_token(self, kind: str, hash: str) -> None:
+        await self._writer.run(lambda connection: access_tokens.delete_token(connection, kind, hash))
 
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         return await self._query(lambda connection: connection.execute(_LIST_RECORDS, (kind,)).fetchall())

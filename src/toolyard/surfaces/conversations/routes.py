@@ -6,18 +6,22 @@ from toolyard.surfaces.conversations import (
     context,
     conversations,
     direct_calls,
+    export,
     messages,
     runs,
+    shares,
     tool_events,
     tools,
 )
 from toolyard.surfaces.surface import Backend, Route, Surface
 
-_MODULES = (conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls)
+_MODULES = (conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, export, shares)
 
 
 def routes(backend: Backend) -> list[Route]:
     return [route for module in _MODULES for route in module.routes(backend.service)]
 
 
-SURFACE = Surface(routes=routes)
+SURFACE = Surface(
+    routes=routes, session_paths=frozenset({"/conversations", "/conversations/*", "/shares/*", "/sse/conversations/*"})
+)

@@ -17,4 +17,11 @@ def routes(backend: Backend) -> list[Route]:
     ]
 
 
-SURFACE = Surface(routes=routes, public_paths=frozenset({"/readyz"}), quiet_paths=frozenset({"/readyz"}))
+SURFACE = Surface(
+    routes=routes,
+    public_paths=frozenset({"/readyz"}),
+    session_paths=frozenset(
+        {"/keys", "/keys/*", "/live", "/metrics", "/overview", "/servers", "/servers/*", "/traces", "/traces/*"}
+    ),
+    quiet_paths=frozenset({"/readyz"}),
+)

@@ -177,4 +177,6 @@ def build_server_health(card: ServerCard, caller: Caller) -> ServerHealth:
     )
 
 
-SURFACE = Surface(routes=lambda backend: routes(backend.service, backend.servers))
+SURFACE = Surface(
+    routes=lambda backend: routes(backend.service, backend.servers), session_paths=frozenset({"/ai/tools/health"})
+)

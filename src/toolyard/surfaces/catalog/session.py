@@ -1,0 +1,46 @@
+"""`/session`: sign in to the web page with a key, and sign out."""
+
+from litestar import Response, delete, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from msgspec import Struct
+
+from toolyard.engine.sessions import Sessions
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.session_cookie import build_cookie, read_session_cookie, require_same_origin
+
+
+class SessionRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """An API key, or a token that the server verifies."""
+
+    key: str
+
+
+class SessionAnswer(Struct, kw_only=True):
+    message: str
+    success: bool = True
+
+
+def routes(sessions: Sessions) -> list[HTTPRouteHandler]:
+    @post("/session", status_code=200, responses=ERRORS, tags=["server"])
+    async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Response[SessionAnswer]:
+        """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
+        # Also here: another site must not be able to sign a visitor in under an account of its own.
+        require_same_origin(request.headers)
+        token = await sessions.open(data.key.strip(), request.client.host if request.client else "")
+        if earlier := read_session_cookie(request.headers):
+            await sessions.close(earlier)
+        cookie = build_cookie(request.headers, token, sessions.limits.total_s)
+        return Response(SessionAnswer(message="you are signed in"), headers={"set-cookie": cookie})
+
+    @delete("/session", status_code=200, responses=ERRORS, tags=["server"])
+    async def sign_out(request: HttpRequest) -> Response[SessionAnswer]:
+        """End the session of the cookie. Its token opens nothing any more."""
+        require_same_origin(request.headers)
+        if token := read_session_cookie(request.headers):
+            await sessions.close(token)
+        cookie = build_cookie(request.headers, "", 0)
+        return Response(SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie})
+
+    return [sign_in, sign_out]

@@ -1,0 +1,154 @@
+"""A conversation as people read it: messages with their calls and results, for shared links and Markdown files."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import (
+    Call,
+    FilePart,
+    Item,
+    ModelText,
+    Outcome,
+    Part,
+    Reasoning,
+    Result,
+    SystemText,
+    TextPart,
+    UserMessage,
+)
+from toolyard.core.store import ConversationCard
+from toolyard.surfaces.chat_messages import to_iso_time
+
+_HEADINGS = {"user": "User", "assistant": "Assistant", "system": "System"}
+
+
+class TranscriptCall(Struct, kw_only=True):
+    """A call of a tool. Its arguments and its result are null if they were left out."""
+
+    id: str
+    tool: str
+    outcome: Outcome | None = None
+    """Null if the call had not ended."""
+    arguments: dict[str, object] | None = None
+    result: str | None = None
+
+
+class TranscriptMessage(Struct, kw_only=True):
+    id: str
+    role: str
+    """`user`, `assistant` or `system`."""
+    timestamp: str
+    text: str = ""
+    attachments: list[str] = []
+    """The names of images and files, which are not part of the transcript."""
+    reasoning: str = ""
+    calls: list[TranscriptCall] = []
+
+
+class Transcript(Struct, kw_only=True):
+    title: str
+    user: str
+    messages: list[TranscriptMessage]
+
+
+class TranscriptContent(Struct, frozen=True, kw_only=True):
+    """What a transcript shows besides the messages of the user and the model."""
+
+    arguments: bool = False
+    """The arguments and the results of calls."""
+    reasoning: bool = False
+    system: bool = False
+
+
+def build_transcript(card: ConversationCard, items: Iterable[Item], content: TranscriptContent) -> Transcript:
+    builder = _TranscriptBuilder(content)
+    for item in items:
+        builder.add(item)
+    return Transcript(title=card.title, user=card.user, messages=builder.messages)
+
+
+_HasRoom = Callable[[TranscriptMessage], bool]
+
+
+class _TranscriptBuilder:
+    """Collects the items of a turn in one message: its reasoning, its text and its calls with their results."""
+
+    def __init__(self, content: TranscriptContent) -> None:
+        self.messages: list[TranscriptMessage] = []
+        self._content = content
+        self._calls: dict[str, TranscriptCall] = {}
+
+    def add(self, item: Item) -> None:
+        match item:
+            case UserMessage(parts=parts):
+                attachments = [_name_part(part) for part in parts if not isinstance(part, TextPart)]
+                self._start(item, "user").text = item.text
+                self.messages[-1].attachments = attachments
+            case SystemText(text=text):
+                if self._content.system:
+                    self._start(item, "system").text = text
+            case Reasoning(text=text):
+                if self._content.reasoning and text:
+                    message = self._join(item, has_room=lambda message: not message.text and not message.calls)
+                    message.reasoning = f"{message.reasoning}\n\n{text}".strip()
+            case ModelText(text=text):
+                self._join(item, has_room=lambda message: not message.text and not message.calls).text = text
+            case Call():
+                arguments = item.arguments if self._content.arguments else None
+                call = self._calls[item.id] = TranscriptCall(id=item.id, tool=item.tool, arguments=arguments)
+                message = self._join(item, has_room=lambda message: not any(call.outcome for call in message.calls))
+                message.calls = [*message.calls, call]
+            case Result():
+                if call := self._calls.get(item.call_id):
+                    call.outcome = item.outcome
+                    call.result = item.content if self._content.arguments else None
+
+    def _start(self, item: Item, role: str) -> TranscriptMessage:
+        self.messages.append(TranscriptMessage(id=item.id, role=role, timestamp=to_iso_time(item.at)))
+        return self.messages[-1]
+
+    def _join(self, item: Item, has_room: _HasRoom) -> TranscriptMessage:
+        """Return the assistant's message that the item belongs to, or a new one."""
+        last = self.messages[-1] if self.messages else None
+        return last if last and last.role == "assistant" and has_room(last) else self._start(item, "assistant")
+
+
+def render_markdown(transcript: Transcript) -> str:
+    """Return a transcript as Markdown. Texts are as they were written; calls are listed with what is known of them."""
+    blocks = [f"# {_to_line(transcript.title) or 'Conversation'}"]
+    for message in transcript.messages:
+        blocks.append(f"## {_HEADINGS[message.role]} · {message.timestamp}")
+        if message.reasoning:
+            blocks.append("\n".join(f"> {line}".rstrip() for line in message.reasoning.splitlines()))
+        blocks += [text for text in (message.text.strip(),) if text]
+        blocks += [f"- attached: {_to_line(name)}" for name in message.attachments]
+        for call in message.calls:
+            blocks += _render_call(call)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _render_call(call: TranscriptCall) -> Sequence[str]:
+    blocks = [f"**{_to_line(call.tool)}** ({call.outcome or 'not ended'})"]
+    if call.arguments is not None:
+        blocks.append(_fence(msgspec.json.format(msgspec.json.encode(call.arguments), indent=2).decode(), "json"))
+    if call.result is not None:
+        blocks.append(_fence(call.result))
+    return blocks
+
+
+def _fence(text: str, language: str = "") -> str:
+    """Return a code block. Its fence is longer than any run of backticks in the text, which could end it otherwise."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _to_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _name_part(part: Part) -> str:
+    return (part.name or "file") if isinstance(part, FilePart) else "image"

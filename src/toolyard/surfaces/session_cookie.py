@@ -1,0 +1,62 @@
+"""The cookie of a session, and the check that a request comes from the server's own page.
+
+Browsers send a cookie with requests that other sites make. `SameSite=Strict` keeps most of them out; the check of the
+Origin also keeps out pages of neighbouring names, such as another application on the same domain.
+"""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlsplit
+
+from toolyard.core.errors import Forbidden
+from toolyard.core.loopback import is_loopback
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+COOKIE = "__Host-toolyard"
+LOOPBACK_COOKIE = "toolyard"
+_TOKEN = re.compile(r"[\w-]{22,128}", re.ASCII)
+
+
+def name_cookie(headers: Mapping[str, str]) -> str:
+    """Return the name of the cookie at the address that the request was sent to."""
+    # Browsers keep `__Host-` cookies only over https, which a server on this machine seldom has. The port is part of
+    # the name there, as the cookies of all ports are sent to each of them.
+    host = _split_host(headers)
+    return f"{LOOPBACK_COOKIE}-{host.port or 80}" if is_loopback(host.hostname or "") else COOKIE
+
+
+def build_cookie(headers: Mapping[str, str], token: str, max_age_s: float) -> str:
+    """Return the Set-Cookie header of a session; an empty token with an age of 0 deletes the cookie."""
+    name = name_cookie(headers)
+    secure = "; Secure" if name == COOKIE else ""
+    return f"{name}={token}; Path=/; Max-Age={int(max_age_s)}; HttpOnly; SameSite=Strict{secure}"
+
+
+def read_session_cookie(headers: Mapping[str, str]) -> str:
+    """Return the token of the session's cookie; empty if there is none, or none that could be a token."""
+    wanted = name_cookie(headers)
+    for pair in headers.get("cookie", "").split(";"):
+        name, _, value = pair.strip().partition("=")
+        if name == wanted:
+            return value if _TOKEN.fullmatch(value) else ""
+    return ""
+
+
+def require_same_origin(headers: Mapping[str, str]) -> None:
+    """Raise Forbidden unless a page of this server sent the request."""
+    host = _split_host(headers)
+    schemes = ("https", "http") if is_loopback(host.hostname or "") else ("https",)
+    if not host.netloc or headers.get("origin") not in [f"{scheme}://{host.netloc}" for scheme in schemes]:
+        raise Forbidden(
+            "with a session only the page of this server may send this; a proxy in front has to pass on the Host "
+            "header, and other programs send a key"
+        )
+
+
+def _split_host(headers: Mapping[str, str]) -> SplitResult:
+    try:
+        host = urlsplit(f"//{headers.get('host', '')}")
+        _ = host.port  # raises ValueError if it is no number
+    except ValueError:
+        return urlsplit("")
+    return host

@@ -1,0 +1,67 @@
+"""A transcript as Markdown: what people read, and nothing that breaks out of its place."""
+
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, TextPart, UserMessage
+from toolyard.core.store import ConversationCard
+from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
+
+CARD = ConversationCard(
+    id="c", user="ann", tenant="", title="Milk\n# and more", description="", created_at=0.0, updated_at=0.0
+)
+ITEMS: list[Item] = [
+    UserMessage(id="u", at=0.0, parts=(TextPart(text="How much?"),)),
+    Reasoning(id="r", at=1.0, text="First\nthen"),
+    ModelText(id="m1", at=1.0, text="I look."),
+    Call(id="k1", at=1.0, tool="stock", arguments={"item": "milk"}),
+    Call(id="k2", at=1.0, tool="stock", arguments={}),
+    Result(id="k1.result", at=2.0, call_id="k1", tool="stock", outcome="ok", content="a ``` fence"),
+    ModelText(id="m2", at=3.0, text="Seven."),
+]
+
+
+def test_a_transcript_reads_in_order_and_a_result_cannot_end_its_code_block() -> None:
+    content = TranscriptContent(arguments=True, reasoning=True)
+    assert (
+        render_markdown(build_transcript(CARD, ITEMS, content))
+        == """# Milk # and more
+
+## User · 1970-01-01T00:00:00.000Z
+
+How much?
+
+## Assistant · 1970-01-01T00:00:01.000Z
+
+> First
+> then
+
+I look.
+
+**stock** (ok)
+
+```json
+{
+  "item": "milk"
+}
+```
+
+````
+a ``` fence
+````
+
+**stock** (not ended)
+
+```json
+{}
+```
+
+## Assistant · 1970-01-01T00:00:03.000Z
+
+Seven.
+"""
+    )
+
+
+def test_a_transcript_without_arguments_names_calls_and_their_outcome_only() -> None:
+    text = render_markdown(build_transcript(CARD, ITEMS, TranscriptContent()))
+    assert "**stock** (ok)" in text
+    for hidden in ("milk", "fence", "First"):
+        assert hidden not in text.partition("\n")[2]

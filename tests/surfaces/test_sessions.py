@@ -1,0 +1,275 @@
+"""Staying signed in: who gets a session, what it opens, and everything that ends it or must never be one."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from http.cookies import SimpleCookie
+from pathlib import Path
+
+import jwt
+import pytest
+from msgspec.structs import replace
+
+from replicas.pair import open_replicas, wait_for_status
+from surfaces.inside import open_in_process_client
+from surfaces.served import SocketClient, connect_client
+from surfaces.talk import build_key
+from toolyard import Yard
+from toolyard.app import Wiring
+from toolyard.core.caller import Caller
+from toolyard.core.errors import RateLimited, Unauthenticated
+from toolyard.core.limits import SessionLimits
+from toolyard.core.store import Key
+from toolyard.engine.authentication import Authenticator
+from toolyard.engine.sessions import MAX_SIGN_INS_PER_MINUTE, Sessions
+from toolyard.server.config import JwtConfig
+from toolyard.server.jwt import verifier
+from toolyard.stores.memory import MemoryStore
+from toolyard.testing import Scripted, say
+
+KEYS = [build_key("ann"), build_key("shop", "admin", tenant="", trusted=True, divisions=frozenset({"food"}))]
+
+
+@asynccontextmanager
+async def open_client(**wiring: object) -> AsyncGenerator[SocketClient]:
+    options = {"keys": KEYS, **wiring}
+    parts = Wiring(model=Scripted(lambda request: say("ok")), **options)  # pyright: ignore[reportArgumentType]
+    async with asyncio.timeout(30), Yard.from_wiring(parts) as yard, connect_client(yard) as http:
+        yield http
+
+
+async def sign_in(http: SocketClient, key: str = "ann", **headers: str) -> str:
+    """Sign in, and return the cookie as a browser sends it back."""
+    status, body, answered = await http.ask("POST", "/session", {"key": key}, **{"origin": http.url, **headers})
+    assert status == 200, body
+    return answered["set-cookie"].partition(";")[0]
+
+
+async def get_status(http: SocketClient, path: str, cookie: str, method: str = "GET", **headers: str) -> int:
+    status, _, _ = await http.ask(method, path, {"title": "x"} if method == "POST" else None, cookie=cookie, **headers)
+    return status
+
+
+async def test_a_session_opens_the_paths_of_the_page_and_no_others() -> None:
+    async with open_client() as http:
+        cookie = await sign_in(http)
+        status, me, _ = await http.ask("GET", "/me", cookie=cookie)
+        assert (status, me["user"], me["tenant"], me["roles"]) == (200, "ann", "t", [])
+        for path in ("/conversations", "/tools", "/models", "/live", "/traces", "/servers", "/ai/tools/health"):
+            assert await get_status(http, path, cookie) == 200, path
+        assert await get_status(http, "/conversations", cookie, "POST", origin=http.url) == 201
+        ours = {"origin": http.url, "cookie": cookie}
+        closed = ("/v1/chat/completions", "/v1/responses", "/mcp", "/ai-sdk/chat", "/ag-ui", "/ai/respond")
+        for path in (*closed, "/chat/v1/conversation", "/webhooks/x"):
+            assert (await http.ask("POST", path, {}, **ours))[0] == 401, path
+
+
+async def test_the_cookie_is_kept_from_scripts_and_other_sites_and_needs_https_away_from_this_machine() -> None:
+    async with open_client(sessions=SessionLimits(total_s=1000)) as http:
+
+        async def read_cookie(**headers: str) -> tuple[str, dict[str, str]]:
+            _, _, answered = await http.ask("POST", "/session", {"key": "ann"}, **headers)
+            ((name, morsel),) = SimpleCookie(answered["set-cookie"]).items()
+            return name, {key: value for key, value in morsel.items() if value}
+
+        flags = {"path": "/", "max-age": "1000", "httponly": True, "samesite": "Strict"}
+        port = http.url.rpartition(":")[2]
+        assert await read_cookie(origin=http.url) == (f"toolyard-{port}", flags)
+        away = await read_cookie(host="tools.example", origin="https://tools.example")
+        assert away == ("__Host-toolyard", {**flags, "secure": True})
+        _, _, answered = await http.ask("POST", "/session", {"key": "ann"}, host="a.example", origin="http://a.example")
+        assert "set-cookie" not in answered, "over http the browser would not keep the cookie"
+        cookie = await sign_in(http)
+        assert len(cookie.partition("=")[2]) >= 43, "256 random bits"
+        renamed = f"__Host-toolyard={cookie.partition('=')[2]}"
+        assert await get_status(http, "/me", renamed) == 401, "another name"
+        assert await get_status(http, "/me", renamed, host="tools.example") == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", ""])
+async def test_nothing_is_changed_with_a_session_from_another_origin(origin: str) -> None:
+    headers = {"origin": origin} if origin else {}
+    async with open_client() as http:
+        cookie = await sign_in(http)
+        assert await get_status(http, "/conversations", cookie, "POST", **headers) == 403
+        assert await get_status(http, "/conversations/x", cookie, "DELETE", **headers) == 403
+        assert await get_status(http, "/session", cookie, "DELETE", **headers) == 403
+        assert (await http.ask("POST", "/session", {"key": "ann"}, **headers))[0] == 403
+        assert await get_status(http, "/conversations", cookie) == 200
+        assert await get_status(http, "/conversations", "", "POST", x_api_key="ann", **headers) == 201
+
+
+async def test_a_websocket_is_not_opened_with_a_session_from_another_origin() -> None:
+    wiring = Wiring(model=Scripted(lambda request: say("ok")), keys=KEYS)
+    async with Yard.from_wiring(wiring) as yard, open_in_process_client(yard) as http:
+        ours = {"host": "tools.example", "origin": "https://tools.example"}
+        _, _, headers = await http.ask("POST", "/session", {"key": "ann"}, **ours)
+        cookie = headers["set-cookie"].partition(";")[0]
+        for origin, status in (("https://evil.example", 403), ("https://a.tools.example", 403), (ours["origin"], 200)):
+            upgrade = {"host": "tools.example", "upgrade": "websocket", "origin": origin}
+            assert (await http.ask("GET", "/conversations", cookie=cookie, **upgrade))[0] == status, origin
+
+
+async def test_a_session_speaks_for_nobody_else_even_with_a_trusted_key() -> None:
+    async with open_client() as http:
+        cookie = await sign_in(http, "shop")
+        for name in ("x_user", "x_roles", "x_division"):
+            assert await get_status(http, "/me", cookie, **{name: "food"}) == 403, name
+        _, me, _ = await http.ask("GET", "/me", cookie=cookie, x_api_key="ann")
+        assert me["user"] == "ann", "a key comes before a cookie"
+        assert await get_status(http, "/me", cookie, x_api_key="wrong") == 401
+
+
+async def test_a_forged_or_foreign_token_opens_nothing_nor_does_one_after_signing_out() -> None:
+    async with open_client() as http, open_client() as other:
+        cookie = await sign_in(http)
+        name, _, token = cookie.partition("=")
+        foreign = (await sign_in(other)).partition("=")[2]
+        for forged in (foreign, token[:-1] + ("A" if token[-1] != "A" else "B"), "a" * 43, "ann", "", "%00"):
+            assert await get_status(http, "/me", f"{name}={forged}") == 401, forged
+        again = await sign_in(http, cookie=cookie)
+        assert again != cookie
+        assert await get_status(http, "/me", cookie) == 401, "signing in again ends the earlier session"
+        status, _, headers = await http.ask("DELETE", "/session", cookie=again, origin=http.url)
+        assert status == 200 and headers["set-cookie"].startswith(f"{name}=; ") and "Max-Age=0" in headers["set-cookie"]
+        assert await get_status(http, "/me", again) == 401, "replayed"
+        assert (await http.ask("POST", "/session", {"key": "wrong"}, origin=http.url))[0] == 401
+
+
+async def test_a_server_without_keys_has_no_sessions() -> None:
+    async with open_client(keys=()) as http:
+        status, body, headers = await http.ask("POST", "/session", {"key": "ann"}, origin=http.url)
+        assert status == 409 and "no keys" in str(body["error"]) and "set-cookie" not in headers
+
+
+async def test_revoking_the_key_ends_its_session() -> None:
+    async with open_client(keys=[build_key("root", "admin", tenant="")]) as http:
+        _, added, _ = await http.ask("POST", "/keys", {"name": "app", "user": "app"}, x_api_key="root")
+        cookie = await sign_in(http, str(added["secret"]))
+        assert await get_status(http, "/me", cookie) == 200
+        await http.ask("DELETE", "/keys/app", x_api_key="root")
+        assert await get_status(http, "/me", cookie) == 401
+
+
+@pytest.mark.parametrize(
+    "change", [{"roles": frozenset[str]()}, {"user": "eve"}, {"tenant": "u"}, {"divisions": frozenset({"a"})}]
+)
+async def test_a_key_that_is_narrowed_or_changed_ends_its_session_at_the_next_start(
+    change: dict[str, object], tmp_path: Path
+) -> None:
+    key, store = build_key("oda", "operator"), f"sqlite:///{tmp_path / 'store.db'}"
+    async with open_client(keys=[key], store=store) as http:
+        token = (await sign_in(http, "oda")).partition("=")[2]
+    for keys, status in (([key], 200), ([replace(key, **change)], 401), ([key], 401)):
+        async with open_client(keys=keys, store=store) as http:
+            port = http.url.rpartition(":")[2]
+            assert await get_status(http, "/me", f"toolyard-{port}={token}") == status
+
+
+async def test_replicas_share_sessions_and_their_end() -> None:
+    async with open_replicas(keys=KEYS) as (first, second):
+        host = {"host": "tools.example", "origin": "https://tools.example"}
+        _, _, headers = await first.http.send_request("POST", "/session", {"key": "ann"}, **host)
+        cookie = {"host": "tools.example", "cookie": headers["set-cookie"].partition(";")[0]}
+        assert (await second.http.send_request("GET", "/me", **cookie))[1]["user"] == "ann"
+        await second.http.send_request("DELETE", "/session", origin=host["origin"], **cookie)
+        assert (await first.http.send_request("GET", "/me", **cookie))[0] == 401
+
+
+async def test_a_key_that_one_replica_revokes_ends_its_sessions_at_the_other() -> None:
+    async with open_replicas(keys=[build_key("root", "admin", tenant="")]) as (first, second):
+        root = first.http.with_key("root")
+        secret = (await root.post("/keys", {"name": "app", "user": "app"}, expect=201))["secret"]
+        await wait_for_status(second.http.with_key(secret), "/tools", 200)
+        host = {"host": "tools.example", "origin": "https://tools.example"}
+        _, _, headers = await second.http.send_request("POST", "/session", {"key": secret}, **host)
+        cookie = {"host": "tools.example", "cookie": headers["set-cookie"].partition(";")[0]}
+        assert (await second.http.send_request("GET", "/me", **cookie))[0] == 200
+        await root.delete("/keys/app")
+        await wait_for_status(second.http.with_key(secret), "/tools", 401)
+        assert (await second.http.send_request("GET", "/me", **cookie))[0] == 401
+
+
+class SetClock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def new_id(self, prefix: str) -> str:
+        return prefix
+
+
+class SessionBench:
+    """Sessions on a store in memory, with a clock that a test sets."""
+
+    def __init__(self, *keys: Key, limits: SessionLimits | None = None, **options: object) -> None:
+        self.clock, self.store = SetClock(), MemoryStore()
+        access = Authenticator(self.store, self.clock, configured=keys, **options)  # pyright: ignore[reportArgumentType]
+        self.sessions = Sessions(self.store, access, self.clock, limits or SessionLimits(idle_s=100, total_s=1000))
+
+    async def is_open(self, token: str) -> bool:
+        try:
+            return bool((await self.sessions.authenticate(token, {})).user)
+        except Unauthenticated:
+            return False
+
+
+async def test_a_session_ends_when_it_was_idle_for_too_long() -> None:
+    bench = SessionBench(*KEYS)
+    token, idle = await bench.sessions.open("ann", "a"), await bench.sessions.open("ann", "a")
+    for _ in range(3):
+        bench.clock.at += 90
+        assert await bench.is_open(token)
+    assert not await bench.is_open(idle)
+    bench.clock.at += 100
+    assert not await bench.is_open(token)
+    bench.clock.at -= 100
+    assert not await bench.is_open(token), "it is gone, whatever the clock says"
+
+
+async def test_a_session_ends_after_its_total_time_however_much_it_is_used() -> None:
+    bench = SessionBench(*KEYS)
+    token = await bench.sessions.open("ann", "a")
+    for _ in range(11):
+        bench.clock.at += 90
+        assert await bench.is_open(token)
+    bench.clock.at += 10
+    assert not await bench.is_open(token)
+
+
+async def test_only_the_hash_of_a_session_is_stored() -> None:
+    bench = SessionBench(*KEYS)
+    token = await bench.sessions.open("ann", "a")
+    stored = str(list(bench.store._data.tokens.values()))  # pyright: ignore[reportPrivateUsage]
+    assert stored and token not in stored and "'ann'" not in stored
+
+
+async def test_sign_ins_are_bounded_for_each_address() -> None:
+    bench = SessionBench(*KEYS)
+    for _ in range(MAX_SIGN_INS_PER_MINUTE):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open("guess", "198.51.100.7")
+    for key in ("guess", "ann"):
+        with pytest.raises(RateLimited):
+            await bench.sessions.open(key, "198.51.100.7")
+    assert await bench.sessions.open("ann", "198.51.100.8")
+    bench.clock.at += 60
+    assert await bench.sessions.open("ann", "198.51.100.7")
+
+
+async def test_a_verified_token_opens_a_session_until_the_token_expires() -> None:
+    secret = "s" * 32
+    verify = verifier(JwtConfig(algorithm="HS256", secret=secret))
+    bench = SessionBench(*KEYS, verify=verify)
+    bench.clock.at = 4_000_000_000.0
+    claims = {"sub": "jo", "roles": ["operator"], "exp": bench.clock.at + 50}
+    token = await bench.sessions.open(jwt.encode(claims, secret, "HS256"), "a")
+    assert await bench.sessions.authenticate(token, {}) == Caller(user="jo", roles=frozenset({"operator"}))
+    bench.clock.at += 50
+    assert not await bench.is_open(token)
+    with pytest.raises(Unauthenticated):
+        await bench.sessions.open(jwt.encode(claims, "t" * 32, "HS256"), "a")
