@@ -1,5 +1,6 @@
 // The chat page: a conversation, or the form that starts a new one.
 import { useCallback } from "react"
+import type { Attachment } from "../attachments/useAttachments"
 import { navigate } from "../route"
 import { notifyConversationsChanged } from "../state/conversations"
 import { sendMessage } from "../state/messages"
@@ -18,12 +19,13 @@ export function Chat({ id }: { id: string }) {
 
 function NewConversation() {
   const t = useTranslate()
-  const send = useCallback(async (text: string) => {
-    const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title: makeTitle(text) })
-    await sendMessage(conversation.id, text)
+  const send = useCallback(async (text: string, attachments: Attachment[] = []) => {
+    const title = makeTitle(text || attachments[0]?.name || t("attach.untitled"))
+    const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title })
+    await sendMessage(conversation.id, text, attachments)
     notifyConversationsChanged()
     navigate("chat", conversation.id)
-  }, [])
+  }, [t])
   return (
     <div className="chat chat-new">
       <div className="greeting">

@@ -2,6 +2,7 @@ import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
 import { maySeeTenant, useMe } from "../caller"
 import { notifyConversationsChanged } from "../state/conversations"
 import { getConversationStore } from "../state/conversationStore"
+import type { Attachment } from "../attachments/useAttachments"
 import { sendMessage } from "../state/messages"
 import { hasUnjudgedCalls, listWaitingCalls } from "../state/view"
 import { requestJson } from "../wire/http"
@@ -25,7 +26,7 @@ export function Conversation({ id }: { id: string }) {
   const me = useMe()
   const store = useMemo(() => getConversationStore(id), [id])
   const { view, status, problem } = useSyncExternalStore(store.subscribe, store.getSnapshot)
-  const send = useCallback((text: string) => sendMessage(id, text), [id])
+  const send = useCallback((text: string, attachments: Attachment[] = []) => sendMessage(id, text, attachments), [id])
   useTitle(view.title)
   const running = view.run !== null
   // Until the owner is known, guess what is most likely: operators mostly read the conversations of others.
