@@ -6,6 +6,7 @@ import "./style/chat.css"
 import "./style/calls.css"
 import "./style/pages.css"
 import "./style/sharing.css"
+import "./style/attachments.css"
 
 sessionStorage.removeItem("toolyard.key") // where earlier versions kept the key
 createRoot(document.getElementById("page")!).render(<App />)

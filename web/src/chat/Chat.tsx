@@ -1,5 +1,6 @@
 // The chat page: a conversation, or the form that starts a new one.
 import { useCallback, useState } from "react"
+import type { Attachment } from "../attachments/useAttachments"
 import { navigate } from "../route"
 import { notifyConversationsChanged } from "../state/conversations"
 import { sendMessage } from "../state/messages"
@@ -20,13 +21,14 @@ export function Chat({ id }: { id: string }) {
 function NewConversation() {
   const t = useTranslate()
   const [model, setModel] = useState("")
-  const send = useCallback(async (text: string) => {
-    const settings = { title: makeTitle(text), ...(model ? { model } : {}) }
+  const send = useCallback(async (text: string, attachments: Attachment[] = []) => {
+    const title = makeTitle(text || attachments[0]?.name || t("attach.untitled"))
+    const settings = { title, ...(model ? { model } : {}) }
     const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", settings)
-    await sendMessage(conversation.id, text)
+    await sendMessage(conversation.id, text, attachments)
     notifyConversationsChanged()
     navigate("chat", conversation.id)
-  }, [model])
+  }, [model, t])
   return (
     <div className="chat chat-new">
       <div className="greeting">

@@ -2,6 +2,8 @@ import { ArrowUp, Square } from "lucide-react"
 import { useEffect, useRef, useState, type KeyboardEvent } from "react"
 import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
+import { AttachButton, AttachmentList } from "../attachments/AttachmentList"
+import { useAttachments, type Attachment } from "../attachments/useAttachments"
 import { OfflineNotice } from "./OfflineNotice"
 import { useDraft } from "./useDraft"
 
@@ -10,7 +12,7 @@ interface ComposerProps {
   conversation: string
   /** The model that was chosen for the conversation; empty if the server's default answers. */
   model: string
-  send: (text: string) => Promise<void>
+  send: (text: string, attachments: Attachment[]) => Promise<void>
   /** Set while a run is active. */
   stop?: (() => void) | undefined
   stopping?: boolean
@@ -21,6 +23,7 @@ export function Composer({ conversation, model, send, stop, stopping = false }: 
   const [text, setText] = useDraft(conversation)
   const [busy, setBusy] = useState(false)
   const [problem, fail, clear] = useProblem()
+  const attached = useAttachments(fail, clear)
   const field = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     // On a touch screen the focus would open the keyboard over the conversation.
@@ -28,12 +31,13 @@ export function Composer({ conversation, model, send, stop, stopping = false }: 
   }, [])
   const submit = async () => {
     const message = text.trim()
-    if (!message || busy) return
+    if ((!message && !attached.items.length) || busy) return
     setBusy(true)
     clear()
     setText("") // at once, so that the next message can be written; restored if this one is not accepted
     try {
-      await send(message)
+      await send(message, attached.items)
+      attached.clear()
     } catch (error) {
       fail(error)
       setText(message)
@@ -56,20 +60,25 @@ export function Composer({ conversation, model, send, stop, stopping = false }: 
         </p>
       )}
       <OfflineNotice model={model} />
+      <AttachmentList items={attached.items} remove={attached.remove} />
       <form
         className="composer-box"
+        onPaste={attached.onPaste}
+        onDragOver={(event) => event.preventDefault()}
+        onDrop={attached.onDrop}
         onSubmit={(event) => {
           event.preventDefault()
           void submit()
         }}
       >
+        <AttachButton add={attached.add} />
         <textarea ref={field} rows={1} aria-label={t("chat.write")} placeholder={t("chat.placeholder")} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onKey} />
         {stop && (
           <button type="button" className="round stop" aria-label={t(stopping ? "chat.stopping" : "chat.stop")} title={t("chat.stop")} disabled={stopping} onClick={stop}>
             <Square aria-hidden />
           </button>
         )}
-        <button className="round send" aria-label={t("chat.send")} title={t("chat.send")} disabled={!text.trim() || busy}>
+        <button className="round send" aria-label={t("chat.send")} title={t("chat.send")} disabled={(!text.trim() && !attached.items.length) || busy}>
           <ArrowUp aria-hidden />
         </button>
       </form>

@@ -5,6 +5,7 @@ import { getConversationStore, type ConversationStore } from "../state/conversat
 import { findHead } from "../state/branches"
 import { branch, deleteMessage, rewind, sendMessage } from "../state/messages"
 import { loadOpenRuns } from "../state/openRuns"
+import type { Attachment } from "../attachments/useAttachments"
 import { hasUnjudgedCalls, listWaitingCalls } from "../state/view"
 import { requestJson } from "../wire/http"
 import { useProblem } from "../wire/useProblem"
@@ -28,7 +29,7 @@ export function Conversation({ id }: { id: string }) {
   const me = useMe()
   const store = useMemo(() => getConversationStore(id), [id])
   const { view, status, problem } = useSyncExternalStore(store.subscribe, store.getSnapshot)
-  const send = useCallback((text: string) => sendMessage(id, text), [id])
+  const send = useCallback((text: string, attachments: Attachment[] = []) => sendMessage(id, text, attachments), [id])
   useTitle(view.title)
   const running = view.run !== null
   // Until the owner is known, guess what is most likely: operators mostly read the conversations of others.

@@ -369,4 +369,11 @@ export const de: Record<MessageKey, string> = {
   "share.assistant": "Assistent",
   "share.thoughts": "Überlegungen",
   "share.open": "nicht beendet",
+  "attach.add": "Bilder oder Dateien anhängen",
+  "attach.list": "Anhänge",
+  "attach.remove": "{name} entfernen",
+  "attach.many": "Eine Nachricht hat höchstens {n} Anhänge.",
+  "attach.large": "Die Anhänge einer Nachricht dürfen zusammen {size} MiB haben.",
+  "attach.untitled": "Anhang",
+  "attach.pasted": "Bild",
 }

@@ -367,6 +367,13 @@ export const en = {
   "share.assistant": "Assistant",
   "share.thoughts": "Reasoning",
   "share.open": "not ended",
+  "attach.add": "Attach images or files",
+  "attach.list": "Attachments",
+  "attach.remove": "Remove {name}",
+  "attach.many": "A message has at most {n} attachments.",
+  "attach.large": "The attachments of a message may have {size} MiB together.",
+  "attach.untitled": "Attachment",
+  "attach.pasted": "image",
 } as const
 
 export type MessageKey = keyof typeof en

@@ -369,4 +369,11 @@ export const zh: Record<MessageKey, string> = {
   "share.assistant": "助手",
   "share.thoughts": "推理",
   "share.open": "未结束",
+  "attach.add": "添加图片或文件",
+  "attach.list": "附件",
+  "attach.remove": "移除 {name}",
+  "attach.many": "一条消息最多有 {n} 个附件。",
+  "attach.large": "一条消息的附件合计不能超过 {size} MiB。",
+  "attach.untitled": "附件",
+  "attach.pasted": "图片",
 }

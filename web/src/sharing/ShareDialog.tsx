@@ -66,7 +66,7 @@ function Links({ path }: { path: string }) {
   }
   const revoke = (share: ShareView) => change(async () => void (await requestJson("DELETE", `${path}/${encodeURIComponent(share.id)}`)))
   return (
-    <section aria-label={t("share.link")}>
+    <section className="share" aria-label={t("share.link")}>
       <h3>{t("share.link")}</h3>
       <p>{t("share.about")}</p>
       <form onSubmit={create} className="share-options">

@@ -7,7 +7,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.commands import Start, Stop
@@ -22,6 +22,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.chat_messages import MessageId
+from toolyard.surfaces.conversations.attachments import ChatAttachment, parse_attachments
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
@@ -55,6 +56,8 @@ class ChatBody(AnswerFields, kw_only=True):
 
     content: Annotated[str, Meta(max_length=1_000_000)]
     """May be empty after a rewind to a user's message, which is then answered once more."""
+    attachments: list[ChatAttachment] = field(default_factory=list[ChatAttachment])
+    """Images, PDFs and text files, at most 8 with 5 MiB together."""
     message_id: MessageId = ""
     """The id of the message. One that is in the conversation already is refused with 409."""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
@@ -106,7 +109,8 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
             headers = await admit_once(service, context.caller, key)
             state = await load_state(service, conversation_id, context.caller)
             limits = resolve_limits(state.settings, service.limits_for(context.caller))
-            if not data.content and not has_question(state.history) and await service.find_request(key) is None:
+            is_empty = not data.content and not data.attachments
+            if is_empty and not has_question(state.history) and await service.find_request(key) is None:
                 raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
             start = replace(parse_chat(data, context, limits, service), request=key)
             if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
@@ -171,10 +175,12 @@ def resolve_limits(settings: Settings, server_limits: Limits) -> Limits:
 def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:
     clock = service.clock
     message_id = data.message_id or clock.new_id("item")
-    message = UserMessage(id=message_id, at=clock.now(), parts=(TextPart(text=data.content),))
+    texts = (TextPart(text=data.content),) if data.content else ()
+    parts = (*texts, *parse_attachments(data.attachments))
+    message = UserMessage(id=message_id, at=clock.now(), parts=parts)
     return service.build_start(
         context.caller,
-        [message] if data.content else [],
+        [message] if parts else [],
         correlation_id=context.correlation_id,
         tool_choice=data.tool_choice,
         model=data.model,

@@ -1,0 +1,84 @@
+"""Images and files that are sent with a chat message. Their bytes decide what they are, never their name.
+
+A raster image becomes an image, a PDF a PDF, and anything that is UTF-8 text is plain text: also SVG and HTML, which a
+browser would run as a page. Everything else is refused, because no model could read it.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from toolyard.core.items import FilePart, ImagePart, Part
+from toolyard.surfaces.errors import invalid_field
+
+MAX_ATTACHMENTS = 8
+MAX_ATTACHED_BYTES = 5 * 1024 * 1024
+"""Of all attachments of a message. In base64 they fit into the largest body that the server takes."""
+PDF_HEADER_BYTES = 1024
+"""How far into a file the signature of a PDF may stand."""
+
+
+class ChatAttachment(Struct, kw_only=True):
+    """An image or a file."""
+
+    data: str
+    """The bytes in base64."""
+    name: Annotated[str, Meta(max_length=200)] = ""
+
+
+def parse_attachments(attachments: Sequence[ChatAttachment]) -> list[Part]:
+    """Return the attachments as parts of a message. Raise Invalid, with what to do, for one that cannot be sent."""
+    if len(attachments) > MAX_ATTACHMENTS:
+        raise invalid_field("attachments", f"a message has at most {MAX_ATTACHMENTS}: send the others with another one")
+    bodies = [_decode(attachment.data, index) for index, attachment in enumerate(attachments)]
+    if sum(map(len, bodies)) > MAX_ATTACHED_BYTES:
+        most = MAX_ATTACHED_BYTES // 1024 // 1024
+        raise invalid_field("attachments", f"together they have more than {most} MiB: send smaller ones")
+    return [
+        _build_part(body, attachment.name, index)
+        for index, (body, attachment) in enumerate(zip(bodies, attachments, strict=True))
+    ]
+
+
+def find_image_type(body: bytes) -> str:
+    """Return the media type of a raster image that models and browsers read, by its first bytes; else an empty text."""
+    if body.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if body.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if body.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if body[:4] == b"RIFF" and body[8:12] == b"WEBP" else ""
+
+
+def _decode(data: str, index: int) -> bytes:
+    try:
+        body = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid_field(f"attachments.{index}.data", "must be base64") from None
+    if not body:
+        raise invalid_field(f"attachments.{index}.data", "the file is empty")
+    return body
+
+
+def _build_part(body: bytes, name: str, index: int) -> Part:
+    if kind := find_image_type(body):
+        return ImagePart(url=_build_url(kind, body))
+    shown_name = " ".join(name.split())
+    if b"%PDF-" in body[:PDF_HEADER_BYTES]:
+        return FilePart(url=_build_url("application/pdf", body), name=shown_name)
+    try:
+        is_text = "\0" not in body.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    if not is_text:
+        why = "is neither an image (PNG, JPEG, GIF, WebP) nor a PDF nor a text in UTF-8: convert it to one of them"
+        raise invalid_field(f"attachments.{index}", why)
+    return FilePart(url=_build_url("text/plain", body), name=shown_name)
+
+
+def _build_url(kind: str, body: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(body).decode()}"
