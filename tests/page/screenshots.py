@@ -15,6 +15,8 @@ from support import append_entries, claim_epoch
 from toolyard import Settings, Yard, tool
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Result
+from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.observability.figures import FigureRecorder
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.testing import Scripted, Turn, call, say, together
 
@@ -101,16 +103,20 @@ async def seed(path: Path) -> None:
             logs.append(await yard.service.read_entries(run.conversation))
         now = yard.service.clock.now()
     store = await SqliteStore.open(path)
+    figures = FigureRecorder(store, lambda: now, lambda work: asyncio.create_task(work), lambda _: LOCAL_ADMIN)
     for number in range(160):
         hour = chance.choice([*range(2, 9), *range(3, 7), *range(10, 14), 16, 18, 22])
         shift = hour * 3600 + chance.random() * 3600
-        await append_shifted(store, chance.choice(logs), f"conversation_{number}", now - shift, chance)
+        entries = shift_entries(chance.choice(logs), f"conversation_{number}", now - shift, chance)
+        await append_entries(store, entries[0].conversation, await claim_epoch(store, entries[0].conversation), entries)
+        for entry in entries:
+            figures.observe(entry)
+    await figures.close()
     await store.close()
 
 
-async def append_shifted(
-    store: SqliteStore, entries: Sequence[Entry], id: str, start: float, chance: random.Random
-) -> None:
+def shift_entries(entries: Sequence[Entry], id: str, start: float, chance: random.Random) -> list[Entry]:
+    """Return the entries as those of another conversation, which began at another time."""
     at, shifted = start, list[Entry]()
     for entry in entries:
         at += chance.expovariate(1 / 0.4)
@@ -120,7 +126,7 @@ async def append_shifted(
             event = CallEnded(result=result)
         run = f"{entry.run}_{id}" if entry.run else ""
         shifted.append(replace(entry, conversation=id, at=at, run=run, epoch=1, event=event, correlation_id=f"t_{id}"))
-    await append_entries(store, id, await claim_epoch(store, id), shifted)
+    return shifted
 
 
 def take_screenshots(page: Page, server: Site) -> None:
