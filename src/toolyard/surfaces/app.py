@@ -8,6 +8,7 @@ from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
@@ -49,6 +50,7 @@ def asgi(
     provider_cards: Sequence[ProviderCard] = (),
     surfaces: Sequence[Surface] = SURFACES,
     approval_hold_s: float = 0.0,
+    socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
 ) -> AuthMiddleware:
     """Return the application for these services."""
     backend = Backend(
@@ -58,6 +60,7 @@ def asgi(
         records=records,
         provider_cards=provider_cards,
         approval_hold_s=approval_hold_s,
+        socket_limits=socket_limits,
     )
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],
@@ -75,5 +78,11 @@ def asgi(
         debug=False,
     )
     return AuthMiddleware(
-        cast(AsgiApp, app), access, service.clock, PathRules.collect(surfaces), cors_origins, lambda: service.replica
+        cast(AsgiApp, app),
+        access,
+        service.clock,
+        PathRules.collect(surfaces),
+        cors_origins,
+        lambda: service.replica,
+        socket_limits,
     )
