@@ -48,6 +48,4 @@ def announce(url: str, yard: Yard) -> None:
 
 if __name__ == "__main__":
     database, gate = sys.argv[1:]
-    serve(
-        Wiring(model=SlowModel(Path(gate)), store=f"sqlite:///{database}", grace_s=0.2), "127.0.0.1", 0, announce
-    )
+    serve(Wiring(model=SlowModel(Path(gate)), store=f"sqlite:///{database}", grace_s=0.2), "127.0.0.1", 0, announce)
