@@ -9,7 +9,7 @@ from surfaces.openai.sockets import post
 from surfaces.served import serve_yard
 from surfaces.talk import Json, build_key, build_yard
 from toolyard import tool
-from toolyard.core.items import ModelText, UserMessage
+from toolyard.core.items import ModelText, TextPart, UserMessage
 from toolyard.testing import call, say
 
 BODY = {"model": "default"}
@@ -30,7 +30,8 @@ async def test_a_stored_response_is_summarised_with_everything_before_it() -> No
         assert (status, [item["type"] for item in compacted["output"]]) == (200, ["compaction"])
         request = served.model.requests[-1]
     texts = [item.text for item in request.history if isinstance(item, ModelText)]
-    asked = [part.text for item in request.history if isinstance(item, UserMessage) for part in item.parts]  # pyright: ignore[reportAttributeAccessIssue]
+    parts = [part for item in request.history if isinstance(item, UserMessage) for part in item.parts]
+    asked = [part.text for part in parts if isinstance(part, TextPart)]
     assert texts == ["Added.", "Twice."] and asked[:3] == ["Add milk", "Once more?", "And eggs"]
     assert list_exchange(request.history) == ["add_to_groceries['milk']", "add_to_groceries=added milk"]
     assert not request.offer.tools

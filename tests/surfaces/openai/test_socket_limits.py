@@ -106,7 +106,7 @@ async def test_a_client_that_reads_nothing_is_disconnected() -> None:
 
     limits = SocketLimits(max_send_s=0.1, max_user_connections=1)
     async with (
-        serve_limited(lambda _: say(*LONG_TEXT), socket_limits=limits) as url,
+        serve_limited(Scripted([say(*LONG_TEXT)]), socket_limits=limits) as url,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(socket_factory=open_small_socket)) as session,
         session.ws_connect(f"{url}/v1/responses", max_msg_size=0) as stalled,
     ):
@@ -230,7 +230,7 @@ async def test_each_message_has_a_log_line_and_a_correlation_id_of_its_own(caplo
             session.get(f"{url}/traces") as response,
         ):
             traces = {run["correlation_id"]: run["run_id"] for run in (await response.json())["runs"]}
-    lines = [record.msg for record in caplog.records if record.name == "toolyard.http"]
+    lines: list[Json] = [record.msg for record in caplog.records if record.name == "toolyard.http"]
     messages = [line for line in lines if line.fields["path"] == "/v1/responses" and line.fields["method"] == "POST"]
     assert [(line.fields["status"], line.fields["user"]) for line in messages] == [(200, "ann")] * 2 + [(400, "ann")]
     first, second, third = (line.correlation_id for line in messages)
