@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import NO_DIVISIONS, Divisions
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.limits import Budget, Limits, SessionLimits
+from toolyard.core.limits import Budget, Limits, SessionLimits, SocketLimits
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
@@ -152,6 +152,7 @@ class Wiring:
     """How long a server takes requests after SIGTERM. None means five seconds if others share its store, else none."""
     approval_hold_s: float = 0.0
     """How long a request to `/v1` whose run waits for a person stays open."""
+    socket_limits: SocketLimits = field(default_factory=SocketLimits)
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     """What the names of models stand for."""
     named_model: Callable[[str], Model] | None = None
@@ -314,6 +315,7 @@ class App:
             self._wiring.cors_origins,
             cards,
             approval_hold_s=self._wiring.approval_hold_s,
+            socket_limits=self._wiring.socket_limits,
         )
 
     async def close(self) -> None:

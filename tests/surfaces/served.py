@@ -23,12 +23,14 @@ async def serve_yard(yard: Yard) -> AsyncGenerator[str, None]:
 
 
 @asynccontextmanager
-async def serve_app(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[str, None]:
+async def serve_app(
+    app: Callable[..., Awaitable[None]], config: uvicorn.Config | None = None
+) -> AsyncGenerator[str, None]:
     """Serve an application with uvicorn on a free port, and yield its address."""
-    config = uvicorn.Config(
+    plain = uvicorn.Config(
         app, port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=2, ws="websockets-sansio"
     )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(config or plain)
     listening = socket.create_server(("127.0.0.1", 0))
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:

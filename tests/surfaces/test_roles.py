@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 import aiohttp
 
 from support import TEST_TIMEOUT_S
+from surfaces.openai.sockets import open_talk, refuse_handshake
 from surfaces.served import serve_yard
 from surfaces.talk import Json, build_key, build_yard
 from toolyard.core.mcp_servers import ServerSpec
@@ -265,3 +266,21 @@ async def check_turn() -> None:
 
 async def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:
     await check_turn()
+
+
+async def test_a_websocket_lets_in_every_caller_with_a_key_and_shows_nothing_of_others() -> None:
+    async with (
+        asyncio.timeout(TEST_TIMEOUT_S),
+        build_yard(lambda _: say("ok"), keys=KEYS) as yard,
+        serve_yard(yard) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        client = RoleClient(session, url)
+        await client.prepare()
+        assert await refuse_handshake(url) == 401
+        for caller in sorted(WITH_KEY):
+            async with open_talk(url, **CALLERS[caller]) as talk:
+                assert (await talk.create())[-1]["type"] == "response.completed", caller
+                last = (await talk.create(previous_response_id=client.ids["response_id"]))[-1]
+                assert last["type"] == ("response.completed" if caller in OWNER else "error"), caller
+                assert caller in OWNER or last["code"] == "previous_response_not_found", caller

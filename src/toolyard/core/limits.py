@@ -1,4 +1,4 @@
-"""Limits of runs, of sessions, and of the tools shown to a model."""
+"""Limits of runs, of sessions, of WebSockets, and of the tools shown to a model."""
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -41,6 +41,28 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
     """A session that is not used for so long ends."""
     total_s: Seconds = 14 * 24 * 3600.0
     """A session ends after so long, however much it is used."""
+
+
+class SocketLimits(Struct, frozen=True, kw_only=True):
+    """Limits of WebSockets. The number and the size of messages are bounded as those of HTTP requests are."""
+
+    max_idle_s: float = 600.0
+    """A connection without a message or a response for so long is closed."""
+    max_age_s: float = 3600.0
+    """A connection is closed after this time, between two responses, as OpenAI does."""
+    max_send_s: float = 60.0
+    """How long one message to the client may take; a client that reads nothing is disconnected."""
+    max_waiting_messages: int = 16
+    """Messages that wait while a response is streamed. A connection with more of them is closed."""
+    max_kept_responses: int = 16
+    """Responses with `store: false` that a connection keeps."""
+    max_kept_bytes: int = 16 * 1024 * 1024
+    max_user_connections: int = 64
+    """Connections of one user to this process. The handshake of another one is refused."""
+    max_connections: int = 2048
+
+
+DEFAULT_SOCKET_LIMITS = SocketLimits()
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,6 +9,7 @@ import secrets
 from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 """For the request line, the headers and the trailers together. The body has its own limit elsewhere."""
@@ -17,6 +18,14 @@ MAX_REQUEST_S = 60.0
 
 CLOSE_DELAY_S = 1.0
 _FIELD_OVERHEAD = len(": \r\n")
+
+
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """A WebSocket that is reset some time after its end, if a client that reads nothing keeps it from closing."""
+
+    async def run_asgi(self) -> None:
+        await super().run_asgi()
+        self.loop.call_later(self.close_timeout, self.transport.abort)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -101,6 +110,10 @@ class BoundedHttp(HttpToolsProtocol):
         # Another protocol has the connection from here on: this one must not answer it any more.
         self._cancel_deadline()
         self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
+            # The handshake came behind a request that is still being answered: the two would write at the same time.
+            self.transport.abort()
+            return
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:

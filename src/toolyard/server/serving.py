@@ -23,7 +23,7 @@ from toolyard.app import Message, Wiring, open_store
 from toolyard.core.errors import Misconfigured
 from toolyard.core.loopback import is_loopback
 from toolyard.server.address import build_url, publish_address
-from toolyard.server.bounded_http import BoundedHttp
+from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
 from toolyard.surfaces.request_body import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
@@ -61,7 +61,7 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
             _tune_garbage_collection()
             url = build_url(*listening.getsockname()[:2])
             with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
-                server = _UvicornServer(_build_uvicorn_config(app))
+                server = _UvicornServer(build_uvicorn_config(app))
                 announce(url, yard)
                 await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_signal, wiring))
 
@@ -144,12 +144,17 @@ def catch_stop_signals() -> Generator[asyncio.Future[int]]:
             signal.signal(number, handler)
 
 
-def _build_uvicorn_config(app: Callable[..., Awaitable[None]]) -> uvicorn.Config:
+def build_uvicorn_config(
+    app: Callable[..., Awaitable[None]], protocol: type[BoundedHttp] = BoundedHttp
+) -> uvicorn.Config:
+    """Return how uvicorn serves an application."""
     return uvicorn.Config(
         app,
-        http=BoundedHttp,
-        ws="websockets-sansio",
-        ws_max_size=MAX_BODY_BYTES,
+        http=protocol,
+        ws=BoundedWebSocket,
+        # A client learns why a message of up to this size is refused. A longer one is not read, and can reset the
+        # connection before the reason arrives.
+        ws_max_size=2 * MAX_BODY_BYTES,
         ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,

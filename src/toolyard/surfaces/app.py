@@ -8,6 +8,7 @@ from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
@@ -51,6 +52,7 @@ def asgi(
     provider_cards: Sequence[ProviderCard] = (),
     surfaces: Sequence[Surface] = SURFACES,
     approval_hold_s: float = 0.0,
+    socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
 ) -> AuthMiddleware:
     """Return the application for these services."""
     backend = Backend(
@@ -61,6 +63,7 @@ def asgi(
         records=records,
         provider_cards=provider_cards,
         approval_hold_s=approval_hold_s,
+        socket_limits=socket_limits,
     )
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],
@@ -85,4 +88,5 @@ def asgi(
         PathRules.collect(surfaces),
         cors_origins,
         lambda: service.replica,
+        socket_limits,
     )

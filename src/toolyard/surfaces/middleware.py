@@ -6,6 +6,7 @@ This is plain ASGI: it costs little, and its headers are on every response, also
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import ExitStack
 from time import perf_counter
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
@@ -14,11 +15,13 @@ import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound
+from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.engine.authentication import Authenticator, read_secret
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
+from toolyard.surfaces.open_sockets import OpenSockets
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
@@ -69,6 +72,7 @@ class AuthMiddleware:
         rules: PathRules,
         cors_origins: frozenset[str] = frozenset(),
         get_replica: Callable[[], str] = lambda: "",
+        socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
     ) -> None:
         """`get_replica` returns the id that responses name; it changes when the process loses its lease."""
         self._app = app
@@ -80,6 +84,7 @@ class AuthMiddleware:
         self._sessions = sessions
         self._clock = clock
         self._origins = cors_origins
+        self._sockets = OpenSockets(socket_limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -151,22 +156,28 @@ class AuthMiddleware:
             scope[ENCODER_KEY] = encoder
         status = 101
         try:
-            if self._access.is_local:
-                _guard_origin(headers, self._origins)
-            caller = self._access.authenticate(headers)
-            if path not in self._rules.websocket:
-                raise NotFound(f"there is no WebSocket at {path[:80]!r}")
-            scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
-        except Exception as error:
-            answer = answer_error(scope, error, correlation_id)
-            status = answer.status
-            await _refuse_websocket(scope, send, answer)
-        try:
-            if status == 101:
+            with ExitStack() as opened:
+                try:
+                    caller = self._admit_websocket(path, headers)
+                    opened.enter_context(self._sockets.add(caller))
+                except Exception as error:
+                    answer = answer_error(scope, error, correlation_id)
+                    status = answer.status
+                    await _refuse_websocket(scope, send, answer)
+                    return
+                scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
                 await self._app(scope, receive, send)
         finally:
             scope["method"] = "WEBSOCKET"  # for the log; the router takes a scope without a method for a WebSocket
             log_request(scope, path, correlation_id, status, perf_counter() - started, quiet=path in self._rules.quiet)
+
+    def _admit_websocket(self, path: str, headers: dict[str, str]) -> Caller:
+        if self._access.is_local:
+            _guard_origin(headers, self._origins)
+        caller = self._access.authenticate(headers)
+        if path not in self._rules.websocket:
+            raise NotFound(f"there is no WebSocket at {path[:80]!r}")
+        return caller
 
     def _build_response_headers(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         """Return the headers that every response carries."""

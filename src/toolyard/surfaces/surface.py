@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler, WebsocketRouteHandler
 from msgspec import Struct
 
+from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
@@ -55,6 +56,7 @@ class Backend:
     provider_cards: Sequence[ProviderCard] = ()
     approval_hold_s: float = 0.0
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
+    socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import aiohttp
+import pytest
 
 from surfaces.talk import Json
 
@@ -37,6 +38,14 @@ async def open_talk(url: str, **headers: str) -> AsyncGenerator[Talk, None]:
         session.ws_connect(f"{url}/v1/responses", headers=fields, max_msg_size=0) as socket,
     ):
         yield Talk(socket)
+
+
+async def refuse_handshake(url: str, path: str = "/v1/responses", **headers: str) -> int:
+    """Return the status that a handshake is refused with."""
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        async with aiohttp.ClientSession() as session, session.ws_connect(f"{url}{path}", headers=headers):
+            pass
+    return refused.value.status
 
 
 async def stream(url: str, body: Json, path: str = "/responses") -> list[Json]:

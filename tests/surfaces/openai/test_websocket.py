@@ -4,11 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import aiohttp
-import pytest
-
 from surfaces.openai.clients import serve_script
-from surfaces.openai.sockets import open_talk
+from surfaces.openai.sockets import open_talk, refuse_handshake
 from surfaces.served import serve_yard
 from surfaces.talk import build_key, build_yard
 from toolyard.testing import say
@@ -24,29 +21,21 @@ async def serve_with_keys() -> AsyncGenerator[str, None]:
         yield url
 
 
-async def refuse(url: str, path: str, **headers: str) -> int:
-    """Return the status that a handshake is refused with."""
-    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-        async with aiohttp.ClientSession() as session, session.ws_connect(f"{url}{path}", headers=headers):
-            pass
-    return refused.value.status
-
-
 async def test_a_websocket_needs_a_key_and_any_other_path_has_none() -> None:
     async with serve_with_keys() as url:
-        assert await refuse(url, "/v1/responses") == 401
-        assert await refuse(url, "/v1/responses", authorization="Bearer wrong") == 401
+        assert await refuse_handshake(url, "/v1/responses") == 401
+        assert await refuse_handshake(url, "/v1/responses", authorization="Bearer wrong") == 401
         for path in ("/", "/healthz", "/v1/models", "/mcp", "/v1/responses/compact"):
-            assert await refuse(url, path, authorization="Bearer ann") == 404, path
-            assert await refuse(url, path) == 401, path
+            assert await refuse_handshake(url, path, authorization="Bearer ann") == 404, path
+            assert await refuse_handshake(url, path) == 401, path
         async with open_talk(url, authorization="Bearer ann") as talk:
             assert (await talk.create())[-1]["type"] == "response.completed"
 
 
 async def test_without_keys_a_foreign_page_or_name_cannot_connect() -> None:
     async with serve_script(lambda _: say("ok")) as served:
-        assert await refuse(served.url, "/v1/responses", origin="https://elsewhere.example") == 403
-        assert await refuse(served.url, "/v1/responses", host="elsewhere.example") == 403
+        assert await refuse_handshake(served.url, "/v1/responses", origin="https://elsewhere.example") == 403
+        assert await refuse_handshake(served.url, "/v1/responses", host="elsewhere.example") == 403
 
 
 async def test_a_bad_message_is_an_error_event_and_the_connection_goes_on() -> None:

@@ -19,7 +19,7 @@ def routes(backend: Backend) -> Sequence[Route]:
     return [
         *models.routes(backend.service),
         *chat.routes(backend.service, starter),
-        *responses.routes(backend.service, starter, backend.access),
+        *responses.routes(backend.service, starter, backend.access, backend.socket_limits),
     ]
 
 

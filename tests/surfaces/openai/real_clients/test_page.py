@@ -12,7 +12,7 @@ import yaml
 from real_servers import find_node, install_npm_package
 from surfaces.openai.clients import serve_script
 from surfaces.openai.real_clients.processes import PYTHON, ROOT
-from toolyard.testing import say
+from toolyard.testing import Turn, say
 
 URL = "http://127.0.0.1:8080"
 PAGE = (ROOT / "docs" / "how-to" / "openai-clients.md").read_text("utf-8")
@@ -70,6 +70,19 @@ async def test_curl_gets_an_answer(tmp_path: Path) -> None:
     (command,) = re.findall(r"^```\n(curl .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     async with serve_script([say(ANSWER)]) as served:
         assert ANSWER in await run_command("sh", "-c", command.replace(URL, served.url), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("section", "script"),
+    [("WebSocket", [say(ANSWER)]), ("Long histories", [say("Added."), say("Milk was added."), say(ANSWER)])],
+)
+async def test_a_section_on_responses_gets_an_answer(section: str, script: list[Turn], tmp_path: Path) -> None:
+    _, _, text = PAGE.partition(f"## {section}\n")
+    code = text.partition("```python\n")[2].partition("```")[0]
+    assert URL in code
+    async with serve_script(script) as served:
+        output = await run_command(sys.executable, "-c", code.replace(URL, served.url), folder=tmp_path)
+        assert output == f"{ANSWER}\n"
 
 
 async def test_llm_gets_an_answer(tmp_path: Path) -> None:

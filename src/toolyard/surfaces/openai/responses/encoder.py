@@ -25,7 +25,13 @@ from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.openai.errors import build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
-from toolyard.surfaces.openai.responses.ids import StreamPlace, build_item_id
+from toolyard.surfaces.openai.responses.ids import (
+    StreamPlace,
+    build_item_id,
+    place_message,
+    place_reasoning,
+    place_text,
+)
 from toolyard.surfaces.openai.responses.output import (
     OutputItem,
     build_call,
@@ -44,6 +50,7 @@ from toolyard.surfaces.openai.responses.output import (
 from toolyard.surfaces.openai.responses.response import ResponseObject, find_status
 
 NO_ITEMS: list[object] = []
+NO_REASONING: Mapping[int, str] = {}
 _FINAL_EVENTS: Mapping[str, str] = {
     "completed": "response.completed",
     "incomplete": "response.incomplete",
@@ -59,6 +66,10 @@ class _OpenItem(Struct):
     id: str
     text: str = ""
     """The text so far, of reasoning only."""
+    size: int = 0
+    """The bytes of that text."""
+    follows_reasoning: bool = False
+    """Whether the item before a message is the reasoning of its turn."""
 
 
 class ResponseEncoder:
@@ -75,13 +86,12 @@ class ResponseEncoder:
         describe_waiting: Callable[[RunView], str],
         after: StreamPlace | None = None,
         approval_label: str = "",
-        follows_reasoning: bool = False,
+        reasonings: Mapping[int, str] = NO_REASONING,
     ) -> None:
         """Start from the view as it was at `start`. With `after`, events up to that place are left out.
 
         With `approval_label`, approvals are items of the server with that label. `before_run` is the number of the
-        entry before the first one of the run. `follows_reasoning` says that the text which `start` is in comes after
-        reasoning, as far as the log knows by now.
+        entry before the first one of the run. `reasonings` is the reasoning of turns that have ended, by their numbers.
         """
         self._view = view
         self._log_end = log_end
@@ -99,12 +109,24 @@ class ResponseEncoder:
             self._number_calls(turn, self._count_before(turn))
         self._reasoning: _OpenItem | None = None
         self._message: _OpenItem | None = None
-        self._counts_reasoning = False
-        """Whether reasoning that is read again moves the message on: its item came before the place to start from."""
-        if start.seen and view.turns and not has_schema(view):
-            self._next_index += follows_reasoning
-            self._message = self._open_item("msg", view.turns[-1])
-            self._counts_reasoning = not follows_reasoning
+        self._reasonings = reasonings
+        self._seen_reasoning = after.reasoning_bytes if after else 0
+        self._unfinished: _OpenItem | None = None
+        """The item that the client saw begin before `start`. It ends without more if its turn starts again."""
+        if after is not None and after.open_item and view.turns:
+            self._restore_item(after, view.turns[-1])
+
+    def _restore_item(self, after: StreamPlace, turn: TurnView) -> None:
+        index, named_by = self._next_index, turn_id(self._view, turn)
+        if after.open_item == "reasoning":
+            self._unfinished = _OpenItem(index, build_item_id("rs", named_by))
+            return
+        opened = _OpenItem(index + after.follows_reasoning, build_item_id("msg", named_by))
+        opened.follows_reasoning = after.follows_reasoning
+        if after.seen:
+            self._message, self._next_index = opened, opened.index + 1
+        else:  # the turn is read again from its beginning, and with it the beginning of the message
+            self._unfinished = opened
 
     def _count_before(self, turn: TurnView) -> int:
         """Return the index of the first call of a turn that has ended."""
@@ -134,9 +156,10 @@ class ResponseEncoder:
         view = self._view.apply(published)
         if not isinstance(published, Entry):
             return self._encode_fleeting(published, cursor) if view is not None else b""
+        missed = self._encode_missed_reasoning() if view is not None and isinstance(published.event, TurnEnded) else b""
         self._move_to(cursor)
         self.over = is_at_rest(self._view, published.seq, self._log_end)
-        return self._encode_entry(published) if view is not None else b""
+        return missed + self._encode_entry(published) if view is not None else b""
 
     def _move_to(self, cursor: Cursor) -> None:
         if (cursor.seq, cursor.seen) != (self._place.seq, self._place.seen):
@@ -146,13 +169,13 @@ class ResponseEncoder:
         turn = self._view.turns[-1] if self._view.turns else None
         if turn is None:
             return b""
-        if isinstance(event, ReasoningAppended) and self._counts_reasoning and self._message is not None:
-            self._message.index, self._next_index = self._message.index + 1, self._next_index + 1
-            self._counts_reasoning = False
         if isinstance(event, TextAppended) and not has_schema(self._view):
-            self._counts_reasoning = False
-            # The item begins before its text: a client that has seen only its beginning has seen none of the text.
-            return self._begin_message(turn) + self._encode_text(event.text, cursor)
+            missed = self._encode_missed_reasoning()
+            if self._message is None:
+                # The item begins before its text: a client that has seen only its beginning has seen none of the text.
+                follows_reasoning = self._reasoning is not None
+                self._place = place_message(self._place.seq, follows_reasoning=follows_reasoning)
+            return missed + self._begin_message(turn) + self._encode_text(event.text, cursor)
         if isinstance(event, ReasoningAppended) and self._message is None:
             return self._encode_reasoning(event.text, turn)
         return b""
@@ -180,19 +203,36 @@ class ResponseEncoder:
             for item, body in (
                 (self._message, self._message and {**build_message("", "", (), "incomplete"), "id": self._message.id}),
                 (self._reasoning, self._reasoning and {**build_reasoning("", ""), "id": self._reasoning.id}),
+                (self._unfinished, self._unfinished and _build_unfinished(self._unfinished)),
             )
             if item is not None
         ]
-        self._message = self._reasoning = None
+        if self._unfinished is not None:
+            self._next_index = self._unfinished.index + 1
+        self._message = self._reasoning = self._unfinished = None
+        self._seen_reasoning = 0
         return b"".join(pieces)
+
+    def _encode_missed_reasoning(self) -> bytes:
+        """Return the reasoning of a turn that has ended, if it was not read while the turn went on."""
+        turn = self._view.turns[-1]
+        text = self._reasonings.get(turn.number, "")
+        if self._message is not None or self._reasoning is not None or not text:
+            return b""
+        return self._encode_reasoning(text, turn)
 
     def _encode_reasoning(self, text: str, turn: TurnView) -> bytes:
         pieces: list[bytes] = []
         if self._reasoning is None:
-            self._reasoning = self._open_item("rs", turn)
+            self._reasoning, self._unfinished = self._open_item("rs", turn), None
             item = build_reasoning(turn_id(self._view, turn), "")
+            self._place = place_reasoning(self._place.seq, 0)
             pieces.append(self._encode_added(self._reasoning.index, item))
+        seen = max(0, self._seen_reasoning - self._reasoning.size)
         self._reasoning.text += text
+        self._reasoning.size += len(text.encode())
+        self._place = place_reasoning(self._place.seq, self._reasoning.size)
+        text = text.encode()[seen:].decode(errors="ignore")
         pieces.append(self._encode_content("response.reasoning_text.delta", self._reasoning, {"delta": text}))
         return b"".join(pieces)
 
@@ -200,8 +240,9 @@ class ResponseEncoder:
         """Return the beginning of the turn's message, unless it has begun."""
         if self._message is not None:
             return b""
-        closed = self._close_reasoning(turn)
-        self._message = self._open_item("msg", turn)
+        follows_reasoning, closed = self._reasoning is not None, self._close_reasoning(turn)
+        self._message, self._unfinished = self._open_item("msg", turn), None
+        self._message.follows_reasoning = follows_reasoning
         item = {**build_message(turn_id(self._view, turn), "", (), "in_progress"), "content": NO_ITEMS}
         added = self._encode_added(self._message.index, item)
         part = {"part": build_text_part("")}
@@ -211,7 +252,7 @@ class ResponseEncoder:
         """Return a delta of the message that has begun, at the place after it."""
         assert self._message is not None
         if cursor is not None:
-            self._move_to(cursor)
+            self._place = place_text(cursor, follows_reasoning=self._message.follows_reasoning)
         delta = {"delta": text, "logprobs": NO_ITEMS}
         return self._encode_content("response.output_text.delta", self._message, delta)
 
@@ -223,7 +264,7 @@ class ResponseEncoder:
     def _close_reasoning(self, turn: TurnView) -> bytes:
         if self._reasoning is None:
             return b""
-        opened, self._reasoning = self._reasoning, None
+        opened, self._reasoning, self._seen_reasoning = self._reasoning, None, 0
         item = build_reasoning(turn_id(self._view, turn), opened.text)
         done = self._encode_content("response.reasoning_text.done", opened, {"text": opened.text})
         return done + self._encode_item_done(opened.index, item)
@@ -355,3 +396,9 @@ class ResponseEncoder:
             return b""
         body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+
+
+def _build_unfinished(opened: _OpenItem) -> OutputItem:
+    is_reasoning = opened.id.startswith("rs_")
+    item = build_reasoning("", "") if is_reasoning else build_message("", "", (), "incomplete")
+    return {**item, "id": opened.id}

@@ -5,6 +5,7 @@ an event, so that a client that comes back with it gets exactly what follows.
 """
 
 import re
+from typing import Literal
 
 from msgspec import Struct
 
@@ -16,10 +17,17 @@ _OWN_CONVERSATION = re.compile(r"conversation_[0-9a-f]{24}")
 _HEX = re.compile(r"[0-9a-f]{24}")
 _PLACE_BITS, _PART_BITS = 32, 5
 _IN_TEXT = 1 << (_PLACE_BITS - 1)
-"""The bit of a number inside a turn's text. Before the text there can be any number of pieces of reasoning."""
+"""The bit of a number inside a turn's text."""
+_IN_TURN, _IN_MESSAGE = 1 << 30, 1 << 29
+"""The bits of a number in a turn before its text: in the reasoning, and with both in the beginning of the message."""
+_AFTER_REASONING = 1 << 4
+"""The bit of a part in a message whose turn has shown reasoning, which comes before it in the output."""
+MAX_REASONING = (_IN_MESSAGE >> 1) - 1
 MAX_PART = _IN_TEXT - 1
 MAX_PART_IN_TEXT = (1 << _PART_BITS) - 1
 MAX_SEEN = (_IN_TEXT >> _PART_BITS) - 1
+_REASONING_PARTS = 2
+"""The events that end the reasoning, at the beginning of a message."""
 
 
 class ResponseId(Struct, frozen=True):
@@ -67,8 +75,47 @@ class StreamPlace(Struct, frozen=True):
 
     @property
     def cursor(self) -> Cursor:
-        """Return where to read on: inside a text right after it, else at the whole entry again."""
-        return Cursor(self.seq, 0, self.seen) if self.seen else Cursor(max(0, self.seq - 1))
+        """Return where to read on: in a turn after its entry, inside a text right after it, else at the entry again."""
+        if self.seen:
+            return Cursor(self.seq, 0, self.seen)
+        return Cursor(self.seq if self.part & _IN_TURN else max(0, self.seq - 1))
+
+    @property
+    def reasoning_bytes(self) -> int:
+        """Return how much reasoning of the turn was shown, if this is a place in it."""
+        return self.part >> 1 & MAX_REASONING if self.part & _IN_TURN and not self.part & _IN_MESSAGE else 0
+
+    @property
+    def follows_reasoning(self) -> bool:
+        """Return whether reasoning comes before the message that this is a place in."""
+        return bool((self.seen or self.part & _IN_MESSAGE) and self.part & _AFTER_REASONING)
+
+    @property
+    def open_item(self) -> Literal["reasoning", "message"] | None:
+        """Return which item has begun and not ended, of a turn that has not ended."""
+        if self.seen:
+            return "message"
+        if not self.part & _IN_TURN:
+            return None
+        step = self.part & (_AFTER_REASONING - 1)
+        if self.part & _IN_MESSAGE and step >= _REASONING_PARTS:
+            return "message"
+        return None if self.part & _IN_MESSAGE and step else "reasoning"
+
+
+def place_reasoning(seq: int, shown_bytes: int) -> StreamPlace:
+    """Return the place after so many bytes of a turn's reasoning; with none, that after its beginning."""
+    return StreamPlace(seq, 0, _IN_TURN | min(shown_bytes, MAX_REASONING) << 1)
+
+
+def place_message(seq: int, *, follows_reasoning: bool) -> StreamPlace:
+    """Return the place where the message of a turn begins, and with the end of the reasoning, if there is any."""
+    return StreamPlace(seq, 0, _IN_TURN | _IN_MESSAGE | (_AFTER_REASONING if follows_reasoning else _REASONING_PARTS))
+
+
+def place_text(cursor: Cursor, *, follows_reasoning: bool) -> StreamPlace:
+    """Return a place in the text of a message."""
+    return StreamPlace(cursor.seq, cursor.seen, _AFTER_REASONING if follows_reasoning else 0)
 
 
 def parse_number(number: int) -> StreamPlace:

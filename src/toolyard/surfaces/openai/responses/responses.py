@@ -14,7 +14,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.commands import Delete, RemoveMessage, Stop
 from toolyard.core.cursor import START, Cursor
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import Entry, RunQueued, TurnEnded
+from toolyard.core.events import Entry, RunQueued, TurnEnded, TurnStarted
 from toolyard.core.forks import find_fork_items
 from toolyard.core.items import Item, Result, TextPart, UserMessage
 from toolyard.core.options import DEFAULT_OPTIONS
@@ -335,7 +335,7 @@ class Responses:
             describe_waiting=lambda view: _describe(view, traits, base),
             after=after,
             approval_label=traits.fields.approval_label,
-            follows_reasoning=_follows_reasoning(entries, start),
+            reasonings=_find_reasonings(entries),
         )
         return build_stream_response(
             stream_events(reader, encoder, context.correlation_id), {"x-request-id": context.correlation_id}
@@ -371,11 +371,15 @@ class Responses:
         await self._service.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
 
 
-def _follows_reasoning(entries: Sequence[Entry], start: Cursor) -> bool:
-    """Return whether the text that a place is in has reasoning before it, as its turn tells once it has ended."""
-    later = (entry.event for entry in entries if entry.seq > start.seq)
-    ended = next((event for event in later if isinstance(event, TurnEnded)), None)
-    return bool(start.seen and ended and join_reasoning(ended.items))
+def _find_reasonings(entries: Sequence[Entry]) -> dict[int, str]:
+    """Return the reasoning of the turns that have ended, by their numbers."""
+    number, reasonings = 0, dict[int, str]()
+    for entry in entries:
+        if isinstance(entry.event, TurnStarted):
+            number = entry.event.number
+        elif isinstance(entry.event, TurnEnded):
+            reasonings[number] = join_reasoning(entry.event.items)
+    return reasonings
 
 
 def _list_item_ids(view: RunView) -> set[str]:

@@ -1,6 +1,7 @@
 """`/v1/responses`: create, read, cancel, compact and delete responses."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post, websocket
@@ -9,6 +10,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 from msgspec import Struct
 
+from toolyard.core.limits import SocketLimits
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId
@@ -22,12 +24,12 @@ from toolyard.surfaces.openai.responses.response import (
     ResponseObject,
 )
 from toolyard.surfaces.openai.responses.responses import Responses
-from toolyard.surfaces.openai.responses.websocket import MessageRequest, ResponseSocket, Socket
+from toolyard.surfaces.openai.responses.websocket import ResponseSocket, Socket
 from toolyard.surfaces.openai.runs import (
     RunStarter,
 )
 from toolyard.surfaces.openapi import JsonOrStreamOperation
-from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.surface import Route
 
 PATH = "/v1/responses"
@@ -43,7 +45,9 @@ class DeletedResponse(Struct, kw_only=True):
     deleted: bool = True
 
 
-def routes(service: Service, starter: RunStarter, access: Authenticator) -> Sequence[Route]:
+def routes(
+    service: Service, starter: RunStarter, access: Authenticator, socket_limits: SocketLimits
+) -> Sequence[Route]:
     responses = Responses(service, starter)
 
     @post(
@@ -60,15 +64,9 @@ def routes(service: Service, starter: RunStarter, access: Authenticator) -> Sequ
     @websocket(PATH)
     async def connect(socket: Socket) -> None:
         """Answer `response.create` messages with the events of their responses."""
-        correlation_id = get_request_context(socket.scope).correlation_id
         headers = dict(socket.headers.items())
-
-        def open_stream(data: ResponseBody, complete: ResponseBody, body: bytes) -> AsyncGenerator[bytes, None]:
-            # Keys can be revoked while a connection is open.
-            context = RequestContext(caller=access.authenticate(headers), correlation_id=correlation_id)
-            return responses.stream(MessageRequest(socket, body, context), data, complete)
-
-        await ResponseSocket(socket, open_stream, correlation_id).serve()
+        authenticate = partial(access.authenticate, headers)
+        await ResponseSocket(socket, authenticate, responses.stream, service.clock, socket_limits).serve()
 
     @post(f"{PATH}/compact", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
     async def compact(request: HttpRequest, data: JSONBody[CompactBody]) -> CompactedResponse:

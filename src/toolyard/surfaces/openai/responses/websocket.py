@@ -7,7 +7,8 @@ responses with `store: false` need: their items are kept here, as long as it is 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import cast
+from time import perf_counter
+from typing import NoReturn, cast
 
 import msgspec
 from litestar import Request, WebSocket
@@ -17,43 +18,33 @@ from litestar.types import Scope
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
-from toolyard.surfaces.errors import build_error_response, invalid_field
+from toolyard.core.limits import SocketLimits
+from toolyard.core.ports import Clock
+from toolyard.surfaces.errors import answer_error, invalid_field
 from toolyard.surfaces.idempotency import KEY_HEADER
-from toolyard.surfaces.openai.errors import encode_error
 from toolyard.surfaces.openai.request_keys import RETRY_HEADER
 from toolyard.surfaces.openai.responses.continuation import build_missing_error
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input
 from toolyard.surfaces.request_body import MAX_BODY_BYTES, decode_body
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
+from toolyard.surfaces.request_log import log_request
+from toolyard.surfaces.surface import ErrorAnswer
 
 CREATE = "response.create"
-MAX_IDLE_S = 600.0
-"""A connection without a message or a response for so long is closed."""
-MAX_CONNECTION_S = 3600.0
-"""A connection is closed after this time, between two responses, as OpenAI does."""
-MAX_SEND_S = 60.0
-"""How long one message to the client may take; a client that reads nothing is disconnected."""
-MAX_WAITING_MESSAGES = 4
-"""Messages that are read while a response is streamed. The others stay in the socket's buffers."""
-MAX_KEPT_RESPONSES, MAX_KEPT_BYTES = 16, 16 * 1024 * 1024
-"""Responses with `store: false` that a connection keeps."""
 _ONE_REQUEST = (KEY_HEADER, RETRY_HEADER)
-_GOING_AWAY, _TOO_BIG = 1001, 1009
+_GOING_AWAY, _POLICY, _TOO_BIG = 1001, 1008, 1009
 _FINAL = ("response.completed", "response.incomplete")
 
 Socket = WebSocket[object, object, State]
-OpenStream = Callable[[ResponseBody, ResponseBody, bytes], AsyncGenerator[bytes, None]]
-"""Yields the server-sent events of the response to a message, from its request and that with its whole input.
-
-Raises ToolyardError before the first of them.
-"""
+Authenticate = Callable[[], Caller]
 
 
 class MessageRequest(Request[object, object, State]):
     """The request that a message stands for, as if it had been sent by HTTP."""
 
-    def __init__(self, socket: Socket, body: bytes, context: RequestContext) -> None:
+    def __init__(self, socket: Socket, body: bytes) -> None:
         # Headers of the handshake that are about one request must not make all messages the same request.
         headers = [pair for pair in socket.scope["headers"] if pair[0].decode("latin-1") not in _ONE_REQUEST]
         scheme = "https" if socket.scope["scheme"] == "wss" else "http"
@@ -64,11 +55,18 @@ class MessageRequest(Request[object, object, State]):
             "headers": headers,
             "state": {},
         }
-        super().__init__(cast(Scope, {**socket.scope, **fields, CONTEXT_KEY: context}))
+        super().__init__(cast(Scope, {**socket.scope, **fields}))
         self._message = body
 
     async def body(self) -> bytes:
         return self._message
+
+
+OpenStream = Callable[[MessageRequest, ResponseBody, ResponseBody], AsyncGenerator[bytes, None]]
+"""Yields the server-sent events of the response to a request, from its body and that with its whole input.
+
+Raises ToolyardError before the first of them.
+"""
 
 
 class _CreateMessage(Struct):
@@ -91,13 +89,18 @@ class _FinalEvent(Struct):
 class KeptResponses:
     """The inputs and outputs of responses that were not stored, by their ids, the oldest of which are dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: SocketLimits) -> None:
+        self._limits = limits
         self._inputs: dict[str, bytes] = {}
 
     def add(self, response_id: str, items: Sequence[Mapping[str, object]]) -> None:
         self._inputs[response_id] = msgspec.json.encode(items)
-        while len(self._inputs) > MAX_KEPT_RESPONSES or sum(map(len, self._inputs.values())) > MAX_KEPT_BYTES:
+        while self._is_full():
             del self._inputs[next(iter(self._inputs))]
+
+    def _is_full(self) -> bool:
+        size = sum(map(len, self._inputs.values()))
+        return len(self._inputs) > self._limits.max_kept_responses or size > self._limits.max_kept_bytes
 
     def find(self, response_id: str) -> list[dict[str, object]] | None:
         body = self._inputs.get(response_id)
@@ -110,12 +113,22 @@ class KeptResponses:
 class ResponseSocket:
     """One connection. Its messages are answered one after the other."""
 
-    def __init__(self, socket: Socket, open_stream: OpenStream, correlation_id: str) -> None:
+    def __init__(
+        self,
+        socket: Socket,
+        authenticate: Authenticate,
+        open_stream: OpenStream,
+        clock: Clock,
+        limits: SocketLimits,
+    ) -> None:
+        """`authenticate` is called for each message, since keys can be revoked while a connection is open."""
         self._socket = socket
+        self._authenticate = authenticate
         self._open_stream = open_stream
-        self._correlation_id = correlation_id
-        self._kept = KeptResponses()
-        self._messages: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING_MESSAGES)
+        self._clock = clock
+        self._limits = limits
+        self._kept = KeptResponses(limits)
+        self._messages: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def serve(self) -> None:
         """Answer messages until the client leaves, stalls, is idle for too long, or the server stops."""
@@ -125,41 +138,75 @@ class ResponseSocket:
                 # A run goes on when its client leaves: only its stream ends here.
                 reading = tasks.create_task(self._read_messages())
                 try:
-                    await self._answer_messages()
+                    reason = await self._answer_messages()
                 finally:
                     reading.cancel()
-        except* (WebSocketDisconnect, TimeoutError):
+            await self._close(_GOING_AWAY, reason)
+        except* WebSocketDisconnect:
             pass
-        await self._close(_GOING_AWAY, "")
 
     async def _read_messages(self) -> None:
+        # Reading never waits for responses: pongs and the end of the connection come the same way as messages.
         while True:
-            body = (await self._socket.receive_data("text")).encode()
+            body = await self._receive()
             if len(body) > MAX_BODY_BYTES:
-                await self._close(_TOO_BIG, f"a message may have {MAX_BODY_BYTES} bytes at most")
-                raise WebSocketDisconnect(detail="a message is too long", code=_TOO_BIG)
-            await self._messages.put(body)
+                await self._refuse(_TOO_BIG, f"a message may have {MAX_BODY_BYTES} bytes at most")
+            if self._messages.qsize() >= self._limits.max_waiting_messages:
+                await self._refuse(_POLICY, f"{self._limits.max_waiting_messages} messages may wait at most")
+            self._messages.put_nowait(body)
 
-    async def _answer_messages(self) -> None:
+    async def _receive(self) -> bytes:
+        event = await self._socket.receive()
+        if event["type"] != "websocket.receive":
+            raise WebSocketDisconnect(detail="the client has left")
+        # One kind of frame or the other: JSON is read from both.
+        return (event.get("text") or "").encode() or event.get("bytes") or b""
+
+    async def _refuse(self, code: int, reason: str) -> NoReturn:
+        await self._close(code, reason)
+        raise WebSocketDisconnect(detail=reason, code=code)
+
+    async def _answer_messages(self) -> str:
+        """Answer messages, and return why no more are answered."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + MAX_CONNECTION_S
+        end = loop.time() + self._limits.max_age_s
         while (remaining_s := end - loop.time()) > 0:
-            async with asyncio.timeout(min(MAX_IDLE_S, remaining_s)):
-                body = await self._messages.get()
+            try:
+                async with asyncio.timeout(min(self._limits.max_idle_s, remaining_s)):
+                    body = await self._messages.get()
+            except TimeoutError:
+                break
             await self._answer(body)
+        if end <= loop.time():
+            return f"a connection may last {self._limits.max_age_s:g} s: open another one"
+        return f"no message came within {self._limits.max_idle_s:g} s"
 
     async def _answer(self, body: bytes) -> None:
+        started, status = perf_counter(), 0
+        # The id of the handshake is that of the connection: each message is a request of its own.
+        correlation_id, request = self._clock.new_id("trace"), MessageRequest(self._socket, body)
+        scope = cast("dict[str, object]", request.scope)
+        path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
         data: ResponseBody | None = None
         try:
+            scope[CONTEXT_KEY] = RequestContext(caller=self._authenticate(), correlation_id=correlation_id)
             data = _decode(body)
-            await self._stream(self._complete(data), data, body)
-        except (WebSocketDisconnect, TimeoutError):
+            complete = self._complete(data)
+            async with aclosing(self._open_stream(request, data, complete)) as pieces:
+                async for piece in pieces:
+                    status = 200
+                    await self._send_events(piece, data, complete)
+        except WebSocketDisconnect:
             raise
         except Exception as error:  # a bug of ours costs one response, as it does by HTTP, and is logged there
             if data is not None and data.previous_response_id:
                 # What failed once is not gone on from: the client begins again with its whole history.
                 self._kept.drop(data.previous_response_id)
-            await self._send_error(error)
+            answer = answer_error(scope, error, correlation_id)
+            status = answer.status
+            await self._send_error(answer)
+        finally:
+            log_request(scope, path, correlation_id, status, perf_counter() - started, quiet=False)
 
     def _complete(self, data: ResponseBody) -> ResponseBody:
         """Return the request with the items of the response that it goes on from, if this connection keeps that one."""
@@ -173,30 +220,32 @@ class ResponseSocket:
             raise build_missing_error(previous)
         return data
 
-    async def _stream(self, complete: ResponseBody, data: ResponseBody, body: bytes) -> None:
-        async with aclosing(self._open_stream(data, complete, body)) as pieces:
-            async for piece in pieces:
-                for event in _split_events(piece):
-                    if data.store is False and msgspec.json.decode(event, type=_EventKind).type in _FINAL:
-                        final = msgspec.json.decode(event, type=_FinalEvent).response
-                        self._kept.add(final.id, [*list_input(complete), *final.output])
-                    await self._send(event)
+    async def _send_events(self, piece: bytes, data: ResponseBody, complete: ResponseBody) -> None:
+        for event in _split_events(piece):
+            if data.store is False and msgspec.json.decode(event, type=_EventKind).type in _FINAL:
+                final = msgspec.json.decode(event, type=_FinalEvent).response
+                self._kept.add(final.id, [*list_input(complete), *final.output])
+            await self._send(event)
 
-    async def _send(self, event: bytes) -> None:
-        async with asyncio.timeout(MAX_SEND_S):
-            await self._socket.send_data(event.decode(), mode="text")
-
-    async def _send_error(self, error: Exception) -> None:
-        answer = encode_error(*build_error_response(error, self._correlation_id))
+    async def _send_error(self, answer: ErrorAnswer) -> None:
         fields = msgspec.to_builtins(answer.body)
         # The status and the error are the shape of Open Responses; the other fields are those of OpenAI's own events.
-        event = {"type": "error", "status": answer.status, "sequence_number": 0, **fields}
+        # The headers are those of the same error by HTTP: the id of the request, and when it may be sent again.
+        event = {"type": "error", "status": answer.status, "sequence_number": 0, "headers": answer.headers, **fields}
         event |= {name: fields["error"][name] for name in ("code", "message", "param")}
         await self._send(msgspec.json.encode(event))
 
+    async def _send(self, event: bytes) -> None:
+        """Send a message. Raise WebSocketDisconnect if the client has left, or reads nothing for too long."""
+        try:
+            async with asyncio.timeout(self._limits.max_send_s):
+                await self._socket.send_data(event.decode(), mode="text")
+        except (TimeoutError, OSError) as error:
+            raise WebSocketDisconnect(detail="the client does not read") from error
+
     async def _close(self, code: int, reason: str) -> None:
-        with suppress(WebSocketDisconnect, RuntimeError, TimeoutError):  # it may be closed already
-            async with asyncio.timeout(MAX_SEND_S):
+        with suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):  # it may be closed already
+            async with asyncio.timeout(self._limits.max_send_s):
                 await self._socket.close(code=code, reason=reason)
 
 
