@@ -94,7 +94,7 @@ class CompletionBody(LenientBody, kw_only=True):
 
 def list_option_fields(body: CompletionBody) -> dict[str, str]:
     """Return the names of the fields that options have in this request, where they differ."""
-    max_tokens = "max_completion_tokens" if body.max_completion_tokens else "max_tokens"
+    max_tokens = "max_completion_tokens" if body.max_completion_tokens is not None else "max_tokens"
     return {"output_schema": "response_format", "max_tokens": max_tokens, "thinking": "reasoning_effort"}
 
 
