@@ -81,7 +81,12 @@ LIST_FORMAT = {"type": "json_schema", "json_schema": {"name": "list", "schema": 
         ({**QUESTION, "reasoning_effort": "huge"}, 400, "reasoning_effort", "none of none"),
         ({**QUESTION, "response_format": {"type": "yaml"}}, 400, "response_format", "none of text"),
         ({**QUESTION, "response_format": {"type": "json_schema"}}, 400, "response_format", "has no schema"),
-        ({**QUESTION, "response_format": LIST_FORMAT}, 400, "response_format", "response_format: must be a JSON Schema"),
+        (
+            {**QUESTION, "response_format": LIST_FORMAT},
+            400,
+            "response_format",
+            "response_format: must be a JSON Schema",
+        ),
         ({**QUESTION, "toolyard": {"server_tools": "some"}}, 400, "toolyard.server_tools", '"none"'),
         (b'{"messages": [', 400, None, ""),
         (b"\xff", 400, None, ""),

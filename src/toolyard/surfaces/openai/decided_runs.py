@@ -5,7 +5,8 @@ results and its own answer stand in the history in place of the sentence.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.openai.current_run import wait_for_current_run
+from toolyard.surfaces.openai.current_run import watch_current_run
 
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""
@@ -29,6 +30,8 @@ class LinkedCall(Struct, frozen=True, kw_only=True):
     conversation: str
     call_id: str
     position: int
+    is_last: bool
+    """Whether nothing was said after that answer: the run itself answers the request."""
 
 
 def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
@@ -40,7 +43,7 @@ def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
     if not links:
         return None
     conversation, call_id = parse_call_id(links[-1])
-    return LinkedCall(conversation=conversation, call_id=call_id, position=position)
+    return LinkedCall(conversation=conversation, call_id=call_id, position=position, is_last=position == len(items) - 1)
 
 
 async def replace_sentences(
@@ -78,12 +81,30 @@ async def _find_ended_run(service: Service, conversation: str, call_id: str, cal
 
 async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> RunView | None:
     """Return the run of a linked call once it waits or has ended; None if there is none, or it is somebody else's."""
+    last: RunView | None = None
+    async with aclosing(watch_decided_run(service, linked, caller)) as views:
+        async for view in views:
+            last = view
+    return last
+
+
+async def find_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> RunView | None:
+    """Return the run of a linked call as it is; None if there is none, or it is somebody else's."""
+    async with aclosing(watch_decided_run(service, linked, caller)) as views:
+        return await anext(views, None)
+
+
+async def watch_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> AsyncGenerator[RunView, None]:
+    """Yield the run of a linked call until it waits or has ended; nothing if it is somebody else's or not there."""
     try:
         await service.require_conversation(linked.conversation, caller)
     except NotFound:
-        return None
-    view = await wait_for_current_run(service, linked.conversation, caller)
-    return view if view is not None and linked.call_id in view.calls else None
+        return
+    async with aclosing(watch_current_run(service, linked.conversation, caller)) as views:
+        async for view in views:
+            if view is None or linked.call_id not in view.calls:
+                return
+            yield view
 
 
 def _replace_sentence(items: Sequence[Item], view: RunView) -> list[Item]:

@@ -1,5 +1,7 @@
 """`POST /v1/chat/completions`."""
 
+from collections.abc import AsyncGenerator
+
 from litestar import Response, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
@@ -9,7 +11,7 @@ from litestar.response import Stream
 from toolyard.engine.service import Service
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
-from toolyard.surfaces.openai.chat.encoder import CompletionEncoder
+from toolyard.surfaces.openai.chat.encoder import CompletionEncoder, encode_failure
 from toolyard.surfaces.openai.chat.parse import (
     CompletionBody,
     add_completion_message,
@@ -19,12 +21,14 @@ from toolyard.surfaces.openai.chat.parse import (
 )
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
-from toolyard.surfaces.openai.options import name_sent_fields, read_tool_choice
+from toolyard.surfaces.openai.options import read_tool_choice
 from toolyard.surfaces.openai.runs import (
+    AdmittedRun,
     RunStarter,
     WholeRequest,
     raise_failure,
     read_server_tools,
+    stream_delayed,
     stream_run,
     wait_for_rest,
 )
@@ -59,26 +63,33 @@ def routes(service: Service, starter: RunStarter) -> list[HTTPRouteHandler]:
             server_tools=read_server_tools(data.toolyard, service, context.caller),
             keep=bool(data.store),
             is_listed=bool(data.store),
+            option_fields=list_option_fields(data),
         )
-        with name_sent_fields(list_option_fields(data)):
-            admitted = await starter.start(request, whole)
         model = service.default_model if data.model in ("", DEFAULT) else data.model
         created, base = int(service.clock.now()), str(request.base_url)
         if not data.stream:
+            admitted = await starter.start(request, whole)
             view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
             raise_failure(view)
             body = build_completion(view, model, created, describe_waiting(view, base))
             return Response(body, headers=admitted.headers)
-        encoder = CompletionEncoder(
-            admitted.view,
-            admitted.log_end,
-            model=model,
-            created=created,
-            describe_waiting=lambda view: describe_waiting(view, base),
-            show_tools=bool(data.toolyard and data.toolyard.show_tools),
-            include_usage=bool(data.stream_options and data.stream_options.include_usage),
-        )
-        stream = stream_run(admitted, encoder, context.correlation_id, starter.approval_hold_s)
-        return build_stream_response(stream, admitted.headers)
+
+        def stream(admitted: AdmittedRun) -> AsyncGenerator[bytes, None]:
+            encoder = CompletionEncoder(
+                admitted.view,
+                admitted.reader.end,
+                model=model,
+                created=created,
+                describe_waiting=lambda view: describe_waiting(view, base),
+                show_tools=bool(data.toolyard and data.toolyard.show_tools),
+                include_usage=bool(data.stream_options and data.stream_options.include_usage),
+            )
+            return stream_run(admitted, encoder, context.correlation_id, starter.approval_hold_s)
+
+        streamed = await starter.start_streamed(request, whole)
+        if isinstance(streamed, AdmittedRun):
+            return build_stream_response(stream(streamed), streamed.headers)
+        pieces = stream_delayed(streamed, stream, lambda error: encode_failure(error, context.correlation_id))
+        return build_stream_response(pieces, streamed.headers)
 
     return [complete]

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Deny
-from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.events import CallJudged
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.call_ids import encode_call_id, parse_call_id
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.request_context import RequestContext
 
@@ -82,7 +82,7 @@ async def decide_calls(
     if not conversation or not await _may_decide(service, conversation, context.caller):
         return None
     run = await _find_run(service, conversation, call_id)
-    if run is None:
+    if not run:
         return None
     for decision, (_, own_id) in zip(decisions, places, strict=True):
         by, trace = context.caller, context.correlation_id
@@ -93,8 +93,7 @@ async def decide_calls(
         )
         with suppress(Refused):  # it was decided before, or has expired: the run tells
             await service.submit(conversation, command)
-    reader = await service.follow(conversation, Cursor(run[1] - 1), include_argument_deltas=False)
-    return StartedRun(conversation=conversation, run_id=run[0], reader=reader, repeated=True)
+    return await follow_run(service, conversation, run)
 
 
 async def _may_decide(service: Service, conversation: str, caller: Caller) -> bool:
@@ -109,9 +108,8 @@ async def _may_decide(service: Service, conversation: str, caller: Caller) -> bo
     return True
 
 
-async def _find_run(service: Service, conversation: str, call_id: str) -> tuple[str, int] | None:
-    """Return the run of a call and the number of its first entry."""
+async def _find_run(service: Service, conversation: str, call_id: str) -> str:
+    """Return the run of a call; empty if there is none."""
     entries = await service.read_entries(conversation)
     judged = (entry for entry in entries if isinstance(entry.event, CallJudged) and entry.event.call_id == call_id)
-    run = next((entry.run for entry in judged), "")
-    return (run, next(entry.seq for entry in entries if entry.run == run)) if run else None
+    return next((entry.run for entry in judged), "")

@@ -126,10 +126,6 @@ class ResponseEncoder:
         self._place = max(place, self._place, key=lambda place: place.number)
         return b"".join(pieces)
 
-    def replay(self) -> bytes:
-        """Return nothing: the response at the end holds all items of a run that waits for a person."""
-        return b""
-
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)
         if not isinstance(published, Entry):
@@ -332,8 +328,7 @@ class ResponseEncoder:
         return b"".join(pieces)
 
     def failure(self, error: ToolyardError, correlation_id: str) -> bytes:
-        fields = build_stream_error(error, correlation_id).error
-        return self._encode("error", {"code": fields.code, "message": fields.message, "param": fields.param})
+        return encode_failure(error, correlation_id, self._place.number)
 
     def _encode_added(self, index: int, item: OutputItem) -> bytes:
         return self._encode("response.output_item.added", {"output_index": index, "item": item})
@@ -355,3 +350,10 @@ class ResponseEncoder:
             return b""
         body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+
+
+def encode_failure(error: ToolyardError, correlation_id: str, number: int = 0) -> bytes:
+    """Return the last event of a stream that cannot go on."""
+    fields = build_stream_error(error, correlation_id).error
+    body = {"code": fields.code, "message": fields.message, "param": fields.param}
+    return b"event: error\ndata: %b\n\n" % msgspec.json.encode({"type": "error", "sequence_number": number, **body})

@@ -1,8 +1,9 @@
 """Creates, finds, stops and deletes responses, which are runs."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from typing import TypeVar
 
 import msgspec
 from litestar import Response
@@ -25,9 +26,10 @@ from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
+from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import DEFAULT
-from toolyard.surfaces.openai.options import name_sent_fields, read_tool_choice
+from toolyard.surfaces.openai.options import read_tool_choice
 from toolyard.surfaces.openai.request_keys import identify_request
 from toolyard.surfaces.openai.responses.approvals import decide_calls, is_only_approvals, read_decisions
 from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse, build_compaction
@@ -38,7 +40,7 @@ from toolyard.surfaces.openai.responses.continuation import (
     fork_if_needed,
     select_results,
 )
-from toolyard.surfaces.openai.responses.encoder import ResponseEncoder
+from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
 from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id, parse_number, parse_response_id
 from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
 from toolyard.surfaces.openai.responses.output import join_reasoning
@@ -67,12 +69,15 @@ from toolyard.surfaces.openai.runs import (
     admit_started,
     raise_failure,
     read_server_tools,
+    stream_delayed,
     stream_run,
     wait_for_rest,
 )
 from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.sse import build_stream_response, stream_events
+
+A = TypeVar("A")
 
 
 class FoundRun(Struct, frozen=True, kw_only=True):
@@ -96,12 +101,20 @@ class Responses:
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
         declaration = read_declaration(data.tools, base)
-        admitted = await self._start(request, data, declaration)
         traits = self._read_traits(data, declaration)
         if data.stream:
-            return build_stream_response(self._stream_run(request, admitted, traits), admitted.headers)
+            streamed = await self._start(request, data, declaration, self._starter.start_streamed)
+            if isinstance(streamed, AdmittedRun):
+                return build_stream_response(self._stream_run(request, streamed, traits), streamed.headers)
+            pieces = stream_delayed(
+                streamed,
+                lambda admitted: self._stream_run(request, admitted, traits),
+                lambda error: encode_failure(error, context.correlation_id),
+            )
+            return build_stream_response(pieces, streamed.headers)
+        admitted = await self._start(request, data, declaration, self._starter.start)
         view = admitted.view
-        if data.background and admitted.reader is not None:
+        if data.background:
             admitted.reader.detach()
         else:
             view = await wait_for_rest(self._service, admitted, context.caller, self._choose_hold(traits))
@@ -116,7 +129,7 @@ class Responses:
         `complete` is the request with the items of the response that it goes on from, if its client keeps those.
         """
         declaration = read_declaration(data.tools, str(request.base_url))
-        admitted = await self._start(request, complete, declaration)
+        admitted = await self._start(request, complete, declaration, self._starter.start)
         async with aclosing(self._stream_run(request, admitted, self._read_traits(data, declaration))) as pieces:
             async for piece in pieces:
                 yield piece
@@ -140,9 +153,9 @@ class Responses:
         base = str(request.base_url)
         encoder = ResponseEncoder(
             admitted.view,
-            admitted.log_end,
-            start=admitted.reader.cursor if admitted.reader else START,
-            before_run=admitted.reader.cursor.seq if admitted.reader else 0,
+            admitted.reader.end,
+            start=admitted.reader.cursor,
+            before_run=admitted.reader.cursor.seq,
             build=lambda view, text: build_response(view, traits, text),
             describe_waiting=lambda view: _describe(view, traits, base),
             approval_label=traits.fields.approval_label,
@@ -196,13 +209,14 @@ class Responses:
         # The whole results stay with their conversation: the summary is made from what the model has read of them.
         return [replace(item, handle="", native="") if isinstance(item, Result) else item for item in items]
 
-    async def _start(self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None) -> AdmittedRun:
-        with name_sent_fields(OPTION_FIELDS):
-            return await self._start_or_join(request, data, declaration)
-
-    async def _start_or_join(
-        self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None
-    ) -> AdmittedRun:
+    async def _start(
+        self,
+        request: HttpRequest,
+        data: ResponseBody,
+        declaration: McpDeclaration | None,
+        start: Callable[[HttpRequest, WholeRequest], Awaitable[A]],
+    ) -> AdmittedRun | A:
+        """Start a run, or join that of an earlier sending. `start` starts one of a request with its whole history."""
         items = list_input(data)
         if not items:
             raise invalid_field("input", "is empty: send a text or items")
@@ -211,7 +225,7 @@ class Responses:
         conversation = find_named_conversation(data)
         if not conversation:
             whole = await self._read_request(request, data, items, declaration=declaration)
-            return await self._starter.start(request, whole)
+            return await start(request, whole)
         if declaration is not None:
             await self._check_declaration(conversation, declaration)
         service, context, outputs = self._service, get_request_context(request.scope), list_outputs(items)
@@ -227,8 +241,8 @@ class Responses:
             if is_late and (joined := await self._starter.find_joined(identity, context)):
                 return joined
             if continuation.waiting is not None and continuation.waits_for_person:
-                headers = {"x-request-id": context.correlation_id}
-                return AdmittedRun(view=continuation.waiting, reader=None, headers=headers)
+                waiting = await follow_run(service, continuation.conversation, continuation.waiting.run_id)
+                return admit_started(waiting, {"x-request-id": context.correlation_id})
             results = select_results(continuation, outputs)
             delivered = frozenset(call_id for call_id in outputs if parse_call_id(call_id)[1] in results)
             whole = await self._read_request(request, data, items, delivered)
@@ -278,6 +292,7 @@ class Responses:
             asked_tools=declaration.asked_tools if declaration else frozenset(),
             instructions=data.instructions or "",
             keep=data.store is not False,
+            option_fields=OPTION_FIELDS,
             client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
         )
 
