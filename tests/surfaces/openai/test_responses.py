@@ -298,14 +298,18 @@ async def test_a_deleted_response_of_a_conversation_is_gone_and_the_conversation
 
 
 async def test_the_servers_tools_are_chosen_only_where_a_conversation_begins() -> None:
-    async with serve_script([say("one")], [add_to_groceries]) as served:
+    async with serve_script([say("one"), say("two")], [add_to_groceries]) as served:
         first = await respond(served, extra_body={"toolyard": {"server_tools": "none"}})
         with pytest.raises(APIStatusError, match="only where a conversation begins"):
             await respond(
                 served, previous_response_id=first.id, extra_body={"toolyard": {"server_tools": ["add_to_groceries"]}}
             )
+        await served.yard.ask("Hello", conversation="mine")
         with pytest.raises(APIStatusError, match="responses cannot name it"):
             await respond(served, conversation="mine")
+        with pytest.raises(APIStatusError, match="there is no conversation 'yours'") as missing:
+            await respond(served, conversation="yours")
+        assert (missing.value.status_code, missing.value.param) == (404, "conversation")
 
 
 async def test_requests_at_once_after_one_response_do_not_read_each_other() -> None:

@@ -16,9 +16,11 @@ from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.options import (
+    ConversationField,
     ToolyardFields,
     build_client_tool,
     build_options,
+    read_conversation_id,
     read_effort,
     read_output_schema,
 )
@@ -62,10 +64,6 @@ class ResponseTool(Struct, kw_only=True):
     require_approval: object = None
 
 
-class ConversationField(Struct, kw_only=True):
-    id: str
-
-
 class ResponseBody(LenientBody, kw_only=True):
     """A request for a response: `input` after the conversation or the response that it goes on from, if any."""
 
@@ -90,8 +88,7 @@ class ResponseBody(LenientBody, kw_only=True):
 
     @property
     def conversation_id(self) -> str:
-        named = self.conversation
-        return named.id if isinstance(named, ConversationField) else named or ""
+        return read_conversation_id(self.conversation)
 
 
 def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:

@@ -22,23 +22,23 @@ from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
 from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
-from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
+from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
 from toolyard.surfaces.openai.current_run import follow_run
-from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_tool_choice
-from toolyard.surfaces.openai.request_keys import identify_request
-from toolyard.surfaces.openai.responses.approvals import decide_calls, is_only_approvals, read_decisions
+from toolyard.surfaces.openai.responses.approvals import (
+    DecidedRun,
+    check_same_conversation,
+    decide_calls,
+    read_decisions,
+)
 from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse, build_compaction
 from toolyard.surfaces.openai.responses.continuation import (
     build_missing_error,
     find_continuation,
     find_named_conversation,
-    fork_if_needed,
-    select_results,
 )
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
 from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id, parse_number, parse_response_id
@@ -220,45 +220,39 @@ class Responses:
         items = list_input(data)
         if not items:
             raise invalid_field("input", "is empty: send a text or items")
-        if decided := await self._decide(request, items):
-            return decided
         conversation = find_named_conversation(data)
+        found = read_decisions(items, is_continued=bool(conversation))
+        if found.decisions:
+            if conversation and found.others:
+                # A request that cannot be read decides nothing.
+                await self._read_request(request, data, found.others)
+                check_same_conversation(found.decisions, conversation)
+            decided = await decide_calls(self._service, found.decisions, get_request_context(request.scope))
+            if decided is None and not found.others:
+                raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
+            if decided is not None and not (conversation and found.others):
+                return await self._follow_decided(request, decided)
         if not conversation:
             whole = await self._read_request(request, data, items, declaration=declaration)
             return await start(request, whole)
         if declaration is not None:
             await self._check_declaration(conversation, declaration)
-        service, context, outputs = self._service, get_request_context(request.scope), list_outputs(items)
+        service, caller = self._service, get_request_context(request.scope).caller
         if data.toolyard is not None and data.toolyard.server_tools != "all":
             raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
-        identity = await identify_request(request, is_delivery=bool(outputs))
-        async with self._starter.hold(conversation):
-            if joined := await self._starter.find_joined(identity, context):
-                return joined
-            continuation = await find_continuation(service, data, context.caller)
-            # Another replica may have delivered the same between the two looks: its run answers this request too.
-            is_late = identity.is_delivery and continuation.waiting is None
-            if is_late and (joined := await self._starter.find_joined(identity, context)):
-                return joined
-            if continuation.waiting is not None and continuation.waits_for_person:
-                waiting = await follow_run(service, continuation.conversation, continuation.waiting.run_id)
-                return admit_started(waiting, {"x-request-id": context.correlation_id})
-            results = select_results(continuation, outputs)
-            delivered = frozenset(call_id for call_id in outputs if parse_call_id(call_id)[1] in results)
-            whole = await self._read_request(request, data, items, delivered)
-            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
-            target = await fork_if_needed(service, continuation, context.caller)
-            key = identity.build_key(service.clock)
-            admitted = await self._starter.continue_conversation(context, whole, key, target, results)
-        return replace(admitted, headers={**admitted.headers, **rate_headers})
+        continued = ContinuedRequest(
+            conversation=conversation,
+            outputs=list_outputs(items),
+            output_field="input",
+            output_name="function_call_output",
+            find=lambda: find_continuation(service, data, caller),
+            read=lambda delivered: self._read_request(request, data, items, delivered),
+        )
+        return await start_continued(service, self._starter, request, continued)
 
-    async def _decide(self, request: HttpRequest, items: Sequence[dict[str, object]]) -> AdmittedRun | None:
-        """Decide the calls that the input ends with decisions for, and follow their run; None if there are none."""
-        context, decisions = get_request_context(request.scope), read_decisions(items)
-        started = await decide_calls(self._service, decisions, context) if decisions else None
-        if started is None and is_only_approvals(items):
-            raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
-        return admit_started(started, {"x-request-id": context.correlation_id}) if started else None
+    async def _follow_decided(self, request: HttpRequest, decided: DecidedRun) -> AdmittedRun:
+        started = await follow_run(self._service, decided.conversation, decided.run_id)
+        return admit_started(started, {"x-request-id": get_request_context(request.scope).correlation_id})
 
     async def _check_declaration(self, conversation: str, declaration: McpDeclaration) -> None:
         """Raise Invalid if a conversation, whose rules were set when it began, allows more than a declaration."""
