@@ -143,11 +143,11 @@ async def test_while_a_person_has_to_decide_the_same_sentence_comes() -> None:
 async def test_a_conversation_of_somebody_else_an_unknown_and_a_deleted_one_are_all_alike() -> None:
     keys = (build_key("ann"), build_key("bob"))
     async with build_yard([say("Hi."), say("Hi.")], keys=keys) as yard, connect_client(yard) as client:
-        started = [
-            (await client.ask("POST", PATH, {"messages": HELLO, "store": True}, x_api_key=user))[1]
-            for user in ("bob", "ann")
-        ]
-        foreign, deleted = [str(answer["toolyard"]["conversation_id"]) for answer in map(dict, started)]  # pyright: ignore[reportIndexIssue, reportUnknownVariableType]
+        ids: list[str] = []
+        for user in ("bob", "ann"):
+            answer: Json = (await client.ask("POST", PATH, {"messages": HELLO, "store": True}, x_api_key=user))[1]
+            ids.append(answer["toolyard"]["conversation_id"])
+        foreign, deleted = ids
         await client.ask("DELETE", f"/conversations/{deleted}", x_api_key="ann")
         for conversation in (foreign, deleted, f"conversation_{'0' * 24}", "nothing"):
             body = {"messages": HELLO, "store": True, "conversation": conversation}

@@ -59,7 +59,19 @@ async def test_a_stateless_client_sends_the_items_back() -> None:
         last = await respond(served, items, store=False)
         assert last.output_text == "Welcome."
     assert added == ["ordered milk"]
-    assert list_exchange(served.model.requests[-1].history) == ["order['milk']", "order=ordered milk"]
+    history = served.model.requests[-1].history
+    assert list_exchange(history) == ["order['milk']", "order=ordered milk"]
+    texts = [item.text for item in history if isinstance(item, ModelText | UserMessage)]
+    assert texts == ["Hello", "One moment.", "Done.", "Thanks"]
+
+
+async def test_a_stateless_client_that_does_not_decide_gets_the_same_request_again() -> None:
+    async with serve_script(SCRIPT[:1], [order]) as served:
+        first = await respond(served, store=False)
+        echoed = [item.model_dump(exclude_none=True) for item in first.output]
+        again = await respond(served, [{"role": "user", "content": "Hello"}, *echoed, THANKS], store=False)
+        assert find_request(again).id == find_request(first).id
+    assert (added, len(served.model.requests)) == ([], 1)
 
 
 async def test_a_denied_call_does_not_run_and_the_model_is_told_why() -> None:

@@ -24,6 +24,12 @@ MAX_LINKS = 32
 _LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
 
 
+def link_call(call_id: str) -> str:
+    """Return a bare link to a call that was handed out, which is a sentence like any other; empty if it is none."""
+    link = f"?call={call_id}"
+    return link if _LINKED_CALL.fullmatch(link) else ""
+
+
 class LinkedCall(Struct, frozen=True, kw_only=True):
     """A call that an answer of a history names, and where that answer is."""
 
@@ -51,7 +57,7 @@ async def replace_sentences(
 ) -> tuple[Sequence[Item], list[str]]:
     """Return the history with what was done in place of each sentence, and the conversations of that.
 
-    A sentence stays where its run has not ended, or is not the caller's.
+    A sentence stays where its run has not ended, or is not the caller's; a bare link is left out.
     """
     texts = (item.text for item in items if isinstance(item, ModelText))
     links = dict.fromkeys(link for text in texts for link in _LINKED_CALL.findall(text))
@@ -62,7 +68,8 @@ async def replace_sentences(
         if view is not None and any(_is_sentence(item, view) for item in items):
             items = _replace_sentence(items, view)
             sources.append(view.conversation)
-    return items, sources
+    # A bare link says nothing to the model.
+    return [item for item in items if not (isinstance(item, ModelText) and _LINKED_CALL.fullmatch(item.text))], sources
 
 
 async def _find_ended_run(service: Service, conversation: str, call_id: str, caller: Caller) -> RunView | None:

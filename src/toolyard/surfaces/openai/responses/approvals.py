@@ -19,11 +19,11 @@ from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import encode_call_id, parse_call_id
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.request_context import RequestContext
 
 MAX_REASON_CHARS = 2_000
-_ID_PREFIX = "mcpr_"
 _REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"
 
 
@@ -49,7 +49,7 @@ def list_approval_requests(view: RunView, label: str) -> list[OutputItem]:
     """Return an item for each call of a waiting run that a person has to approve."""
     return [
         {
-            "id": _ID_PREFIX + encode_call_id(view.conversation, call.call.id).removeprefix("call_"),
+            "id": APPROVAL_ID_PREFIX + encode_call_id(view.conversation, call.call.id).removeprefix("call_"),
             "type": _REQUEST,
             "server_label": label,
             "name": call.call.tool,
@@ -102,7 +102,7 @@ def _read_decision(index: int, item: dict[str, object]) -> ApprovalDecision:
     request_id, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason") or ""
     if not isinstance(request_id, str) or not isinstance(approve, bool) or not isinstance(reason, str):
         raise invalid_field(f"input.{index}", "needs an approval_request_id, and approve as true or false")
-    call_id = f"call_{request_id.removeprefix(_ID_PREFIX)}"
+    call_id = f"call_{request_id.removeprefix(APPROVAL_ID_PREFIX)}"
     return ApprovalDecision(call_id=call_id, approve=approve, reason=reason[:MAX_REASON_CHARS])
 
 

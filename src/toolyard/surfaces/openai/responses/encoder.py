@@ -23,7 +23,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.engine.replayed_waits import is_at_rest
-from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import StreamPlace, build_item_id
 from toolyard.surfaces.openai.responses.output import (
@@ -41,7 +41,7 @@ from toolyard.surfaces.openai.responses.output import (
     shows_text,
     turn_id,
 )
-from toolyard.surfaces.openai.responses.response import ResponseObject, find_status
+from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
 
 NO_ITEMS: list[object] = []
 _FINAL_EVENTS: Mapping[str, str] = {
@@ -323,6 +323,10 @@ class ResponseEncoder:
             pieces.append(self._encode_refusal(waiting_text))
         elif waiting_text:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
+        if (problem := view.problem) is not None:
+            # As OpenAI does: its clients raise for this event, and take a failed response for an answer.
+            failed = ErrorFields(message=problem.error, type="server_error", code=FAILED)
+            pieces.append(self._encode("error", build_error_event(failed)))
         final = _FINAL_EVENTS.get(find_status(view), "response.completed")
         pieces.append(self._encode(final, {"response": self._build(view, waiting_text)}))
         return b"".join(pieces)
@@ -355,5 +359,10 @@ class ResponseEncoder:
 def encode_failure(error: ToolyardError, correlation_id: str, number: int = 0) -> bytes:
     """Return the last event of a stream that cannot go on."""
     fields = build_stream_error(error, correlation_id).error
-    body = {"code": fields.code, "message": fields.message, "param": fields.param}
-    return b"event: error\ndata: %b\n\n" % msgspec.json.encode({"type": "error", "sequence_number": number, **body})
+    body = {"type": "error", "sequence_number": number, **build_error_event(fields)}
+    return b"event: error\ndata: %b\n\n" % msgspec.json.encode(body)
+
+
+def build_error_event(fields: ErrorFields) -> dict[str, object]:
+    """Return the fields of an error event: as OpenAI documents them, and in the object in which it sends them."""
+    return {"code": fields.code, "message": fields.message, "param": fields.param, "error": fields}

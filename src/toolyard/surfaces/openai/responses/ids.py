@@ -11,6 +11,8 @@ from msgspec import Struct
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import NotFound
 
+APPROVAL_ID_PREFIX = "mcpr_"
+"""The prefix of the id of a request for an approval; the id of its call follows."""
 _RESPONSE_ID = re.compile(r"resp_([0-9a-f]{24})([0-9a-f]{24})")
 _HEX = re.compile(r"[0-9a-f]{24}")
 _PLACE_BITS, _PART_BITS = 32, 5

@@ -273,11 +273,12 @@ class Responses:
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
         server_tools = read_server_tools(data.toolyard, service, caller)
+        reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
         if declaration is not None and declaration.allowed_tools is not None:
             available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
             server_tools = frozenset(available & declaration.allowed_tools)
         return WholeRequest(
-            items=await read_history(items, service.clock, InputReader(delivered).add, field="input"),
+            items=await read_history(items, service.clock, reader.add, field="input"),
             tools=read_tools(data.tools),
             model=data.model,
             tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
