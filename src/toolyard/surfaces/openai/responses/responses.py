@@ -221,16 +221,16 @@ class Responses:
         if not items:
             raise invalid_field("input", "is empty: send a text or items")
         conversation = find_named_conversation(data)
-        found = read_decisions(items, is_continued=bool(conversation))
-        if found.decisions:
-            if conversation and found.others:
+        brought = read_decisions(items, is_continued=bool(conversation))
+        if brought.decisions:
+            if conversation and brought.others:
                 # A request that cannot be read decides nothing.
-                await self._read_request(request, data, found.others)
-                check_same_conversation(found.decisions, conversation)
-            decided = await decide_calls(self._service, found.decisions, get_request_context(request.scope))
-            if decided is None and not found.others:
+                await self._read_request(request, data, brought.others)
+                check_same_conversation(brought.decisions, conversation)
+            decided = await decide_calls(self._service, brought.decisions, get_request_context(request.scope))
+            if decided is None and not brought.others:
                 raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
-            if decided is not None and not (conversation and found.others):
+            if decided is not None and not (conversation and brought.others):
                 return await self._follow_decided(request, decided)
         if not conversation:
             whole = await self._read_request(request, data, items, declaration=declaration)
