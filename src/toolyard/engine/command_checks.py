@@ -89,13 +89,11 @@ def _check_model(model: str, deps: Deps) -> None:
     allowed = deps.allowed_models
     if not model or model == deps.default_model:
         return
-    if allowed is None:
-        # A request may come from anybody whom the application lets in: it must not choose who gets the model's key.
-        if is_address_or_file(model):
-            why = "is an address or a file, which only the one who opens the yard may name"
-            raise Invalid(f"the model {model[:80]!r} {why}", {"field": "model"})
-        return
-    if model not in allowed and not matches_any(model, deps.model_patterns):
+    # A request may come from anybody whom the application lets in: it must not choose who gets the model's key.
+    if allowed is None and is_address_or_file(model):
+        why = "is an address or a file, which only the one who opens the yard may name"
+        raise Invalid(f"the model {model[:80]!r} {why}", {"field": "model"})
+    if allowed is not None and model not in allowed and not matches_any(model, deps.model_patterns):
         names = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
         raise Invalid(f"the model {model[:80]!r} is not one of: {names}", {"field": "model"})
     try:

@@ -14,6 +14,11 @@ _HANDED_OUT = re.compile(r"call_([0-9a-f]{24})-([0-9a-f]{24})")
 _HANDED_OUT_BEFORE = re.compile(r"(conversation_\w+)\.(call_\w+)")
 
 
+def is_own_conversation(conversation: str) -> bool:
+    """Return whether the id of a conversation is one of ours, which the ids of its calls and responses can hold."""
+    return bool(_OWN_CONVERSATION.fullmatch(conversation))
+
+
 def encode_call_id(conversation: str, call_id: str) -> str:
     """Return the id of a call for the application, of at most 64 characters."""
     conversation_match, call_match = _OWN_CONVERSATION.fullmatch(conversation), _OWN_CALL.fullmatch(call_id)

@@ -46,10 +46,19 @@ class ModelFailed(RunFailed):
         self.details = details
 
 
+class FieldNotFound(NotFound):
+    """A field of the request names what does not exist for this caller; `details` has the field (HTTP 404)."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message)
+        self.details: dict[str, object] = {"field": field}
+
+
 _STATUS_AND_TYPE: dict[type[ToolyardError], tuple[int, str]] = {
     Unauthenticated: (401, "unauthenticated"),
     Forbidden: (403, "permission_denied"),
     NotFound: (404, "not_found"),
+    FieldNotFound: (404, "not_found"),
     Refused: (409, "conflict"),
     RequestRepeated: (409, "conflict"),
     Invalid: (422, "validation_error"),
@@ -82,7 +91,7 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
             kind = _TYPE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
         case ToolyardError() if type(error) in _STATUS_AND_TYPE:
             status, kind = _STATUS_AND_TYPE[type(error)]
-            details = error.details if isinstance(error, Invalid | ModelFailed) else {}
+            details = error.details if isinstance(error, Invalid | ModelFailed | FieldNotFound) else {}
             headers = _build_retry_headers(error)
             if isinstance(error, StoreDown):  # its text names the store's address, its reason does not
                 message = f"the store cannot be used now: {error.reason}"

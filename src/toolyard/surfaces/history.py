@@ -37,6 +37,11 @@ class ItemBuilder:
         self._open_calls: dict[str, Call] = {}
         self._used_ids = set(used_ids)
 
+    @property
+    def has_open_calls(self) -> bool:
+        """Return whether a call so far has no result."""
+        return bool(self._open_calls)
+
     def add(
         self,
         index: int,

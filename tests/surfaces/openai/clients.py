@@ -12,6 +12,7 @@ from surfaces.talk import Json
 from toolyard import Limits, ToolLike, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
+from toolyard.engine.journal import Observe
 from toolyard.testing import Script, Scripted
 from toolyard.venues.function import as_tool
 
@@ -63,6 +64,7 @@ async def serve_script(
     max_retries: int = 0,
     approval_hold_s: float = 0,
     limits: Limits = Limits(),  # noqa: B008 - immutable
+    observers: Sequence[Observe] = (),
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     served = serve_model(
@@ -72,6 +74,7 @@ async def serve_script(
         max_retries=max_retries,
         approval_hold_s=approval_hold_s,
         limits=limits,
+        observers=observers,
     )
     async with served as opened:
         yield opened
@@ -86,6 +89,7 @@ async def serve_model(
     max_retries: int = 0,
     approval_hold_s: float = 0,
     limits: Limits = Limits(),  # noqa: B008 - immutable
+    observers: Sequence[Observe] = (),
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     added.clear()
@@ -94,6 +98,7 @@ async def serve_model(
         tools=[as_tool(tool) for tool in tools],
         store=store,
         limits=limits,
+        observers=observers,
         allowed_models=frozenset({"default"}),
         approval_hold_s=approval_hold_s,
     )

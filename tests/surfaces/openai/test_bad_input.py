@@ -10,6 +10,7 @@ import pytest
 from surfaces.openai.clients import HELLO, answer_calls, define_tool, list_calls, serve_script
 from surfaces.served import SocketClient, connect_client
 from surfaces.talk import Json, build_key, build_yard
+from toolyard import Caller
 from toolyard.testing import call, say
 
 PATH = "/v1/chat/completions"
@@ -17,6 +18,7 @@ ASKED = {"role": "user", "content": "x"}
 QUESTION = {"messages": [ASKED]}
 PHOTO = define_tool("take_photo", of={"type": "string"})
 KEYS = (build_key("ann"), build_key("bob"))
+LOCAL = Caller(user="local", roles=frozenset({"admin"}))
 
 
 @asynccontextmanager
@@ -33,6 +35,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments
 OTHER_CALL = {**CALL, "id": "call_2"}
 ASKS = {"role": "assistant", "content": None, "tool_calls": [CALL, OTHER_CALL]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "1"}
+LIST_FORMAT = {"type": "json_schema", "json_schema": {"name": "list", "schema": {"type": "array"}}}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,22 @@ RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "1"}
         ({**QUESTION, "tool_choice": {"type": "x"}}, 400, "tool_choice", "the name of a function"),
         ({**QUESTION, "tool_choice": "no_such_tool"}, 400, "tool_choice", "no_such_tool"),
         ({**QUESTION, "temperature": 9}, 400, "temperature", "from 0 to 2"),
+        ({**QUESTION, "top_p": 2}, 400, "top_p", "from 0 to 1"),
+        ({**QUESTION, "max_tokens": -1}, 400, "max_tokens", "max_tokens: must be from 0"),
+        ({**QUESTION, "max_completion_tokens": -1}, 400, "max_completion_tokens", "max_completion_tokens: must be"),
+        ({**QUESTION, "max_tokens": 5, "max_completion_tokens": -1}, 400, "max_completion_tokens", "must be"),
+        ({**QUESTION, "stop": ["x"] * 17}, 400, "stop", "stop: may hold at most"),
+        ({**QUESTION, "stop": ""}, 400, "stop", "stop: must hold texts"),
+        ({**QUESTION, "seed": 2**63}, 400, "seed", "seed: must be a whole number"),
+        ({**QUESTION, "reasoning_effort": "huge"}, 400, "reasoning_effort", "none of none"),
         ({**QUESTION, "response_format": {"type": "yaml"}}, 400, "response_format", "none of text"),
+        ({**QUESTION, "response_format": {"type": "json_schema"}}, 400, "response_format", "has no schema"),
+        (
+            {**QUESTION, "response_format": LIST_FORMAT},
+            400,
+            "response_format",
+            "response_format: must be a JSON Schema",
+        ),
         ({**QUESTION, "toolyard": {"server_tools": "some"}}, 400, "toolyard.server_tools", '"none"'),
         (b'{"messages": [', 400, None, ""),
         (b"\xff", 400, None, ""),
@@ -113,6 +131,29 @@ async def test_a_request_cannot_choose_where_the_key_of_the_model_goes(model: st
     assert (status, error["code"], error["param"]) == (404, "model_not_found", "model")
     assert (other, refused["error_type"]) == (422, "validation_error")
     assert "is an address or a file" in str(refused["error"])
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("gpt-99", "'gpt-99' is not a model"),
+        ("nobody:gpt-99", "'nobody:gpt-99' is not a model"),
+        ("openai:gpt-99", "needs OPENAI_API_KEY"),
+    ],
+)
+async def test_a_model_that_cannot_be_used_is_refused_before_a_run_starts(
+    model: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    async with build_yard([]) as yard, connect_client(yard) as client:
+        for path, body in ((PATH, QUESTION), ("/v1/responses", {"input": "x"})):
+            status, content, _ = await client.ask("POST", path, {**body, "model": model, "stream": True})
+            error: Json = content["error"]
+            assert (status, error["code"], error["param"]) == (404, "model_not_found", "model")
+            assert words in error["message"]
+        other, refused, _ = await client.ask("POST", "/ai/respond", {"prompt": "x", "model": model})
+        assert (other, refused["error_type"]) == (422, "validation_error")
+        assert await yard.service.list_conversations(LOCAL, unlisted=True) == []
 
 
 async def test_a_large_body_is_refused() -> None:

@@ -5,23 +5,25 @@ import asyncio
 import pytest
 
 from surfaces.openai.clients import Served, added, join_content, order, serve_script
-from toolyard import Caller
+from toolyard.core.events import Entry, RunSuspended
 from toolyard.testing import call, say
 
 SCRIPT = [call("order", item="milk"), say("Ordered.")]
-LOCAL = Caller(user="local", roles=frozenset({"admin"}))
 
 
-async def approve(served: Served) -> None:
-    """Approve the call once the run waits for it."""
-    service = served.yard.service
-    while True:
-        for card in await service.list_conversations(LOCAL, unlisted=True):
-            for call_id, waiting in (await service.view(card.id)).calls.items():
-                if waiting.phase == "asking":
-                    await served.yard.approve(card.id, call_id)
-                    return
-        await asyncio.sleep(0.01)
+class Waits:
+    """The runs that wait for a person, in the order in which they began to."""
+
+    def __init__(self) -> None:
+        self._suspended: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    def observe(self, entry: Entry) -> None:
+        if isinstance(entry.event, RunSuspended):
+            self._suspended.put_nowait((entry.conversation, entry.event.waiting_for[0]))
+
+    async def approve(self, served: Served) -> None:
+        """Approve the call that the next run waits for."""
+        await served.yard.approve(*await self._suspended.get())
 
 
 async def read_text(served: Served, streamed: bool) -> str:
@@ -32,17 +34,19 @@ async def read_text(served: Served, streamed: bool) -> str:
 
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_decision_continues_the_same_answer(streamed: bool) -> None:
-    async with serve_script(SCRIPT, [order], approval_hold_s=50) as served:
+    waits = Waits()
+    async with serve_script(SCRIPT, [order], approval_hold_s=50, observers=[waits.observe]) as served:
         asking = asyncio.create_task(read_text(served, streamed))
-        await approve(served)
+        await waits.approve(served)
         text = await asking
     assert (text, added) == ("Ordered.", ["ordered milk"])
 
 
 async def test_a_response_is_continued_as_well() -> None:
-    async with serve_script(SCRIPT, [order], approval_hold_s=50) as served:
+    waits = Waits()
+    async with serve_script(SCRIPT, [order], approval_hold_s=50, observers=[waits.observe]) as served:
         asking = asyncio.create_task(served.client.responses.create(model="default", input="Hello"))
-        await approve(served)
+        await waits.approve(served)
         assert (await asking).output_text == "Ordered."
 
 

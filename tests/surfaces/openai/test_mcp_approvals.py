@@ -1,13 +1,20 @@
 """Approvals as `mcp_approval_request` items, for a client that declares an `mcp` tool."""
 
+import asyncio
+
 import pytest
 from openai import APIStatusError
 
 from surfaces.openai.clients import Served, add_to_groceries, added, list_exchange, order, serve_script
-from surfaces.talk import Json
+from surfaces.served import connect_client
+from surfaces.talk import Json, build_key, build_yard
+from toolyard.core.items import ModelText, UserMessage
 from toolyard.testing import call, say, together
+from toolyard.venues.function import as_tool
 
 MCP: Json = {"type": "mcp", "server_label": "shop"}
+THANKS: Json = {"role": "user", "content": "Thanks"}
+RETRY = {"x-stainless-retry-count": "1"}
 SCRIPT = [together(say("One moment."), call("order", item="milk")), say("Done.")]
 
 
@@ -52,7 +59,19 @@ async def test_a_stateless_client_sends_the_items_back() -> None:
         last = await respond(served, items, store=False)
         assert last.output_text == "Welcome."
     assert added == ["ordered milk"]
-    assert list_exchange(served.model.requests[-1].history) == ["order['milk']", "order=ordered milk"]
+    history = served.model.requests[-1].history
+    assert list_exchange(history) == ["order['milk']", "order=ordered milk"]
+    texts = [item.text for item in history if isinstance(item, ModelText | UserMessage)]
+    assert texts == ["Hello", "One moment.", "Done.", "Thanks"]
+
+
+async def test_a_stateless_client_that_does_not_decide_gets_the_same_request_again() -> None:
+    async with serve_script(SCRIPT[:1], [order]) as served:
+        first = await respond(served, store=False)
+        echoed = [item.model_dump(exclude_none=True) for item in first.output]
+        again = await respond(served, [{"role": "user", "content": "Hello"}, *echoed, THANKS], store=False)
+        assert find_request(again).id == find_request(first).id
+    assert (added, len(served.model.requests)) == ([], 1)
 
 
 async def test_a_denied_call_does_not_run_and_the_model_is_told_why() -> None:
@@ -109,7 +128,99 @@ async def test_a_declaration_narrows_and_tightens_and_never_loosens() -> None:
 
 async def test_an_address_of_another_server_is_refused() -> None:
     async with serve_script([say("Hi.")]) as served:
-        for fields in ({"server_url": "https://evil.example/mcp"}, {"server_url": f"{served.url}.evil.example"}):
-            with pytest.raises(APIStatusError, match="is another server"):
-                await respond(served, tool={**MCP, **fields})
+        for field, value in (
+            ("server_url", "https://evil.example/mcp"),
+            ("server_url", f"{served.url}.evil.example"),
+            ("connector_id", "connector_gmail"),
+        ):
+            with pytest.raises(APIStatusError, match="is another server") as refused:
+                await respond(served, tool={**MCP, field: value})
+            assert (refused.value.status_code, refused.value.param) == (400, f"tools.0.{field}")
         assert (await respond(served, tool={**MCP, "server_url": f"{served.url}/mcp"})).output_text == "Hi."
+
+
+async def test_a_waiting_response_that_is_read_again_has_the_request_for_the_approval() -> None:
+    async with serve_script(SCRIPT, [order]) as served:
+        first = await respond(served)
+        again = await served.client.responses.retrieve(first.id)
+        assert find_request(again).id == find_request(first).id
+        await respond(served, decide(find_request(first)), previous_response_id=first.id)
+        last = await served.client.responses.retrieve(first.id)
+    assert last.output_text.endswith("Done.")
+    assert not any(item.type == "mcp_approval_request" for item in last.output)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_decisions_that_are_sent_at_the_same_time_have_one_effect(streamed: bool) -> None:
+    async with serve_script(SCRIPT, [order]) as served:
+        first = await respond(served)
+        asked: Json = {"previous_response_id": first.id, "stream": streamed}
+        answers = await asyncio.gather(*(respond(served, decide(find_request(first)), **asked) for _ in range(4)))
+        if streamed:
+            answers = [[event async for event in answer][-1].response for answer in answers]
+    assert {answer.output_text for answer in answers} == {"One moment.Done."}
+    assert added == ["ordered milk"]
+
+
+async def test_a_message_after_a_decision_is_answered_after_the_decided_run() -> None:
+    async with serve_script([*SCRIPT, say("You are welcome.")], [order]) as served:
+        first = await respond(served)
+        items = [*decide(find_request(first)), THANKS]
+        answer = await respond(served, items, previous_response_id=first.id)
+        again = await respond(served, items, previous_response_id=first.id, extra_headers=RETRY)
+    assert (answer.output_text, again.id, added) == ("You are welcome.", answer.id, ["ordered milk"])
+    history = served.model.requests[-1].history
+    assert list_exchange(history) == ["order['milk']", "order=ordered milk"]
+    texts = [item.text for item in history if isinstance(item, ModelText | UserMessage)]
+    assert texts == ["Hello", "One moment.", "Done.", "Thanks"]
+
+
+async def test_what_cannot_be_sent_beside_a_decision_is_refused_and_decides_nothing() -> None:
+    async with serve_script([*SCRIPT[:1], *SCRIPT[:1]], [order]) as served:
+        first, other = await respond(served), await respond(served)
+        decision = decide(find_request(first))
+        result: Json = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+        echoed = [item.model_dump(exclude_none=True) for item in first.output]
+        after: Json = {"previous_response_id": first.id}
+        cases: list[tuple[list[Json], Json, str]] = [
+            ([THANKS, *decision], after, "send the decisions first"),
+            ([*decision, result], after, "send the decisions by themselves"),
+            ([*decision, THANKS], {"previous_response_id": other.id}, "of another response"),
+            ([*decision, {"role": "robot", "content": "x"}], after, "is none of user"),
+            ([THANKS, *echoed, *decision, THANKS], {}, "end the input with the decision"),
+        ]
+        for items, fields, words in cases:
+            with pytest.raises(APIStatusError, match=words) as refused:
+                await respond(served, items, **fields)
+            assert refused.value.status_code == 400
+        assert find_request(await served.client.responses.retrieve(first.id))
+    assert added == []
+
+
+async def test_a_decision_about_another_users_call_has_no_effect() -> None:
+    keys = (build_key("ann"), build_key("bob"), build_key("op", "operator"), build_key("boss", "approver"))
+    added.clear()
+    script = [*SCRIPT[:1], say("Hi."), *SCRIPT[1:]]
+    async with build_yard(script, tools=[as_tool(order)], keys=keys) as yard, connect_client(yard) as client:
+
+        async def ask(user: str, items: object, **fields: object) -> tuple[int, Json]:
+            body = {"input": items, "tools": [MCP], **fields}
+            status, content, _ = await client.ask("POST", "/v1/responses", body, x_api_key=user)
+            return status, content
+
+        _, first = await ask("ann", "Hello")
+        (request,) = [item for item in first["output"] if item["type"] == "mcp_approval_request"]
+        decision = {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": True}
+        status, refused = await ask("bob", [decision])
+        assert (status, "decides nothing" in refused["error"]["message"]) == (400, True)
+        status, refused = await ask("bob", [decision], previous_response_id=first["id"])
+        assert (status, added) == (400, [])
+        status, answer = await ask("bob", [THANKS, decision])
+        assert (status, answer["output"][0]["content"][0]["text"]) == (200, "Hi.")
+        for user in ("op", "boss"):
+            status, refused = await ask(user, [decision])
+            assert (status, refused["error"]["code"]) == (403, "permission_denied")
+            assert "/approve" in refused["error"]["message"]
+        assert added == []
+        status, _ = await ask("ann", [decision], previous_response_id=first["id"])
+    assert (status, added) == (200, ["ordered milk"])

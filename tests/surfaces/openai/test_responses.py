@@ -1,9 +1,11 @@
 """`/v1/responses` with OpenAI's own client, whose types parse every object and every event."""
 
 import asyncio
+import json
 
+import aiohttp
 import pytest
-from openai import APIStatusError
+from openai import APIError, APIStatusError
 from pydantic import BaseModel
 
 from support import wait_until
@@ -208,10 +210,23 @@ async def test_a_failed_run_is_an_error_and_is_found_as_failed() -> None:
     async with serve_script([fail("the model is out"), fail("the model is out")]) as served:
         with pytest.raises(APIStatusError, match="the model is out"):
             await respond(served)
-        events = await stream_response(served)
-        assert events[-1].type == "response.failed"
-        found = await served.client.responses.retrieve(events[-1].response.id)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{served.url}/v1/responses", json={"input": "Hello", "stream": True}) as streamed,
+        ):
+            lines = (await streamed.text()).split("\n")
+        events: list[Json] = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+        # OpenAI's own order: an error, for which its clients raise, then the failed response.
+        assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+        assert events[-2]["sequence_number"] < events[-1]["sequence_number"]
+        expected = {"message": "the model is out", "type": "server_error", "param": None, "code": "server_error"}
+        assert events[-2]["error"] == expected
+        response_id = events[-1]["response"]["id"]
+        found = await served.client.responses.retrieve(response_id)
         assert (found.status, found.error.message) == ("failed", "the model is out")
+        resumed = await served.client.responses.retrieve(response_id, stream=True)
+        with pytest.raises(APIError, match="the model is out"):
+            _ = [event async for event in resumed]
 
 
 async def test_what_is_not_stored_is_not_found_and_others_never_are() -> None:
@@ -298,14 +313,18 @@ async def test_a_deleted_response_of_a_conversation_is_gone_and_the_conversation
 
 
 async def test_the_servers_tools_are_chosen_only_where_a_conversation_begins() -> None:
-    async with serve_script([say("one")], [add_to_groceries]) as served:
+    async with serve_script([say("one"), say("two")], [add_to_groceries]) as served:
         first = await respond(served, extra_body={"toolyard": {"server_tools": "none"}})
         with pytest.raises(APIStatusError, match="only where a conversation begins"):
             await respond(
                 served, previous_response_id=first.id, extra_body={"toolyard": {"server_tools": ["add_to_groceries"]}}
             )
+        await served.yard.ask("Hello", conversation="mine")
         with pytest.raises(APIStatusError, match="responses cannot name it"):
             await respond(served, conversation="mine")
+        with pytest.raises(APIStatusError, match="there is no conversation 'yours'") as missing:
+            await respond(served, conversation="yours")
+        assert (missing.value.status_code, missing.value.param) == (404, "conversation")
 
 
 async def test_requests_at_once_after_one_response_do_not_read_each_other() -> None:

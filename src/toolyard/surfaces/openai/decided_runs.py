@@ -5,7 +5,8 @@ results and its own answer stand in the history in place of the sentence.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 from msgspec import Struct
 
@@ -16,11 +17,17 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.openai.current_run import wait_for_current_run
+from toolyard.surfaces.openai.current_run import watch_current_run
 
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""
 _LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
+
+
+def link_call(call_id: str) -> str:
+    """Return a bare link to a call that was handed out, which is a sentence like any other; empty if it is none."""
+    link = f"?call={call_id}"
+    return link if _LINKED_CALL.fullmatch(link) else ""
 
 
 class LinkedCall(Struct, frozen=True, kw_only=True):
@@ -29,6 +36,8 @@ class LinkedCall(Struct, frozen=True, kw_only=True):
     conversation: str
     call_id: str
     position: int
+    is_last: bool
+    """Whether nothing was said after that answer: the run itself answers the request."""
 
 
 def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
@@ -40,7 +49,7 @@ def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
     if not links:
         return None
     conversation, call_id = parse_call_id(links[-1])
-    return LinkedCall(conversation=conversation, call_id=call_id, position=position)
+    return LinkedCall(conversation=conversation, call_id=call_id, position=position, is_last=position == len(items) - 1)
 
 
 async def replace_sentences(
@@ -48,7 +57,7 @@ async def replace_sentences(
 ) -> tuple[Sequence[Item], list[str]]:
     """Return the history with what was done in place of each sentence, and the conversations of that.
 
-    A sentence stays where its run has not ended, or is not the caller's.
+    A sentence stays where its run has not ended, or is not the caller's; a bare link is left out.
     """
     texts = (item.text for item in items if isinstance(item, ModelText))
     links = dict.fromkeys(link for text in texts for link in _LINKED_CALL.findall(text))
@@ -59,7 +68,8 @@ async def replace_sentences(
         if view is not None and any(_is_sentence(item, view) for item in items):
             items = _replace_sentence(items, view)
             sources.append(view.conversation)
-    return items, sources
+    # A bare link says nothing to the model.
+    return [item for item in items if not (isinstance(item, ModelText) and _LINKED_CALL.fullmatch(item.text))], sources
 
 
 async def _find_ended_run(service: Service, conversation: str, call_id: str, caller: Caller) -> RunView | None:
@@ -78,12 +88,30 @@ async def _find_ended_run(service: Service, conversation: str, call_id: str, cal
 
 async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> RunView | None:
     """Return the run of a linked call once it waits or has ended; None if there is none, or it is somebody else's."""
+    last: RunView | None = None
+    async with aclosing(watch_decided_run(service, linked, caller)) as views:
+        async for view in views:
+            last = view
+    return last
+
+
+async def find_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> RunView | None:
+    """Return the run of a linked call as it is; None if there is none, or it is somebody else's."""
+    async with aclosing(watch_decided_run(service, linked, caller)) as views:
+        return await anext(views, None)
+
+
+async def watch_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> AsyncGenerator[RunView, None]:
+    """Yield the run of a linked call until it waits or has ended; nothing if it is somebody else's or not there."""
     try:
         await service.require_conversation(linked.conversation, caller)
     except NotFound:
-        return None
-    view = await wait_for_current_run(service, linked.conversation, caller)
-    return view if view is not None and linked.call_id in view.calls else None
+        return
+    async with aclosing(watch_current_run(service, linked.conversation, caller)) as views:
+        async for view in views:
+            if view is None or linked.call_id not in view.calls:
+                return
+            yield view
 
 
 def _replace_sentence(items: Sequence[Item], view: RunView) -> list[Item]:

@@ -37,6 +37,14 @@ class ToolyardFields(Struct, kw_only=True):
     """Whether the stream shows the server's tools at work."""
 
 
+class ConversationField(Struct, kw_only=True):
+    id: str
+
+
+def read_conversation_id(field: str | ConversationField | None) -> str:
+    return field.id if isinstance(field, ConversationField) else field or ""
+
+
 def read_output_schema(kind: str, schema: dict[str, object] | None, param: str) -> dict[str, object] | None:
     """Return the schema of the answer that a format asks for; None means free text."""
     match kind:

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,10 +27,18 @@ from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.openai.decided_runs import find_linked_call, replace_sentences, wait_for_decided_run
+from toolyard.surfaces.openai.current_run import follow_run
+from toolyard.surfaces.openai.decided_runs import (
+    LinkedCall,
+    find_decided_run,
+    find_linked_call,
+    replace_sentences,
+    wait_for_decided_run,
+    watch_decided_run,
+)
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import resolve_model
-from toolyard.surfaces.openai.options import ToolyardFields
+from toolyard.surfaces.openai.options import ToolyardFields, name_sent_fields
 from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
 from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
@@ -40,6 +47,7 @@ from toolyard.surfaces.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_event
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
+COMMENT = b": waiting\n\n"
 _log = logging.getLogger("toolyard.openai")
 
 
@@ -63,28 +71,28 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
     """Whether it is in the user's list of conversations."""
     client_fields: dict[str, object] = {}
     """What the response repeats of the request."""
+    option_fields: Mapping[str, str] = {}
+    """The names of the fields that options have in this request, where they differ."""
 
 
 class AdmittedRun(Struct, frozen=True, kw_only=True):
     """The run that answers a request, and the headers of the response."""
 
     view: RunView
-    """The run before `reader` has read anything of it, or as it is."""
-    reader: Reader | None
-    """Yields the run from its start; None for an earlier one, which waits for a person or has ended since."""
+    """The run before `reader` has read anything of it."""
+    reader: Reader
+    """Yields the run from its start."""
     headers: dict[str, str]
 
-    @property
-    def log_end(self) -> int:
-        return self.reader.end if self.reader else 0
 
+class DelayedRun(Struct, frozen=True, kw_only=True):
+    """A run that starts once the run before it is at rest: that one's call was approved, and still runs."""
 
-class ReplayEncoder(StreamEncoder, Protocol):
-    """An encoder that can also encode a run which is at rest and which no reader follows."""
-
-    def replay(self) -> bytes:
-        """Return what comes between the opening and the closing."""
-        ...
+    start: Callable[[], Awaitable[AdmittedRun]]
+    """Waits for the run before it, and starts this one."""
+    watch: Callable[[], AsyncGenerator[RunView, None]]
+    """Yields the run before it now and then, until it is at rest."""
+    headers: dict[str, str]
 
 
 class RunStarter:
@@ -97,13 +105,28 @@ class RunStarter:
 
     async def start(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
+        with name_sent_fields(request.option_fields):
+            return await self._start_or_join(http_request, request)
+
+    async def start_streamed(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun | DelayedRun:
+        """Start a run as `start` does, but do not wait for a call that was approved and still runs."""
+        service, context = self._service, get_request_context(http_request.scope)
+        linked = find_linked_call(request.items)
+        before = await find_decided_run(service, linked, context.caller) if linked else None
+        if linked is None or before is None or before.at_rest or linked.is_last:
+            return await self.start(http_request, request)
+        return DelayedRun(
+            start=lambda: self.start(http_request, request),
+            watch=lambda: watch_decided_run(service, linked, context.caller),
+            headers={"x-request-id": context.correlation_id},
+        )
+
+    async def _start_or_join(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
         service, context = self._service, get_request_context(http_request.scope)
         id_headers = {"x-request-id": context.correlation_id}
         items: Sequence[Item] = request.items
-        if (linked := find_linked_call(items)) is not None:
-            view = await wait_for_decided_run(service, linked, context.caller)
-            if view is not None and (view.status != "ended" or linked.position == len(items) - 1):
-                return AdmittedRun(view=view, reader=None, headers=id_headers)
+        if (linked := find_linked_call(items)) and (answering := await self._follow_linked(linked, context.caller)):
+            return admit_started(answering, id_headers)
         items, sources = await replace_sentences(service, items, context.caller)
         last_call = find_last_call(items)
         waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
@@ -121,6 +144,13 @@ class RunStarter:
             if waiting is not None and not started.repeated:
                 await self._end_waiting(waiting_id, waiting, context.caller)
         return admit_started(started, {**id_headers, **rate_headers})
+
+    async def _follow_linked(self, linked: LinkedCall, caller: Caller) -> StartedRun | None:
+        """Follow the run of a linked call if it answers the request: it waits still, or nothing was said since."""
+        view = await (find_decided_run if linked.is_last else wait_for_decided_run)(self._service, linked, caller)
+        if view is None or (view.status == "ended" and not linked.is_last):
+            return None
+        return await follow_run(self._service, view.conversation, view.run_id)
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep other requests that hold the same name waiting until the block ends."""
@@ -165,9 +195,10 @@ class RunStarter:
         `results` are those of all calls that the current run waits for; the new run goes on in its place.
         """
         service = self._service
-        delivers = await service.encode_results(conversation, results, context.caller) if results else ()
-        start = self._build_start(context, request, key, delivers=delivers, may_open=False)
-        started = await service.start_run(conversation, start, include_argument_deltas=False)
+        with name_sent_fields(request.option_fields):
+            delivers = await service.encode_results(conversation, results, context.caller) if results else ()
+            start = self._build_start(context, request, key, delivers=delivers, may_open=False)
+            started = await service.start_run(conversation, start, include_argument_deltas=False)
         return admit_started(started, {"x-request-id": context.correlation_id})
 
     def _build_start(
@@ -240,8 +271,6 @@ def waits_for_person(view: RunView) -> bool:
 async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller, hold_s: float = 0.0) -> RunView:
     """Return the view of a run once it has ended or waits; for a person it is waited for up to `hold_s` in all."""
     view, reader = admitted.view, admitted.reader
-    if reader is None:
-        return view
     hold = Hold(hold_s)
     try:
         async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S + hold_s):
@@ -267,21 +296,31 @@ async def _read_to_rest(view: RunView, reader: Reader, hold: Hold) -> bool:
 
 
 def stream_run(
-    admitted: AdmittedRun, encoder: ReplayEncoder, correlation_id: str, hold_s: float = 0.0
+    admitted: AdmittedRun, encoder: StreamEncoder, correlation_id: str, hold_s: float = 0.0
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the stream of a run, of one that is not followed as it is.
-
-    A stream whose run waits for a person stays open up to `hold_s`.
-    """
-    if admitted.reader is None:
-        return _replay(encoder)
+    """Yield the stream of a run. One whose run waits for a person stays open up to `hold_s`."""
     return stream_events(
         admitted.reader, encoder, correlation_id, Hold(hold_s, lambda: waits_for_person(admitted.view))
     )
 
 
-async def _replay(encoder: ReplayEncoder) -> AsyncGenerator[bytes, None]:
-    yield encoder.opening() + encoder.replay() + encoder.closing()
+async def stream_delayed(
+    delayed: DelayedRun,
+    stream: Callable[[AdmittedRun], AsyncGenerator[bytes, None]],
+    encode_failure: Callable[[ToolyardError], bytes],
+) -> AsyncGenerator[bytes, None]:
+    """Yield comments until the run before it is at rest, then the stream of the run."""
+    try:
+        async with aclosing(delayed.watch()) as views:
+            async for _ in views:
+                yield COMMENT
+        admitted = await delayed.start()
+    except ToolyardError as error:
+        yield encode_failure(error)
+        return
+    async with aclosing(stream(admitted)) as pieces:
+        async for piece in pieces:
+            yield piece
 
 
 def raise_failure(view: RunView) -> None:

@@ -182,6 +182,13 @@ async def test_a_run_that_fails_is_the_clients_own_exception(client: ClientProce
     assert "the model is out" in answer.message
 
 
+async def test_a_stream_of_a_run_that_fails_is_an_exception_as_well(client: ClientProcess, api: str) -> None:
+    async with serve(client, api, [fail("the model is out")]):
+        answer = await client.ask(streamed=True)
+    assert answer.error, answer
+    assert "the model is out" in answer.message
+
+
 async def test_an_answer_at_its_limit_is_cut_off(client: ClientProcess, api: str, streamed: bool, package: str) -> None:
     script = [together(say("One moment."), call("add_to_groceries", item="milk"))]
     async with serve(client, api, script, limits=Limits(turns_per_request=1)):
@@ -221,6 +228,19 @@ async def test_an_approval_is_a_sentence_until_it_is_decided(client: ClientProce
     ]
     answers = [text for text in list_texts(served) if text in ("One moment.", "Ordered.") or "approval" in text]
     assert answers == ["One moment.", "Ordered."]
+
+
+@pytest.mark.parametrize("package", ["openai-agents"], indirect=True)
+async def test_a_hosted_mcp_tool_decides_approvals_by_itself(client: ClientProcess, streamed: bool) -> None:
+    script = [together(say("One moment."), call("order", item="milk")), say("Ordered."), say("You are welcome.")]
+    async with serve(client, "hosted-mcp", script) as served:
+        first = await client.ask("Order milk", streamed=streamed)
+        assert_succeeded(first)
+        assert (first.text, added) == ("Ordered.", ["ordered milk"])
+        second = await client.ask("Thanks", streamed=streamed)
+    assert (second.text, added) == ("You are welcome.", ["ordered milk"])
+    assert list_texts(served) == ["Order milk", "One moment.", "Ordered.", "Thanks"]
+    assert list_exchange(served.model.requests[-1].history) == ["order['milk']", "order=ordered milk"]
 
 
 async def approve(served: Served, sentence: str) -> None:

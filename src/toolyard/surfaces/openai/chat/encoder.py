@@ -69,11 +69,6 @@ class CompletionEncoder:
     def opening(self) -> bytes:
         return self._encode_delta({"role": "assistant", "content": ""})
 
-    def replay(self) -> bytes:
-        """Return the text of a run that is at rest and that no reader follows."""
-        text = "" if wants_only_final_text(self._view) else join_texts(self._view)
-        return self._encode_text(text) if text else b""
-
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)
         if not isinstance(published, Entry):
@@ -137,10 +132,15 @@ class CompletionEncoder:
         return b"".join((*pieces, DONE))
 
     def failure(self, error: ToolyardError, correlation_id: str) -> bytes:
-        return b"data: %b\n\n" % msgspec.json.encode(build_stream_error(error, correlation_id))
+        return encode_failure(error, correlation_id)
 
     def _encode_delta(self, delta: dict[str, object]) -> bytes:
         return self._encode_chunk({"choices": [{**_EMPTY_CHOICE, "delta": delta}]})
 
     def _encode_chunk(self, fields: dict[str, object]) -> bytes:
         return b"data: %b,%b\n\n" % (self._head, msgspec.json.encode(fields)[1:])
+
+
+def encode_failure(error: ToolyardError, correlation_id: str) -> bytes:
+    """Return the last event of a stream that cannot go on."""
+    return b"data: %b\n\n" % msgspec.json.encode(build_stream_error(error, correlation_id))

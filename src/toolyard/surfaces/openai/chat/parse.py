@@ -3,6 +3,7 @@
 Unknown fields are ignored, since clients send those of other servers, and null means absent.
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -13,10 +14,12 @@ from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.options import (
+    ConversationField,
     JsonSchemaFormat,
     ToolyardFields,
     build_client_tool,
     build_options,
+    read_conversation_id,
     read_effort,
     read_output_schema,
 )
@@ -89,13 +92,40 @@ class CompletionBody(LenientBody, kw_only=True):
     reasoning_effort: str | None = None
     n: int | None = None
     store: bool | None = None
+    conversation: str | ConversationField | None = None
+    """A conversation of the caller, with `store`: only the messages after the last answer are read."""
     toolyard: ToolyardFields | None = None
 
 
 def list_option_fields(body: CompletionBody) -> dict[str, str]:
     """Return the names of the fields that options have in this request, where they differ."""
-    max_tokens = "max_completion_tokens" if body.max_completion_tokens else "max_tokens"
+    max_tokens = "max_completion_tokens" if body.max_completion_tokens is not None else "max_tokens"
     return {"output_schema": "response_format", "max_tokens": max_tokens, "thinking": "reasoning_effort"}
+
+
+def read_conversation(body: CompletionBody) -> str:
+    """Return the conversation that a request goes on in; empty if it brings its whole history. Raise Invalid."""
+    conversation = read_conversation_id(body.conversation)
+    if conversation and not body.store:
+        raise invalid_field("conversation", "needs store: true, since the messages are kept in it")
+    if conversation and body.toolyard is not None and body.toolyard.server_tools != "all":
+        raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
+    return conversation
+
+
+def find_new_messages(messages: Sequence[CompletionMessage]) -> int:
+    """Return the index of the first message after the last answer: a conversation has all that comes before."""
+    positions = (index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "assistant")
+    return next(positions, -1) + 1
+
+
+def list_results(messages: Sequence[CompletionMessage], first: int) -> dict[str, str]:
+    """Return the results among the messages from an index on, by the client's ids of their calls."""
+    return {
+        message.tool_call_id or "": read_text(message.content, f"messages.{index}.content")
+        for index, message in enumerate(messages[first:], first)
+        if message.role == "tool"
+    }
 
 
 def read_options(body: CompletionBody) -> Options:

@@ -1,7 +1,8 @@
 """Approvals as items of responses: `mcp_approval_request`, and the client's `mcp_approval_response`.
 
 The response decides the call as its caller would with `/approve` or `/deny`, and is answered with the run as it goes
-on. A decision that comes again changes nothing: it is answered with the run as it is.
+on; or, if a message comes after it in the same conversation, with the run of that message, which is next. A decision
+that comes again changes nothing: it is answered with the run as it is.
 """
 
 from collections.abc import Sequence
@@ -12,19 +13,18 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Deny
-from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.events import CallJudged
 from toolyard.core.run_view import RunView
-from toolyard.engine.service import Service, StartedRun
+from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import encode_call_id, parse_call_id
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.request_context import RequestContext
 
 MAX_REASON_CHARS = 2_000
-_ID_PREFIX = "mcpr_"
-_APPROVAL_ITEMS = ("mcp_approval_request", "mcp_approval_response")
+_REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"
 
 
 class ApprovalDecision(Struct, frozen=True, kw_only=True):
@@ -34,12 +34,23 @@ class ApprovalDecision(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class Decisions(Struct, frozen=True, kw_only=True):
+    decisions: Sequence[ApprovalDecision]
+    others: Sequence[dict[str, object]]
+    """The items of the input that have nothing to do with approvals."""
+
+
+class DecidedRun(Struct, frozen=True, kw_only=True):
+    conversation: str
+    run_id: str
+
+
 def list_approval_requests(view: RunView, label: str) -> list[OutputItem]:
     """Return an item for each call of a waiting run that a person has to approve."""
     return [
         {
-            "id": _ID_PREFIX + encode_call_id(view.conversation, call.call.id).removeprefix("call_"),
-            "type": "mcp_approval_request",
+            "id": APPROVAL_ID_PREFIX + encode_call_id(view.conversation, call.call.id).removeprefix("call_"),
+            "type": _REQUEST,
             "server_label": label,
             "name": call.call.tool,
             "arguments": msgspec.json.encode(call.arguments).decode(),
@@ -49,29 +60,62 @@ def list_approval_requests(view: RunView, label: str) -> list[OutputItem]:
     ]
 
 
-def read_decisions(items: Sequence[dict[str, object]]) -> list[ApprovalDecision]:
-    """Return the decisions that an input ends with. Earlier ones are history, which the run of their time has used."""
-    decisions: list[ApprovalDecision] = []
-    for index in range(len(items) - 1, -1, -1):
-        item = items[index]
-        if item.get("type") != "mcp_approval_response":
-            break
-        request_id, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason") or ""
-        if not isinstance(request_id, str) or not isinstance(approve, bool) or not isinstance(reason, str):
-            raise invalid_field(f"input.{index}", "needs an approval_request_id, and approve as true or false")
-        call_id = f"call_{request_id.removeprefix(_ID_PREFIX)}"
-        decisions.insert(0, ApprovalDecision(call_id=call_id, approve=approve, reason=reason[:MAX_REASON_CHARS]))
-    return decisions
+def read_decisions(items: Sequence[dict[str, object]], *, is_continued: bool) -> Decisions:
+    """Return the decisions of an input, and what it brings besides. Raise Invalid if they cannot be told apart.
+
+    A request that goes on from a response brings decisions, and then messages if any. One with its whole history ends
+    with its decisions: earlier ones are history, which the run of their time has used.
+    """
+    positions = [index for index, item in enumerate(items) if item.get("type") == _RESPONSE]
+    if not is_continued:
+        positions = list(_take_last(items))
+        if not positions:
+            _check_not_followed(items)
+    decisions = [_read_decision(index, items[index]) for index in positions]
+    others = [index for index, item in enumerate(items) if item.get("type") not in (_REQUEST, _RESPONSE)]
+    if is_continued and decisions and others:
+        if others[0] < positions[-1]:
+            raise invalid_field(f"input.{others[0]}", "comes before a decision: send the decisions first")
+        if results := [index for index in others if items[index].get("type") == "function_call_output"]:
+            problem = "comes beside a decision: send the decisions by themselves, and the results after their answer"
+            raise invalid_field(f"input.{results[0]}", problem)
+    return Decisions(decisions=decisions, others=[items[index] for index in others])
 
 
-def is_only_approvals(items: Sequence[dict[str, object]]) -> bool:
-    return all(item.get("type") in _APPROVAL_ITEMS for item in items)
+def _take_last(items: Sequence[dict[str, object]]) -> range:
+    """Return the positions of the decisions that an input ends with."""
+    start = len(items)
+    while start and items[start - 1].get("type") == _RESPONSE:
+        start -= 1
+    return range(start, len(items))
+
+
+def _check_not_followed(items: Sequence[dict[str, object]]) -> None:
+    """Raise Invalid if nothing but the user's messages comes after a decision: no run has used it."""
+    last = next((index for index in range(len(items) - 1, -1, -1) if items[index].get("role") != "user"), -1)
+    if last >= 0 and items[last].get("type") == _RESPONSE:
+        problem = "comes after a decision: end the input with the decision, and send the message after its answer"
+        raise invalid_field(f"input.{last + 1}", problem)
+
+
+def _read_decision(index: int, item: dict[str, object]) -> ApprovalDecision:
+    request_id, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason") or ""
+    if not isinstance(request_id, str) or not isinstance(approve, bool) or not isinstance(reason, str):
+        raise invalid_field(f"input.{index}", "needs an approval_request_id, and approve as true or false")
+    call_id = f"call_{request_id.removeprefix(APPROVAL_ID_PREFIX)}"
+    return ApprovalDecision(call_id=call_id, approve=approve, reason=reason[:MAX_REASON_CHARS])
+
+
+def check_same_conversation(decisions: Sequence[ApprovalDecision], conversation: str) -> None:
+    """Raise Invalid if a message comes with a decision about another conversation than the one it goes on in."""
+    if any(parse_call_id(decision.call_id)[0] != conversation for decision in decisions):
+        raise invalid_field("input", "decides a call of another response: send the decision by itself")
 
 
 async def decide_calls(
     service: Service, decisions: Sequence[ApprovalDecision], context: RequestContext
-) -> StartedRun | None:
-    """Decide calls and follow their run from its start; None if no call of the caller has such an id.
+) -> DecidedRun | None:
+    """Decide calls and return their run; None if no call of the caller has such an id.
 
     Raise Forbidden for a call that the caller sees and may not decide here.
     """
@@ -82,7 +126,7 @@ async def decide_calls(
     if not conversation or not await _may_decide(service, conversation, context.caller):
         return None
     run = await _find_run(service, conversation, call_id)
-    if run is None:
+    if not run:
         return None
     for decision, (_, own_id) in zip(decisions, places, strict=True):
         by, trace = context.caller, context.correlation_id
@@ -93,8 +137,7 @@ async def decide_calls(
         )
         with suppress(Refused):  # it was decided before, or has expired: the run tells
             await service.submit(conversation, command)
-    reader = await service.follow(conversation, Cursor(run[1] - 1), include_argument_deltas=False)
-    return StartedRun(conversation=conversation, run_id=run[0], reader=reader, repeated=True)
+    return DecidedRun(conversation=conversation, run_id=run)
 
 
 async def _may_decide(service: Service, conversation: str, caller: Caller) -> bool:
@@ -109,9 +152,8 @@ async def _may_decide(service: Service, conversation: str, caller: Caller) -> bo
     return True
 
 
-async def _find_run(service: Service, conversation: str, call_id: str) -> tuple[str, int] | None:
-    """Return the run of a call and the number of its first entry."""
+async def _find_run(service: Service, conversation: str, call_id: str) -> str:
+    """Return the run of a call; empty if there is none."""
     entries = await service.read_entries(conversation)
     judged = (entry for entry in entries if isinstance(entry.event, CallJudged) and entry.event.call_id == call_id)
-    run = next((entry.run for entry in judged), "")
-    return (run, next(entry.seq for entry in entries if entry.run == run)) if run else None
+    return next((entry.run for entry in judged), "")

@@ -23,7 +23,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.engine.replayed_waits import is_at_rest
-from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import (
     StreamPlace,
@@ -47,7 +47,7 @@ from toolyard.surfaces.openai.responses.output import (
     shows_text,
     turn_id,
 )
-from toolyard.surfaces.openai.responses.response import ResponseObject, find_status
+from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
 
 NO_ITEMS: list[object] = []
 NO_REASONING: Mapping[int, str] = {}
@@ -147,10 +147,6 @@ class ResponseEncoder:
         pieces = [self._encode(kind, {"response": response}) for kind in kinds]
         self._place = max(place, self._place, key=lambda place: place.number)
         return b"".join(pieces)
-
-    def replay(self) -> bytes:
-        """Return nothing: the response at the end holds all items of a run that waits for a person."""
-        return b""
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)
@@ -368,13 +364,16 @@ class ResponseEncoder:
             pieces.append(self._encode_refusal(waiting_text))
         elif waiting_text:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
+        if (problem := view.problem) is not None:
+            # As OpenAI does: its clients raise for this event, and take a failed response for an answer.
+            failed = ErrorFields(message=problem.error, type="server_error", code=FAILED)
+            pieces.append(self._encode("error", build_error_event(failed)))
         final = _FINAL_EVENTS.get(find_status(view), "response.completed")
         pieces.append(self._encode(final, {"response": self._build(view, waiting_text)}))
         return b"".join(pieces)
 
     def failure(self, error: ToolyardError, correlation_id: str) -> bytes:
-        fields = build_stream_error(error, correlation_id).error
-        return self._encode("error", {"code": fields.code, "message": fields.message, "param": fields.param})
+        return encode_failure(error, correlation_id, self._place.number)
 
     def _encode_added(self, index: int, item: OutputItem) -> bytes:
         return self._encode("response.output_item.added", {"output_index": index, "item": item})
@@ -402,3 +401,15 @@ def _build_unfinished(opened: _OpenItem) -> OutputItem:
     is_reasoning = opened.id.startswith("rs_")
     item = build_reasoning("", "") if is_reasoning else build_message("", "", (), "incomplete")
     return {**item, "id": opened.id}
+
+
+def encode_failure(error: ToolyardError, correlation_id: str, number: int = 0) -> bytes:
+    """Return the last event of a stream that cannot go on."""
+    fields = build_stream_error(error, correlation_id).error
+    body = {"type": "error", "sequence_number": number, **build_error_event(fields)}
+    return b"event: error\ndata: %b\n\n" % msgspec.json.encode(body)
+
+
+def build_error_event(fields: ErrorFields) -> dict[str, object]:
+    """Return the fields of an error event: as OpenAI documents them, and in the object in which it sends them."""
+    return {"code": fields.code, "message": fields.message, "param": fields.param, "error": fields}

@@ -12,8 +12,9 @@ from msgspec import Struct
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import NotFound
 
+APPROVAL_ID_PREFIX = "mcpr_"
+"""The prefix of the id of a request for an approval; the id of its call follows."""
 _RESPONSE_ID = re.compile(r"resp_([0-9a-f]{24})([0-9a-f]{24})")
-_OWN_CONVERSATION = re.compile(r"conversation_[0-9a-f]{24}")
 _HEX = re.compile(r"[0-9a-f]{24}")
 _PLACE_BITS, _PART_BITS = 32, 5
 _IN_TEXT = 1 << (_PLACE_BITS - 1)
@@ -38,11 +39,6 @@ class ResponseId(Struct, frozen=True):
 def encode_response_id(conversation: str, run: str) -> str:
     """Return the id of a response in a conversation whose id is one of ours."""
     return f"resp_{_take_hex(conversation)}{_take_hex(run)}"
-
-
-def is_own_conversation(conversation: str) -> bool:
-    """Return whether the id of a conversation is one of ours, which the ids of its responses can hold."""
-    return bool(_OWN_CONVERSATION.fullmatch(conversation))
 
 
 def parse_response_id(text: str) -> ResponseId:

@@ -34,10 +34,11 @@ def read_declaration(tools: Sequence[ResponseTool] | None, base_url: str) -> Mcp
         raise invalid_field(f"tools.{declared[1][0]}", "is a second mcp tool: this server is one, declare it once")
     index, tool = declared[0]
     param, base = f"tools.{index}", base_url.rstrip("/")
-    if tool.connector_id or (tool.server_url and not f"{tool.server_url}/".startswith(f"{base}/")):
-        raise invalid_field(
-            f"{param}.server_url", "is another server: only the tools of this one run here; leave it out"
-        )
+    refused = "is another server: only the tools of this one run here; leave it out"
+    if tool.connector_id:
+        raise invalid_field(f"{param}.connector_id", refused)
+    if tool.server_url and not f"{tool.server_url}/".startswith(f"{base}/"):
+        raise invalid_field(f"{param}.server_url", refused)
     return McpDeclaration(
         label=tool.server_label or SERVER_LABEL,
         allowed_tools=_read_names(tool.allowed_tools, f"{param}.allowed_tools"),

@@ -15,14 +15,18 @@ from toolyard.engine.compaction import SUMMARY_HEADER
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
+from toolyard.surfaces.openai.decided_runs import link_call
 from toolyard.surfaces.openai.options import (
+    ConversationField,
     ToolyardFields,
     build_client_tool,
     build_options,
+    read_conversation_id,
     read_effort,
     read_output_schema,
 )
 from toolyard.surfaces.openai.responses.compacted import decode_summary
+from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.response import ClientFields
 from toolyard.surfaces.request_body import LenientBody
 
@@ -30,7 +34,7 @@ MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
 OPTION_FIELDS = {"output_schema": "text.format", "max_tokens": "max_output_tokens", "thinking": "reasoning.effort"}
 """The names of the fields that options have here, where they differ."""
-_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_request", "mcp_approval_response")
+_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_response")
 """Items of an earlier answer that the history has anyway, or that only the provider can read."""
 
 
@@ -62,10 +66,6 @@ class ResponseTool(Struct, kw_only=True):
     require_approval: object = None
 
 
-class ConversationField(Struct, kw_only=True):
-    id: str
-
-
 class ResponseBody(LenientBody, kw_only=True):
     """A request for a response: `input` after the conversation or the response that it goes on from, if any."""
 
@@ -90,8 +90,7 @@ class ResponseBody(LenientBody, kw_only=True):
 
     @property
     def conversation_id(self) -> str:
-        named = self.conversation
-        return named.id if isinstance(named, ConversationField) else named or ""
+        return read_conversation_id(self.conversation)
 
 
 def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:
@@ -164,9 +163,14 @@ def list_outputs(items: Sequence[dict[str, object]]) -> dict[str, str]:
 class InputReader:
     """Adds the items of an input to a history: calls that follow one another belong to one message."""
 
-    def __init__(self, skipped: frozenset[str] = frozenset()) -> None:
-        """Leave out the results of the calls with these ids, which are delivered to a run."""
+    def __init__(self, skipped: frozenset[str] = frozenset(), *, links_approvals: bool = False) -> None:
+        """Leave out the results of the calls with these ids, which are delivered to a run.
+
+        With `links_approvals`, a request for an approval stands in the history as a bare link to its call, which
+        `decided_runs` replaces with what was done.
+        """
         self._skipped = skipped
+        self._links_approvals = links_approvals
 
     def add(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
         """Add an item. Raise Invalid, with its index, if it does not fit."""
@@ -181,16 +185,21 @@ class InputReader:
                 call_id = str(item.get("call_id"))
                 if call_id not in self._skipped:
                     builder.add(index, "tool", _read_output(item.get("output"), f"input.{index}.output"), (), call_id)
-            case "mcp_call" if item.get("status") == "in_progress":
-                return  # it waited for its approval then: the answer to that has it once more, with its result
             case "mcp_call":
                 _add_server_call(builder, index, item)
+            case "mcp_approval_request":
+                self._add_link(builder, index, item)
             case "compaction":
                 _add_summary(builder, index, item)
             case _ if kind in _IGNORED:
                 return
             case _:
                 raise invalid_field(f"input.{index}", f"items of the type {str(kind)[:40]!r} are not supported")
+
+    def _add_link(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
+        if self._links_approvals and not builder.has_open_calls:
+            call_id = str(item.get("id")).removeprefix(APPROVAL_ID_PREFIX)
+            builder.add(index, "assistant", link_call(f"call_{call_id}"))
 
     def _add_message(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
         role, content, param = item.get("role"), item.get("content"), f"input.{index}.content"
@@ -215,6 +224,8 @@ def _add_summary(builder: ItemBuilder, index: int, item: dict[str, object]) -> N
 
 def _add_server_call(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
     """Add a call that ran on a server, with its result, as the client has them from an earlier answer."""
+    if item.get("status") == "in_progress":
+        return  # it waited for its approval then: the answer to that has it once more, with its result
     item_id, name = item.get("id"), item.get("name")
     arguments, output = item.get("arguments") or "{}", item.get("output") or item.get("error") or ""
     if not (isinstance(item_id, str) and isinstance(name, str) and name and isinstance(arguments, str)):

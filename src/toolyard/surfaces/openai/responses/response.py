@@ -15,12 +15,13 @@ from toolyard.surfaces.openai.responses.output import OutputItem, list_output
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 DEFAULT_SAMPLING = 1.0
 """The temperature and the top_p that a response names if its request has none: clients expect numbers."""
+FAILED = "server_error"
 LENGTH, FILTERED = "max_output_tokens", "content_filter"
 
 
 class ResponseProblem(Struct, kw_only=True):
     message: str
-    code: str = "server_error"
+    code: str = FAILED
 
 
 class IncompleteReason(Struct, kw_only=True):

@@ -1,8 +1,9 @@
 """Creates, finds, stops and deletes responses, which are runs."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from typing import TypeVar
 
 import msgspec
 from litestar import Response
@@ -21,24 +22,25 @@ from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
 from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
-from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
-from toolyard.surfaces.openai.errors import rename_rate_headers
+from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
+from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.models import DEFAULT
-from toolyard.surfaces.openai.options import name_sent_fields, read_tool_choice
-from toolyard.surfaces.openai.request_keys import identify_request
-from toolyard.surfaces.openai.responses.approvals import decide_calls, is_only_approvals, read_decisions
+from toolyard.surfaces.openai.options import read_tool_choice
+from toolyard.surfaces.openai.responses.approvals import (
+    DecidedRun,
+    check_same_conversation,
+    decide_calls,
+    read_decisions,
+)
 from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse, build_compaction
 from toolyard.surfaces.openai.responses.continuation import (
     build_missing_error,
     find_continuation,
     find_named_conversation,
-    fork_if_needed,
-    select_results,
 )
-from toolyard.surfaces.openai.responses.encoder import ResponseEncoder
+from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
 from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id, parse_number, parse_response_id
 from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
 from toolyard.surfaces.openai.responses.output import join_reasoning
@@ -67,12 +69,15 @@ from toolyard.surfaces.openai.runs import (
     admit_started,
     raise_failure,
     read_server_tools,
+    stream_delayed,
     stream_run,
     wait_for_rest,
 )
 from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.sse import build_stream_response, stream_events
+
+A = TypeVar("A")
 
 
 class FoundRun(Struct, frozen=True, kw_only=True):
@@ -96,12 +101,20 @@ class Responses:
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
         declaration = read_declaration(data.tools, base)
-        admitted = await self._start(request, data, declaration)
         traits = self._read_traits(data, declaration)
         if data.stream:
-            return build_stream_response(self._stream_run(request, admitted, traits), admitted.headers)
+            streamed = await self._start(request, data, declaration, self._starter.start_streamed)
+            if isinstance(streamed, AdmittedRun):
+                return build_stream_response(self._stream_run(request, streamed, traits), streamed.headers)
+            pieces = stream_delayed(
+                streamed,
+                lambda admitted: self._stream_run(request, admitted, traits),
+                lambda error: encode_failure(error, context.correlation_id),
+            )
+            return build_stream_response(pieces, streamed.headers)
+        admitted = await self._start(request, data, declaration, self._starter.start)
         view = admitted.view
-        if data.background and admitted.reader is not None:
+        if data.background:
             admitted.reader.detach()
         else:
             view = await wait_for_rest(self._service, admitted, context.caller, self._choose_hold(traits))
@@ -116,7 +129,7 @@ class Responses:
         `complete` is the request with the items of the response that it goes on from, if its client keeps those.
         """
         declaration = read_declaration(data.tools, str(request.base_url))
-        admitted = await self._start(request, complete, declaration)
+        admitted = await self._start(request, complete, declaration, self._starter.start)
         async with aclosing(self._stream_run(request, admitted, self._read_traits(data, declaration))) as pieces:
             async for piece in pieces:
                 yield piece
@@ -140,9 +153,9 @@ class Responses:
         base = str(request.base_url)
         encoder = ResponseEncoder(
             admitted.view,
-            admitted.log_end,
-            start=admitted.reader.cursor if admitted.reader else START,
-            before_run=admitted.reader.cursor.seq if admitted.reader else 0,
+            admitted.reader.end,
+            start=admitted.reader.cursor,
+            before_run=admitted.reader.cursor.seq,
             build=lambda view, text: build_response(view, traits, text),
             describe_waiting=lambda view: _describe(view, traits, base),
             approval_label=traits.fields.approval_label,
@@ -196,55 +209,50 @@ class Responses:
         # The whole results stay with their conversation: the summary is made from what the model has read of them.
         return [replace(item, handle="", native="") if isinstance(item, Result) else item for item in items]
 
-    async def _start(self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None) -> AdmittedRun:
-        with name_sent_fields(OPTION_FIELDS):
-            return await self._start_or_join(request, data, declaration)
-
-    async def _start_or_join(
-        self, request: HttpRequest, data: ResponseBody, declaration: McpDeclaration | None
-    ) -> AdmittedRun:
+    async def _start(
+        self,
+        request: HttpRequest,
+        data: ResponseBody,
+        declaration: McpDeclaration | None,
+        start: Callable[[HttpRequest, WholeRequest], Awaitable[A]],
+    ) -> AdmittedRun | A:
+        """Start a run, or join that of an earlier sending. `start` starts one of a request with its whole history."""
         items = list_input(data)
         if not items:
             raise invalid_field("input", "is empty: send a text or items")
-        if decided := await self._decide(request, items):
-            return decided
         conversation = find_named_conversation(data)
+        brought = read_decisions(items, is_continued=bool(conversation))
+        if brought.decisions:
+            if conversation and brought.others:
+                # A request that cannot be read decides nothing.
+                await self._read_request(request, data, brought.others)
+                check_same_conversation(brought.decisions, conversation)
+            decided = await decide_calls(self._service, brought.decisions, get_request_context(request.scope))
+            if decided is None and not brought.others:
+                raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
+            if decided is not None and not (conversation and brought.others):
+                return await self._follow_decided(request, decided)
         if not conversation:
             whole = await self._read_request(request, data, items, declaration=declaration)
-            return await self._starter.start(request, whole)
+            return await start(request, whole)
         if declaration is not None:
             await self._check_declaration(conversation, declaration)
-        service, context, outputs = self._service, get_request_context(request.scope), list_outputs(items)
+        service, caller = self._service, get_request_context(request.scope).caller
         if data.toolyard is not None and data.toolyard.server_tools != "all":
             raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
-        identity = await identify_request(request, is_delivery=bool(outputs))
-        async with self._starter.hold(conversation):
-            if joined := await self._starter.find_joined(identity, context):
-                return joined
-            continuation = await find_continuation(service, data, context.caller)
-            # Another replica may have delivered the same between the two looks: its run answers this request too.
-            is_late = identity.is_delivery and continuation.waiting is None
-            if is_late and (joined := await self._starter.find_joined(identity, context)):
-                return joined
-            if continuation.waiting is not None and continuation.waits_for_person:
-                headers = {"x-request-id": context.correlation_id}
-                return AdmittedRun(view=continuation.waiting, reader=None, headers=headers)
-            results = select_results(continuation, outputs)
-            delivered = frozenset(call_id for call_id in outputs if parse_call_id(call_id)[1] in results)
-            whole = await self._read_request(request, data, items, delivered)
-            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
-            target = await fork_if_needed(service, continuation, context.caller)
-            key = identity.build_key(service.clock)
-            admitted = await self._starter.continue_conversation(context, whole, key, target, results)
-        return replace(admitted, headers={**admitted.headers, **rate_headers})
+        continued = ContinuedRequest(
+            conversation=conversation,
+            outputs=list_outputs(items),
+            output_field="input",
+            output_name="function_call_output",
+            find=lambda: find_continuation(service, data, caller),
+            read=lambda delivered: self._read_request(request, data, items, delivered),
+        )
+        return await start_continued(service, self._starter, request, continued)
 
-    async def _decide(self, request: HttpRequest, items: Sequence[dict[str, object]]) -> AdmittedRun | None:
-        """Decide the calls that the input ends with decisions for, and follow their run; None if there are none."""
-        context, decisions = get_request_context(request.scope), read_decisions(items)
-        started = await decide_calls(self._service, decisions, context) if decisions else None
-        if started is None and is_only_approvals(items):
-            raise invalid_field("input", "decides nothing: no call of yours with this approval_request_id is here")
-        return admit_started(started, {"x-request-id": context.correlation_id}) if started else None
+    async def _follow_decided(self, request: HttpRequest, decided: DecidedRun) -> AdmittedRun:
+        started = await follow_run(self._service, decided.conversation, decided.run_id)
+        return admit_started(started, {"x-request-id": get_request_context(request.scope).correlation_id})
 
     async def _check_declaration(self, conversation: str, declaration: McpDeclaration) -> None:
         """Raise Invalid if a conversation, whose rules were set when it began, allows more than a declaration."""
@@ -265,11 +273,12 @@ class Responses:
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
         server_tools = read_server_tools(data.toolyard, service, caller)
+        reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
         if declaration is not None and declaration.allowed_tools is not None:
             available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
             server_tools = frozenset(available & declaration.allowed_tools)
         return WholeRequest(
-            items=await read_history(items, service.clock, InputReader(delivered).add, field="input"),
+            items=await read_history(items, service.clock, reader.add, field="input"),
             tools=read_tools(data.tools),
             model=data.model,
             tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
@@ -278,6 +287,7 @@ class Responses:
             asked_tools=declaration.asked_tools if declaration else frozenset(),
             instructions=data.instructions or "",
             keep=data.store is not False,
+            option_fields=OPTION_FIELDS,
             client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
         )
 

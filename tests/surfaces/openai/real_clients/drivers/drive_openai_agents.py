@@ -4,6 +4,7 @@ import protocol
 from agents import (
     Agent,
     FunctionTool,
+    HostedMCPTool,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
@@ -16,14 +17,18 @@ from protocol import Answer, Order, Photos
 
 class AgentsClient:
     def __init__(self, url: str, api: str, model: str) -> None:
+        """With the API `hosted-mcp`, each approval is an item of a response, and the user approves it."""
         client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
         model_type = OpenAIChatCompletionsModel if api == "chat" else OpenAIResponsesModel
         self._model = model_type(model=model, openai_client=client)
+        self._server_tools = [_build_hosted_tool(url)] if api == "hosted-mcp" else []
         self._items: list = []
 
     async def ask(self, text: str, *, streamed: bool, has_tool: bool) -> Answer:
         photos = Photos()
-        agent = Agent(name="Helper", model=self._model, tools=[_build_tool(photos)] if has_tool else [])
+        agent = Agent(
+            name="Helper", model=self._model, tools=[*self._server_tools, *([_build_tool(photos)] if has_tool else [])]
+        )
         items = [*self._items, {"role": "user", "content": text}]
         pieces: list[str] = []
         if streamed:
@@ -40,6 +45,11 @@ class AgentsClient:
         agent = Agent(name="Helper", model=self._model, output_type=Order)
         result = await Runner.run(agent, text)
         return Answer(order=result.final_output)
+
+
+def _build_hosted_tool(url: str) -> HostedMCPTool:
+    config = {"type": "mcp", "server_label": "shop", "server_url": f"{url.removesuffix('/v1')}/mcp"}
+    return HostedMCPTool(tool_config=config, on_approval_request=lambda _: {"approve": True})
 
 
 def _build_tool(photos: Photos) -> FunctionTool:

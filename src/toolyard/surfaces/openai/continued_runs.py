@@ -1,0 +1,126 @@
+"""Starts the run of a request that goes on in a stored conversation, whose log is the truth."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import NotFound
+from toolyard.core.ports import Failure, Value
+from toolyard.core.run_view import OpenRuns, RunView
+from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import admit_request
+from toolyard.surfaces.call_ids import encode_call_id, is_own_conversation, parse_call_id
+from toolyard.surfaces.errors import FieldNotFound, invalid_field
+from toolyard.surfaces.openai.current_run import follow_run
+from toolyard.surfaces.openai.errors import rename_rate_headers
+from toolyard.surfaces.openai.request_keys import identify_request
+from toolyard.surfaces.openai.runs import AdmittedRun, RunStarter, WholeRequest, admit_started
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+
+
+class Continuation(Struct, frozen=True, kw_only=True):
+    """The conversation that a request goes on in, and the run that its results are for."""
+
+    conversation: str
+    waiting: RunView | None = None
+    """The run that waits now, for its client or for a person."""
+    fork_after: str = ""
+    """The run after which the conversation is to be forked, since others have gone on from there."""
+
+
+class ContinuedRequest(Struct, frozen=True, kw_only=True):
+    """A request that goes on in a conversation."""
+
+    conversation: str
+    outputs: Mapping[str, str]
+    """The results that it brings, by the client's ids of the calls."""
+    output_field: str
+    output_name: str
+    """The field that holds them and what they are called there, for errors."""
+    find: Callable[[], Awaitable[Continuation]]
+    """Returns where the request goes on."""
+    read: Callable[[frozenset[str]], Awaitable[WholeRequest]]
+    """Returns what is new in the request, without the results of the calls with these ids."""
+
+
+async def start_continued(
+    service: Service, starter: RunStarter, http_request: HttpRequest, request: ContinuedRequest
+) -> AdmittedRun:
+    """Start a run in a conversation, or join that of an earlier sending. The caller detaches the reader.
+
+    While a run of the conversation goes on, the new one is queued. While it waits for a person, nothing is started: it
+    answers the request.
+    """
+    context = get_request_context(http_request.scope)
+    identity = await identify_request(http_request, is_delivery=bool(request.outputs))
+    async with starter.hold(request.conversation):
+        if joined := await starter.find_joined(identity, context):
+            return joined
+        continuation = await request.find()
+        # Another replica may have delivered the same between the two looks: its run answers this request too.
+        is_late = identity.is_delivery and continuation.waiting is None
+        if is_late and (joined := await starter.find_joined(identity, context)):
+            return joined
+        awaited = _list_awaited(continuation.waiting)
+        if continuation.waiting is not None and not awaited:
+            waiting = await follow_run(service, continuation.conversation, continuation.waiting.run_id)
+            return admit_started(waiting, {"x-request-id": context.correlation_id})
+        results = _select_results(awaited, request)
+        delivered = frozenset(call_id for call_id in request.outputs if parse_call_id(call_id)[1] in results)
+        whole = await request.read(delivered)
+        rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+        target = await _fork_if_needed(service, continuation, context.caller)
+        key = identity.build_key(service.clock)
+        admitted = await starter.continue_conversation(context, whole, key, target, results)
+    return replace(admitted, headers={**admitted.headers, **rate_headers})
+
+
+async def find_in_conversation(service: Service, conversation: str, caller: Caller) -> Continuation:
+    """Return where a request goes on that names a conversation. Raise FieldNotFound, or Invalid for a chosen id."""
+    try:
+        await service.require_conversation(conversation, caller)
+    except NotFound as error:
+        raise FieldNotFound(str(error), "conversation") from None
+    if not is_own_conversation(conversation):
+        raise invalid_field("conversation", "has an id that its owner chose: ids of calls and responses cannot name it")
+    return Continuation(conversation=conversation, waiting=find_waiting(await load_runs(service, conversation)))
+
+
+async def load_runs(service: Service, conversation: str) -> OpenRuns:
+    reader = await service.follow(conversation)
+    try:
+        return await load_open_runs(service, conversation, Cursor(reader.end))
+    finally:
+        reader.detach()
+
+
+def find_waiting(runs: OpenRuns) -> RunView | None:
+    return runs.front if runs.front is not None and runs.front.status == "waiting" else None
+
+
+async def _fork_if_needed(service: Service, continuation: Continuation, caller: Caller) -> str:
+    """Return the conversation to go on in: a fork if others have gone on from there before."""
+    if not continuation.fork_after:
+        return continuation.conversation
+    target = service.clock.new_id("conversation")
+    await service.fork(continuation.conversation, target, caller, after=continuation.fork_after, unlisted=True)
+    return target
+
+
+def _list_awaited(waiting: RunView | None) -> set[str]:
+    """Return the ids of the calls that a waiting run has handed to its client."""
+    return {call.call.id for call in waiting.open_calls if call.awaited == "client"} if waiting else set[str]()
+
+
+def _select_results(awaited: set[str], request: ContinuedRequest) -> dict[str, Value | Failure]:
+    """Return the results for the calls that wait, by the calls' own ids. Raise Invalid if one is missing."""
+    results = {parse_call_id(call_id)[1]: Value(value=output) for call_id, output in request.outputs.items()}
+    if missing := awaited - results.keys():
+        names = ", ".join(encode_call_id(request.conversation, call_id) for call_id in sorted(missing))
+        problem = f"the calls {names} wait for their {request.output_name}: send them first"
+        raise invalid_field(request.output_field, problem)
+    return {call_id: result for call_id, result in results.items() if call_id in awaited}
