@@ -201,11 +201,11 @@ class Responses:
         if not response_id:
             return []
         try:
-            found = await self.find_run(response_id, caller)
+            stored = await self.find_run(response_id, caller)
         except NotFound:
             raise build_missing_error(response_id) from None
-        state = await self._service.view(found.view.conversation)
-        items = await asyncio.to_thread(find_fork_items, state, found.view.run_id, found.log)
+        state = await self._service.view(stored.view.conversation)
+        items = await asyncio.to_thread(find_fork_items, state, stored.view.run_id, stored.log)
         # The whole results stay with their conversation: the summary is made from what the model has read of them.
         return [replace(item, handle="", native="") if isinstance(item, Result) else item for item in items]
 
@@ -310,24 +310,24 @@ class Responses:
         return FoundRun(view=view, created_at=int(created_at), log=log)
 
     async def load(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
-        found = await self.find_run(response_id, caller)
-        traits = self._find_traits(found)
-        return build_response(found.view, traits, _describe(found.view, traits, base))
+        stored = await self.find_run(response_id, caller)
+        traits = self._find_traits(stored)
+        return build_response(stored.view, traits, _describe(stored.view, traits, base))
 
-    def _find_traits(self, found: FoundRun) -> ResponseTraits:
-        request = found.view.request
+    def _find_traits(self, stored: FoundRun) -> ResponseTraits:
+        request = stored.view.request
         note = request.context.get(INSTRUCTIONS) if request else None
         model = (request.model if request else "") or self._service.default_model
         fields = msgspec.convert(request.client_fields if request else {}, ClientFields)
         instructions = note.text if note else None
-        return ResponseTraits(model=model, created_at=found.created_at, instructions=instructions, fields=fields)
+        return ResponseTraits(model=model, created_at=stored.created_at, instructions=instructions, fields=fields)
 
     async def resume(self, request: HttpRequest, response_id: str, starting_after: int | None) -> Stream:
         """Stream the events of a response after a number, or all of them."""
         context, base = get_request_context(request.scope), str(request.base_url)
-        found = await self.find_run(response_id, context.caller)
-        whole, traits = found.view, self._find_traits(found)
-        entries = [entry for entry in found.log if entry.run == whole.run_id]
+        stored = await self.find_run(response_id, context.caller)
+        whole, traits = stored.view, self._find_traits(stored)
+        entries = [entry for entry in stored.log if entry.run == whole.run_id]
         first = entries[0].seq - 1
         after = parse_number(starting_after) if starting_after is not None else None
         start = after.cursor if after is not None and after.cursor.seq >= first else Cursor(first)
@@ -370,10 +370,10 @@ class Responses:
             reader.detach()
 
     async def delete(self, response_id: str, caller: Caller) -> None:
-        found = await self.find_run(response_id, caller)
-        view = found.view
+        stored = await self.find_run(response_id, caller)
+        view = stored.view
         card = await self._service.require_conversation(view.conversation, caller)
-        runs = {entry.run for entry in found.log if isinstance(entry.event, RunQueued)}
+        runs = {entry.run for entry in stored.log if isinstance(entry.event, RunQueued)}
         if card.unlisted and runs == {view.run_id}:
             await self._service.submit(view.conversation, Delete(by=caller))
             return

@@ -102,7 +102,7 @@ def routes(
     @get(f"{PATH}/{{response_id:str}}/input_items", responses=OPENAI_ERRORS, tags=["openai"])
     async def input_items(request: HttpRequest, response_id: PathId) -> InputItemList:
         """Return the items that a response was asked with."""
-        found = await responses.find_run(response_id, get_request_context(request.scope).caller)
-        return build_input_items(found.view)
+        stored = await responses.find_run(response_id, get_request_context(request.scope).caller)
+        return build_input_items(stored.view)
 
     return [create, connect, compact, retrieve, remove, cancel, input_items]
