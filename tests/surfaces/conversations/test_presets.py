@@ -19,7 +19,8 @@ KEYS = [
     build_key("eve", "admin", tenant="other"),
     build_key("root", "admin", tenant=""),
 ]
-VERSE = {"system_prompt": "Answer in verse.", "options": {"temperature": 0.5}, "max_turns": 3, "tools": ["stock"]}
+NOTHING: Json = {}
+VERSE: Json = {"system_prompt": "Answer in verse.", "options": {"temperature": 0.5}, "max_turns": 3, "tools": ["stock"]}
 
 
 @tool(read_only=True)
@@ -57,7 +58,9 @@ async def open_clients() -> AsyncGenerator[Clients]:
         yield Clients(http, requests, database)
 
 
-async def save(client: ApiClient, name: str, *, shared: bool = False, expect: int = 200, **settings: object) -> Json:
+async def save(
+    client: ApiClient, name: str, settings: Json = NOTHING, *, shared: bool = False, expect: int = 200
+) -> Json:
     return await client.put(f"/presets/{name}", {"settings": settings, "shared": shared}, expect=expect)
 
 
@@ -69,9 +72,9 @@ async def list_names(client: ApiClient) -> list[tuple[str, bool, bool]]:
 
 async def test_an_own_preset_is_saved_replaced_and_deleted_and_nobody_else_sees_it() -> None:
     async with open_clients() as clients:
-        saved = await save(clients.ann, "in%20verse", **VERSE)
+        saved = await save(clients.ann, "in%20verse", VERSE)
         assert saved["preset"]["name"] == "in verse" and saved["preset"]["user"] == "ann"
-        await save(clients.ann, "in%20verse", **VERSE, max_messages=7)
+        await save(clients.ann, "in%20verse", VERSE | {"max_messages": 7})
         (preset,) = (await clients.ann.get("/presets"))["presets"]
         settings = preset["settings"]
         assert (settings["system_prompt"], settings["max_messages"], settings["tools"]) == (
@@ -89,7 +92,7 @@ async def test_an_own_preset_is_saved_replaced_and_deleted_and_nobody_else_sees_
 
 async def test_a_shared_preset_is_used_by_the_tenant_and_changed_by_its_author_or_an_administrator() -> None:
     async with open_clients() as clients:
-        await save(clients.ann, "verse", shared=True, **VERSE)
+        await save(clients.ann, "verse", VERSE, shared=True)
         assert await list_names(clients.bob) == [("verse", True, False)]
         assert await list_names(clients.ada) == [("verse", True, True)]
         for stranger in (clients.eve, clients.root):
@@ -98,12 +101,12 @@ async def test_a_shared_preset_is_used_by_the_tenant_and_changed_by_its_author_o
         refused = await save(clients.bob, "verse", shared=True, expect=403)
         assert "another name" in refused["error"]
         await clients.bob.delete("/presets/verse?shared=true", expect=403)
-        await save(clients.bob, "verse", system_prompt="bob's")
+        await save(clients.bob, "verse", {"system_prompt": "bob's"})
         assert await list_names(clients.bob) == [("verse", False, True), ("verse", True, False)]
-        changed = await save(clients.ada, "verse", shared=True, system_prompt="In prose.")
+        changed = await save(clients.ada, "verse", {"system_prompt": "In prose."}, shared=True)
         assert changed["preset"]["user"] == "ann"
         assert await list_names(clients.ann) == [("verse", True, True)]
-        await save(clients.eve, "verse", shared=True, system_prompt="elsewhere")
+        await save(clients.eve, "verse", {"system_prompt": "elsewhere"}, shared=True)
         await clients.ada.delete("/presets/verse?shared=true")
         assert await list_names(clients.ann) == [] and len(await list_names(clients.eve)) == 1
 
@@ -125,17 +128,17 @@ async def test_count_name_size_and_values_are_bounded() -> None:
             status, _, _ = await clients.ann.send_request("PUT", f"/presets/{name}", {"settings": {}})
             assert status in (404, 405, 422), name
         for wrong in (
-            {"options": {"temperature": 9}}, {"max_turns": 10**6}, {"unknown": 1}, {"options": {"output_schema": {}}},
-            {"tools": ["x" * 201]}, {"model": "m" * 501},
+            {"options": {"temperature": 9}}, {"max_turns": 10**6}, {"unknown": 1},
+            {"options": {"output_schema": NOTHING}}, {"tools": ["x" * 201]}, {"model": "m" * 501},
         ):  # fmt: skip
-            await save(clients.ann, "x", **wrong, expect=422)
-        await save(clients.ann, "x", system_prompt="x" * MAX_PRESET_BYTES, expect=409)
+            await save(clients.ann, "x", wrong, expect=422)
+        await save(clients.ann, "x", {"system_prompt": "x" * MAX_PRESET_BYTES}, expect=409)
         assert await list_names(clients.ann) == []
         for shared, limit in ((False, MAX_OWN_PRESETS), (True, MAX_SHARED_PRESETS)):
             for number in range(limit):
                 await save(clients.ann, f"{shared}-{number}", shared=shared)
             await save(clients.ann, "more", shared=shared, expect=409)
-            await save(clients.ann, f"{shared}-0", shared=shared, system_prompt="replaced")
+            await save(clients.ann, f"{shared}-0", {"system_prompt": "replaced"}, shared=shared)
         await save(clients.bob, "more", shared=True, expect=409)
         await save(clients.bob, "more")
 
@@ -143,10 +146,10 @@ async def test_count_name_size_and_values_are_bounded() -> None:
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_conversation_takes_the_settings_of_a_preset(is_new: bool) -> None:
     async with open_clients() as clients:
-        await save(clients.ann, "verse", shared=True, **VERSE)
+        await save(clients.ann, "verse", VERSE, shared=True)
         (preset,) = (await clients.bob.get("/presets"))["presets"]
-        settings = preset["settings"]
-        path = await clients.bob.create_conversation("Test", **(settings if is_new else {}))
+        settings: dict[str, object] = preset["settings"]
+        path = await clients.bob.create_conversation("Test", **(settings if is_new else NOTHING))
         if not is_new:
             assert (await clients.bob.get(path))["conversation"]["tools"] == ["*"]
             await clients.bob.put(path, settings)
