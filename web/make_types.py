@@ -13,7 +13,7 @@ from toolyard.core.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
 from toolyard.surfaces.catalog import me, models, tools
 from toolyard.surfaces.conversations import calls as conversation_calls
-from toolyard.surfaces.conversations import conversations, direct_calls, shares
+from toolyard.surfaces.conversations import conversations, direct_calls, presets, shares
 from toolyard.surfaces.conversations import runs as conversation_runs
 from toolyard.surfaces.conversations import tools as conversation_tools
 from toolyard.surfaces.errors import ErrorBody
@@ -33,6 +33,7 @@ RESPONSES = (
     direct_calls.DirectCallAnswer,
     me.Me,
     models.ModelList,
+    presets.PresetList,
     runs.LiveAnswer,
     runs.OverviewAnswer,
     runs.RunList,

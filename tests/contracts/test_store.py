@@ -44,6 +44,7 @@ from toolyard.core.store import (
     RequestRecord,
     Store,
 )
+from toolyard.engine.presets import Presets
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
@@ -656,6 +657,16 @@ async def a_lock_keeps_other_tasks_waiting_until_its_block_ends(store: Store) ->
     assert [step.partition(" ")[2] for step in steps] == ["begins", "ends"] * 2
 
 
+async def presets_that_are_shared_at_the_same_time_are_all_kept(store: Store) -> None:
+    presets, callers = Presets(store), [Caller(user=user, tenant="t") for user in ("ana", "bo", "cy")]
+    await asyncio.gather(*(presets.save(caller, caller.user, b"{}", shared=True) for caller in callers))
+    await presets.save(callers[0], "own", b"{}", shared=False)
+    await presets.save(Caller(user="ana", tenant="t2"), "elsewhere", b"{}", shared=True)
+    assert [preset.name for preset in await presets.list(callers[0])] == ["ana", "bo", "cy", "own"]
+    await presets.delete(callers[1], "bo", shared=True)
+    assert [preset.name for preset in await presets.list(callers[1])] == ["ana", "cy"]
+
+
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     epoch = await claim(store, "c")
     await append(store, "c", epoch, make_entries("c", 1), None)
@@ -952,6 +963,15 @@ class UnlockedStore(MemoryStore):
         yield
 
 
+class UnlockedSlowStore(UnlockedStore):
+    """Lets everybody in, and lets others write while it reads."""
+
+    async def read_record(self, kind: str, name: str) -> bytes | None:
+        body = await super().read_record(kind, name)
+        await asyncio.sleep(0)
+        return body
+
+
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     every_kind_of_entry_is_read_back_identical: LosesLastEntryStore,
     a_batch_is_whole_or_not_at_all: SplitBatchStore,
@@ -988,6 +1008,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     open_runs_are_listed_with_their_cards_and_counted: OpenForEverStore,
     records_are_kept_by_kind_in_the_order_of_their_first_setting: NewestRecordFirstStore,
     a_lock_keeps_other_tasks_waiting_until_its_block_ends: UnlockedStore,
+    presets_that_are_shared_at_the_same_time_are_all_kept: UnlockedSlowStore,
     a_closed_store_is_down_and_may_be_closed_again: NeverClosedStore,
 }
 

@@ -63,3 +63,23 @@ def test_a_file_that_no_model_can_read_is_refused_and_the_message_stays(windows:
     choose(window, "large.txt", "text/plain", b"x" * (5 * 1024 * 1024 + 1))
     expect(window.page.get_by_role("alert")).to_contain_text("5 MiB together")
     expect(window.page.get_by_role("list", name="Attachments")).to_have_count(0)
+
+
+def test_an_edited_message_keeps_its_attachments(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    choose(window, "list.txt", "text/plain", b"milk")
+    window.composer.evaluate(TRANSFER, ["paste", "pasted.png", "image/png", PIXEL])
+    window.send("red")
+    expect(window.answer).to_have_text("You said: red")
+    window.page.locator(".user-message").hover()
+    window.button("Edit message").click()
+    expect(window.page.locator(".edit-message")).to_contain_text("list.txt")
+    assert find_violations(window) == []
+    field = window.page.get_by_role("textbox", name="Edit message")
+    field.fill("green")
+    field.press("Enter")
+    expect(window.answer).to_have_text("You said: green")
+    message = window.page.locator(".user-message-box")
+    expect(message).to_contain_text("green")
+    expect(message).to_contain_text("list.txt")
+    expect(message.get_by_role("presentation")).to_have_attribute("src", f"data:image/png;base64,{PIXEL}")

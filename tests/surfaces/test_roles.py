@@ -44,6 +44,8 @@ WITH_KEY = EVERYBODY - {"nobody"}
 OWNER = frozenset({"owner"})
 SEES = OWNER | {"tenant operator", "tenant approver"}
 TENANT = SEES | {"tenant user", "tenant admin"}
+LACKS_PRESET = TENANT - OWNER - {"tenant admin"}
+"""Those who see the owner's shared preset and may not change it. In other tenants there is none of its name."""
 DECIDES = OWNER | {"tenant approver"}
 OVERSEES = frozenset({"tenant operator", "tenant approver", "other tenant's operator", "operator"})
 ADMINISTERS = frozenset({"tenant admin", "other tenant's operator", "admin"})
@@ -145,6 +147,10 @@ ROWS = [
     make_hidden_row("POST", f"{CONVERSATION}/shares", OWNER, NOTHING),
     make_hidden_row("DELETE", f"{CONVERSATION}/shares/{{share_id}}", OWNER),
     make_hidden_row("GET", "/shares/{token}", TENANT),
+    Row("GET", "/presets", WITH_KEY),
+    Row("DELETE", "/presets/{name}?shared=true", WITH_KEY - LACKS_PRESET),
+    Row("PUT", "/presets/{name}", WITH_KEY, body={"settings": {}}),
+    Row("DELETE", "/presets/{name}", WITH_KEY),
     make_hidden_row("PUT", CONVERSATION, OWNER, {"title": "x"}),
     make_hidden_row("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
     make_hidden_row("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
@@ -204,6 +210,7 @@ class RoleClient:
         _, listed, _ = await self.ask("owner", "GET", "/traces?conversation={conversation_id}")
         _, response, _ = await self.ask("owner", "POST", "/v1/responses", {"input": "hi"})
         _, shared, _ = await self.ask("owner", "POST", f"{CONVERSATION}/shares", NOTHING)
+        await self.ask("owner", "PUT", "/presets/{name}", {"settings": NOTHING, "shared": True})
         self.ids |= {
             "correlation_id": trace,
             "token": shared["token"],

@@ -48,6 +48,7 @@ from toolyard.engine.dependencies import Deps
 from toolyard.engine.due_work import DueWork
 from toolyard.engine.journal import Observe
 from toolyard.engine.ownership import STOPPING, Owner
+from toolyard.engine.presets import Presets
 from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
 from toolyard.engine.replicas import Replicas
@@ -85,6 +86,7 @@ class Service:
         self.mcp_proxy = mcp_proxy
         self._store = store
         self.shares = Shares(store, deps.clock)
+        self.presets = Presets(store)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe

@@ -83,3 +83,29 @@ async def test_the_bytes_decide_what_an_attachment_is_whatever_its_name_says(bod
 async def test_what_no_model_could_read_or_is_too_much_is_refused_in_words(attachments: Json, words: str) -> None:
     parts, reply = await send(*attachments, expect=422)
     assert not parts and words in str(reply["error"]) + str(reply["details"])
+
+
+async def test_the_attachments_of_an_earlier_message_are_sent_again_with_other_words() -> None:
+    received: list[tuple[Part, ...]] = []
+
+    def answer(request: ModelRequest) -> Turn:
+        received.append([item.parts for item in request.history if isinstance(item, UserMessage)][-1])
+        return say("I see.")
+
+    async with open_api_client(answer) as http:
+        path = await http.create_conversation()
+        files = [attach(PNG), attach(b"milk", "list.txt")]
+        await http.post(f"{path}/chat", {"content": "Look", "attachments": files, "message_id": "first"})
+        for content in ("Look again", ""):
+            await http.post(f"{path}/rewind", {"to": ""})  # the first message is in a branch now
+            await http.post(f"{path}/chat", {"content": content, "attachments_of": "first"})
+            texts = (TextPart(text=content),) if content else ()
+            assert received[-1] == (*texts, *received[0][1:]) and len(received[0]) == 3
+        answers = [message["id"] for message in await http.list_messages(path) if message["role"] == "assistant"]
+        for wrong in ("nothing", answers[0]):
+            await http.post(f"{path}/chat", {"content": "x", "attachments_of": wrong}, expect=422)
+        both = {"content": "x", "attachments_of": "first", "attachments": [attach(b"x")]}
+        await http.post(f"{path}/chat", both, expect=422)
+        other = await http.create_conversation()
+        await http.post(f"{other}/chat", {"content": "x", "attachments_of": "first"}, expect=422)
+        assert len(received) == 3

@@ -5,11 +5,12 @@ import { navigate } from "../route"
 import { notifyConversationsChanged } from "../state/conversations"
 import { sendMessage } from "../state/messages"
 import { requestJson } from "../wire/http"
-import type { ConversationAnswer } from "../wire/types"
+import type { ConversationAnswer, PresetView } from "../wire/types"
 import { useTranslate } from "../locales"
 import { Composer } from "./Composer"
 import { Conversation } from "./Conversation"
 import { ModelPicker } from "./ModelPicker"
+import { PresetPicker } from "./Presets"
 import { Starters } from "./Starters"
 
 const MAX_TITLE_CHARS = 60
@@ -21,21 +22,29 @@ export function Chat({ id }: { id: string }) {
 function NewConversation() {
   const t = useTranslate()
   const [model, setModel] = useState("")
+  const [preset, setPreset] = useState<PresetView | null>(null)
+  const choosePreset = (chosen: PresetView | null) => {
+    setPreset(chosen)
+    setModel(chosen?.settings.model ?? "") // it can still be changed beside the preset
+  }
   const send = useCallback(async (text: string, attachments: Attachment[] = []) => {
     const title = makeTitle(text || attachments[0]?.name || t("attach.untitled"))
-    const settings = { title, ...(model ? { model } : {}) }
+    const settings = { ...preset?.settings, title, model }
     const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", settings)
     await sendMessage(conversation.id, text, attachments)
     notifyConversationsChanged()
     navigate("chat", conversation.id)
-  }, [model, t])
+  }, [model, preset, t])
   return (
     <div className="chat chat-new">
       <div className="greeting">
         <h1>{t("chat.greeting")}</h1>
         <p>{t("chat.about")}</p>
         <Composer conversation="" model={model} send={send} />
-        <ModelPicker model={model} onChoose={async (chosen) => setModel(chosen)} />
+        <div className="new-settings">
+          <ModelPicker model={model} onChoose={async (chosen) => setModel(chosen)} />
+          <PresetPicker preset={preset} onChoose={choosePreset} />
+        </div>
         <Starters send={send} />
       </div>
     </div>

@@ -101,7 +101,7 @@ function createActions(store: ConversationStore, fail: (error: unknown) => void,
   const getEnd = () => findHead(store.getSnapshot().view.rows)
   return {
     retry: (message) => void run(() => branch(id, message, "", getEnd())),
-    resend: (after, text) => run(() => branch(id, after, text, getEnd())),
+    resend: (after, text, attachmentsOf) => run(() => branch(id, after, text, getEnd(), attachmentsOf)),
     show: (head) => void run(() => rewind(id, head)),
     remove: (message) => void run(() => deleteMessage(id, message)),
   }

@@ -3,11 +3,12 @@ import { useState, type FormEvent } from "react"
 import { Dialog } from "../components/Dialog"
 import { enqueueRequest } from "../state/requestQueue"
 import { HttpError, requestJson } from "../wire/http"
-import type { Conversation, ConversationAnswer } from "../wire/types"
+import type { Conversation, ConversationAnswer, PresetSettings } from "../wire/types"
 import { useProblem } from "../wire/useProblem"
 import { useQuery } from "../wire/useQuery"
 import { useTranslate, type MessageKey } from "../locales"
 import { EnabledTools } from "./EnabledTools"
+import { PresetSection } from "./Presets"
 
 export function SettingsDialog({ conversation, onClose }: { conversation: string; onClose: () => void }) {
   const t = useTranslate()
@@ -58,37 +59,41 @@ function SettingsForm({ settings, onSaved }: { settings: Conversation; onSaved: 
       setBusy(false)
     }
   }
+  const collect = ({ model, tools }: Conversation): PresetSettings => ({ ...toChange(settings, prompt, numbers), model, tools })
   return (
-    <form className="settings-form" onSubmit={(event) => void save(event)}>
-      <label>
-        <span>{t("settings.prompt")}</span>
-        <textarea rows={4} maxLength={100_000} value={prompt} onChange={(event) => setPrompt(event.target.value)} />
-      </label>
-      <div className="settings-numbers">
-        {NUMBERS.map(({ name, ...bounds }) => (
-          <label key={name}>
-            <span>{t(`settings.${name}` as MessageKey)}</span>
-            <input type="number" {...bounds} required={name === "max_turns"} placeholder={t(name === "temperature" ? "settings.byProvider" : "settings.noLimit")} value={numbers[name]} onChange={(event) => setNumbers({ ...numbers, [name]: event.target.value })} />
-            {fields[name] && <small className="problem">{fields[name]}</small>}
-          </label>
-        ))}
-      </div>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
-      <footer>
-        <button className="primary" disabled={busy}>
-          {t("common.save")}
-        </button>
-      </footer>
-    </form>
+    <>
+      <form className="settings-form" onSubmit={(event) => void save(event)}>
+        <label>
+          <span>{t("settings.prompt")}</span>
+          <textarea rows={4} maxLength={100_000} value={prompt} onChange={(event) => setPrompt(event.target.value)} />
+        </label>
+        <div className="settings-numbers">
+          {NUMBERS.map(({ name, ...bounds }) => (
+            <label key={name}>
+              <span>{t(`settings.${name}` as MessageKey)}</span>
+              <input type="number" {...bounds} required={name === "max_turns"} placeholder={t(name === "temperature" ? "settings.byProvider" : "settings.noLimit")} value={numbers[name]} onChange={(event) => setNumbers({ ...numbers, [name]: event.target.value })} />
+              {fields[name] && <small className="problem">{fields[name]}</small>}
+            </label>
+          ))}
+        </div>
+        {problem && (
+          <p className="problem" role="alert">
+            {problem}
+          </p>
+        )}
+        <footer>
+          <button className="primary" disabled={busy}>
+            {t("common.save")}
+          </button>
+        </footer>
+      </form>
+      <PresetSection conversation={settings.id} collect={collect} onUsed={onSaved} />
+    </>
   )
 }
 
 /** Return the change that the form makes. Zero stands for no limit, and options that the form does not show stay. */
-function toChange(settings: Conversation, prompt: string, numbers: Record<NumberName, string>): Record<string, unknown> {
+function toChange(settings: Conversation, prompt: string, numbers: Record<NumberName, string>): Omit<PresetSettings, "model" | "tools"> {
   const { temperature: _, ...options } = settings.options
   return {
     system_prompt: prompt,

@@ -1,9 +1,9 @@
 import { FileText, Pencil } from "lucide-react"
-import { memo, useRef, useState } from "react"
+import { memo, useRef, useState, type ReactNode } from "react"
 import type { RowVersions } from "../state/branches"
 import { useConversation } from "../state/conversationContext"
 import { isInlineImage, isWebLink } from "../urls"
-import type { UserMessage } from "../wire/types"
+import type { Part, UserMessage } from "../wire/types"
 import { useTranslate } from "../locales"
 import { EditMessage } from "./EditMessage"
 import { MessageBar } from "./MessageBar"
@@ -22,36 +22,26 @@ export const UserMessageRow = memo(function UserMessageRow({ item, queued = fals
   const [editing, setEditing] = useState(false)
   const editButton = useRef<HTMLButtonElement>(null)
   const text = item.parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n\n")
-  const isText = item.parts.every((part) => part.type === "text")
+  const attached = item.parts.filter((part) => part.type !== "text")
   const close = () => {
     setEditing(false)
     setTimeout(() => editButton.current?.focus()) // once the button is there again
   }
-  if (editing && actions) return <EditMessage text={text} onSend={(edited) => actions.resend(after, edited)} onClose={close} />
+  if (editing && actions) {
+    const attachments = attached.length ? <div className="user-message-box">{attached.map(showPart)}</div> : null
+    return <EditMessage text={text} attachments={attachments} onSend={(edited) => actions.resend(after, edited, attached.length ? item.id : "")} onClose={close} />
+  }
   return (
     <div className="user-message" data-queued={queued || undefined}>
       <span className="visually-hidden">{t("chat.you")}: </span>
       <div className="user-message-box">
-        {item.parts.map((part, index) => {
-          if (part.type === "text") return <p key={index}>{part.text}</p>
-          if (part.type === "image" && isInlineImage(part.url)) return <img key={index} src={part.url} alt="" />
-          const name = part.type === "file" && part.name ? part.name : part.url.slice(0, 80)
-          return isWebLink(part.url) ? (
-            <a key={index} href={part.url} target="_blank" rel="noopener noreferrer">
-              <FileText aria-hidden /> {name}
-            </a>
-          ) : (
-            <p key={index}>
-              <FileText aria-hidden /> {name}
-            </p>
-          )
-        })}
+        {item.parts.map(showPart)}
       </div>
       {queued ? (
         <span className="pill">{t("chat.queued")}</span>
       ) : (
         <MessageBar text={text} copyLabel={t("message.copy")} message={item.id} versions={versions}>
-          {actions && isText && (
+          {actions && (
             <button ref={editButton} className="quiet" aria-label={t("message.edit")} title={t("message.edit")} onClick={() => setEditing(true)}>
               <Pencil aria-hidden />
             </button>
@@ -61,3 +51,18 @@ export const UserMessageRow = memo(function UserMessageRow({ item, queued = fals
     </div>
   )
 })
+
+function showPart(part: Part, index: number): ReactNode {
+  if (part.type === "text") return <p key={index}>{part.text}</p>
+  if (part.type === "image" && isInlineImage(part.url)) return <img key={index} src={part.url} alt="" />
+  const name = part.type === "file" && part.name ? part.name : part.url.slice(0, 80)
+  return isWebLink(part.url) ? (
+    <a key={index} href={part.url} target="_blank" rel="noopener noreferrer">
+      <FileText aria-hidden /> {name}
+    </a>
+  ) : (
+    <p key={index}>
+      <FileText aria-hidden /> {name}
+    </p>
+  )
+}

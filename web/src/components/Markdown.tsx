@@ -1,6 +1,6 @@
 // A model's text as Markdown. Each block is memoized by its source: while an answer streams, only the last block renders
 // again, however long the answer is.
-import { memo, useMemo } from "react"
+import { memo, useEffect, useMemo, useState } from "react"
 import { CodeBlock } from "./CodeBlock"
 import { CsvButton } from "./CsvButton"
 import { parseBlocks, sanitizeHtml, type Block } from "./markdownBlocks"
@@ -22,18 +22,18 @@ const BlockView = memo(
       case "code":
         return <CodeBlock text={block.text} language={block.language} open={open} />
       case "list": {
-        const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} />)
+        const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} open={open && index === block.items.length - 1} />)
         return block.start === null ? <ul>{items}</ul> : <ol start={block.start}>{items}</ol>
       }
       case "table":
         return (
           <div className="table-block">
-            <Html as="div" raw={block.raw} html={block.html} />
+            <Html as="div" raw={block.raw} html={block.html} open={open} />
             {!open && <CsvButton rows={block.rows} />}
           </div>
         )
       case "html":
-        return <Html as="div" raw={block.raw} html={block.html} />
+        return <Html as="div" raw={block.raw} html={block.html} open={open} />
       default:
         return block satisfies never
     }
@@ -42,8 +42,25 @@ const BlockView = memo(
 )
 
 const Html = memo(
-  function Html({ as: As, html }: { as: "li" | "div"; raw: string; html: () => string }) {
-    return <As dangerouslySetInnerHTML={{ __html: sanitizeHtml(html()) }} />
+  function Html({ as: As, html, open }: { as: "li" | "div"; raw: string; html: () => string; open: boolean }) {
+    const source = sanitizeHtml(html())
+    return <As dangerouslySetInnerHTML={{ __html: useFormulas(source, open) }} />
   },
-  (before, after) => before.raw === after.raw,
+  (before, after) => before.raw === after.raw && before.open === after.open,
 )
+
+/** Return the HTML with its formulas drawn. Until their chunk is loaded, and while the block grows, they are source. */
+function useFormulas(source: string, open: boolean): string {
+  const [drawn, setDrawn] = useState<{ source: string; html: string } | null>(null)
+  useEffect(() => {
+    if (open || !source.includes("<var>")) return
+    let unmounted = false
+    void import("./math").then(({ renderFormulas }) => {
+      if (!unmounted) setDrawn({ source, html: renderFormulas(source) })
+    })
+    return () => {
+      unmounted = true
+    }
+  }, [source, open])
+  return drawn?.source === source ? drawn.html : source
+}

@@ -2,6 +2,7 @@
 // comes from models and tools and is never trusted.
 import createDOMPurify from "dompurify"
 import { Marked, type Token, type Tokens } from "marked"
+import { createMathExtension } from "./mathTokens"
 import { findNumberColumns } from "./tableText"
 import { isInlineImage } from "../urls"
 
@@ -22,6 +23,7 @@ const marked = new Marked({
     html: ({ text }) => (/^<br\s*\/?>$/i.test(text.trim()) ? "<br>" : escapeHtml(text)), // HTML in an answer is shown as text
   },
 })
+marked.use(createMathExtension(escapeHtml))
 const purify = createDOMPurify(window)
 
 purify.addHook("afterSanitizeAttributes", (node) => {

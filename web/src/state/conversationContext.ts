@@ -5,8 +5,11 @@ import { createContext, useContext } from "react"
 export interface MessageActions {
   /** Have the user's message with this id answered again, as a new branch. */
   retry: (message: string) => void
-  /** Send a message in place of the one that follows the item `after`, as a new branch. Resolves to whether it was sent. */
-  resend: (after: string, text: string) => Promise<boolean>
+  /**
+   * Send a message in place of the one that follows the item `after`, as a new branch, with the images and files of the
+   * message `attachmentsOf`. Resolves to whether it was sent.
+   */
+  resend: (after: string, text: string, attachmentsOf: string) => Promise<boolean>
   /** Show the branch that ends with this item. */
   show: (head: string) => void
   remove: (message: string) => void

@@ -6,10 +6,14 @@ import { enqueueRequest } from "./requestQueue"
 
 /** Start a run with this message. Resolves as soon as the server has stored it. */
 export async function sendMessage(conversation: string, content: string, files: { name: string; data: string }[] = []): Promise<void> {
+  const attachments = files.map(({ name, data }) => ({ name, data }))
+  await startRun(conversation, attachments.length ? { content, attachments } : { content })
+}
+
+async function startRun(conversation: string, body: { content: string; attachments?: { name: string; data: string }[]; attachments_of?: string }): Promise<void> {
   const path = `conversations/${encodeURIComponent(conversation)}/chat`
   // The response streams the run. It is not read, as the event stream carries the same; closing it does not stop the run.
   const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
-  const body = files.length ? { content, attachments: files.map(({ name, data }) => ({ name, data })) } : { content }
   const response = await enqueueRequest(conversation, () => request("POST", path, body, { headers }))
   await response.body?.cancel()
 }
@@ -21,12 +25,13 @@ export async function rewind(conversation: string, to: string): Promise<void> {
 
 /**
  * Rewind to the item `to` and send a message from there; an empty one has the last message answered again. If the message is
- * not accepted, the conversation returns to `head`, where it ended before.
+ * not accepted, the conversation returns to `head`, where it ended before. The images and files of the message
+ * `attachmentsOf` are sent again: the server has them.
  */
-export async function branch(conversation: string, to: string, content: string, head: string): Promise<void> {
+export async function branch(conversation: string, to: string, content: string, head: string, attachmentsOf = ""): Promise<void> {
   await rewind(conversation, to) // also where the conversation ends with `to`: the end of a failed run goes away
   try {
-    await sendMessage(conversation, content)
+    await startRun(conversation, attachmentsOf ? { content, attachments_of: attachmentsOf } : { content })
   } catch (error) {
     await rewind(conversation, head).catch(() => undefined)
     throw error

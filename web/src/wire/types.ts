@@ -221,6 +221,7 @@ export interface Conversation {
   options: Options
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<EnabledTool>
+  tools: Array<string>
   context: Record<string, NoteBody>
   messages_in_context: number
   tokens_in_context: number
@@ -527,6 +528,30 @@ export interface Point {
   call_p95_ms: number | null
   turn_p50_ms: number | null
   turn_p95_ms: number | null
+}
+
+export interface PresetList {
+  presets: Array<PresetView>
+  count: number
+  success: boolean
+}
+
+export interface PresetSettings {
+  system_prompt: string
+  model: string
+  max_turns: number | null
+  max_tokens: number
+  max_messages: number
+  options: Options
+  tools: Array<string>
+}
+
+export interface PresetView {
+  name: string
+  user: string
+  shared: boolean
+  editable: boolean
+  settings: PresetSettings
 }
 
 export interface Price {

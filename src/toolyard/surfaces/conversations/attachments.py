@@ -11,7 +11,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from toolyard.core.items import FilePart, ImagePart, Part
+from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
+from toolyard.core.state import State
 from toolyard.surfaces.errors import invalid_field
 
 MAX_ATTACHMENTS = 8
@@ -41,6 +42,15 @@ def parse_attachments(attachments: Sequence[ChatAttachment]) -> list[Part]:
         _build_part(body, attachment.name, index)
         for index, (body, attachment) in enumerate(zip(bodies, attachments, strict=True))
     ]
+
+
+def find_attachments(state: State, message_id: str) -> list[Part]:
+    """Return the images and files of a user's message, of the current messages or of a branch. Raise Invalid."""
+    for history in (state.full_history, *(branch.history for branch in reversed(state.branches))):
+        position = history.find(message_id)
+        if position is not None and isinstance(message := history[position], UserMessage):
+            return [part for part in message.parts if not isinstance(part, TextPart)]
+    raise invalid_field("attachments_of", "there is no message of a user with this id in the conversation")
 
 
 def find_image_type(body: bytes) -> str:

@@ -36,6 +36,9 @@ Prompt = Annotated[str, Meta(max_length=100_000)]
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Turns = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 ModelName = Annotated[str, Meta(max_length=500)]
+ToolNames = Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=1000)]
+ALL_TOOLS = "*"
+"""In a list of tools: every tool that the caller may use."""
 PageSize = Annotated[int, QueryParameter(ge=1, le=200, description="How many at most")]
 PageAfter = Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")]
 Whose = Annotated[
@@ -54,6 +57,10 @@ class NewConversation(WebSearchFields, kw_only=True):
     max_messages: Count = 0
     model: ModelName = ""
     language: str = ""
+    options: Options | None = None
+    """The options of all answers; a request may still set its own."""
+    tools: ToolNames | None = None
+    """The names of the tools that it may use, or `["*"]` for all that the caller may use."""
 
 
 class ConversationChange(WebSearchFields, kw_only=True):
@@ -69,6 +76,8 @@ class ConversationChange(WebSearchFields, kw_only=True):
     language: str | None = None
     options: Options | None = None
     """The options of all answers, in place of the earlier ones; a request may still set its own."""
+    tools: ToolNames | None = None
+    """The names of all tools that it may use from now on, or `["*"]` for all that the caller may use."""
 
 
 class ConversationSummary(Struct, kw_only=True):
@@ -100,6 +109,8 @@ class Conversation(ConversationSummary, kw_only=True):
     """How the model is to answer, unless a request says otherwise."""
     status: Literal["idle", "running", "waiting"]
     enabled_tools: list[EnabledTool]
+    tools: list[str]
+    """The names of the tools that it may use, also of those that are gone; `["*"]` if it may use all."""
     context: dict[str, NoteBody]
     messages_in_context: int
     """How many messages the model is shown: fewer than there are once the history has been compacted."""
@@ -230,6 +241,8 @@ def parse_new(data: NewConversation, default: Settings, server_limits: Limits) -
         max_messages=data.max_messages or default.max_messages,
         web_search=data.search_mode or default.web_search,
         language=data.language,
+        options=default.options if data.options is None else check_default_options(data.options),
+        tools=default.tools if data.tools is None else parse_tools(data.tools),
         limits=replace(default.limits or server_limits, turns_per_request=max_turns),
     )
 
@@ -245,9 +258,15 @@ def parse_change(data: ConversationChange, server_limits: Limits) -> SettingsCha
         web_search=data.search_mode or UNSET,
         language=UNSET if data.language is None else data.language,
         options=UNSET if data.options is None else check_default_options(data.options),
+        tools=UNSET if data.tools is None else parse_tools(data.tools),
         max_turns=check_max_turns(data.max_turns or 0, server_limits),
         default_limits=server_limits,
     )
+
+
+def parse_tools(names: Sequence[str]) -> frozenset[str] | None:
+    """Return the tools of a conversation as its settings keep them. None means all that its caller may use."""
+    return None if ALL_TOOLS in names else frozenset(names)
 
 
 def check_default_options(options: Options) -> Options:
@@ -281,6 +300,7 @@ def build_conversation(
         options=settings.options,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
         enabled_tools=list_enabled_tools(tools, settings),
+        tools=[ALL_TOOLS] if settings.tools is None else sorted(settings.tools),
         context={note_id: to_note_body(note) for note_id, note in settings.context.items()},
         messages_in_context=state.history.messages,
         tokens_in_context=state.history.tokens,

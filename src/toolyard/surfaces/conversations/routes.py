@@ -8,6 +8,7 @@ from toolyard.surfaces.conversations import (
     direct_calls,
     export,
     messages,
+    presets,
     runs,
     shares,
     tool_events,
@@ -15,7 +16,9 @@ from toolyard.surfaces.conversations import (
 )
 from toolyard.surfaces.surface import Backend, Route, Surface
 
-_MODULES = (conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, export, shares)
+_MODULES = (
+    conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, export, shares, presets
+)  # fmt: skip
 
 
 def routes(backend: Backend) -> list[Route]:
@@ -23,5 +26,8 @@ def routes(backend: Backend) -> list[Route]:
 
 
 SURFACE = Surface(
-    routes=routes, session_paths=frozenset({"/conversations", "/conversations/*", "/shares/*", "/sse/conversations/*"})
+    routes=routes,
+    session_paths=frozenset(
+        {"/conversations", "/conversations/*", "/presets", "/presets/*", "/shares/*", "/sse/conversations/*"}
+    ),
 )

@@ -1,5 +1,6 @@
 """`/conversations/{id}/chat`, `…/events` and `…/cancel`: start a run, follow its events, stop it."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from litestar import Response, get, post
@@ -14,15 +15,16 @@ from toolyard.core.commands import Start, Stop
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import parse_cursor
 from toolyard.core.decide import has_question
-from toolyard.core.items import TextPart, UserMessage
+from toolyard.core.items import Part, TextPart, UserMessage
 from toolyard.core.limits import Limits
+from toolyard.core.state import State
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.chat_messages import MessageId
-from toolyard.surfaces.conversations.attachments import ChatAttachment, parse_attachments
+from toolyard.surfaces.conversations.attachments import ChatAttachment, find_attachments, parse_attachments
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
@@ -58,6 +60,8 @@ class ChatBody(AnswerFields, kw_only=True):
     """May be empty after a rewind to a user's message, which is then answered once more."""
     attachments: list[ChatAttachment] = field(default_factory=list[ChatAttachment])
     """Images, PDFs and text files, at most 8 with 5 MiB together."""
+    attachments_of: MessageId = ""
+    """The id of an earlier message, also of a branch, whose images and files are sent again; not with `attachments`."""
     message_id: MessageId = ""
     """The id of the message. One that is in the conversation already is refused with 409."""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
@@ -109,10 +113,15 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
             headers = await admit_once(service, context.caller, key)
             state = await load_state(service, conversation_id, context.caller)
             limits = resolve_limits(state.settings, service.limits_for(context.caller))
-            is_empty = not data.content and not data.attachments
-            if is_empty and not has_question(state.history) and await service.find_request(key) is None:
+            attached = parse_attached(data, state)
+            if (
+                not data.content
+                and not attached
+                and not has_question(state.history)
+                and await service.find_request(key) is None
+            ):
                 raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
-            start = replace(parse_chat(data, context, limits, service), request=key)
+            start = replace(parse_chat(data, attached, context, limits, service), request=key)
             if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
                 return await start_and_stream(service, conversation_id, start, headers)
             started = await service.start_run(conversation_id, start, include_argument_deltas=False)
@@ -172,11 +181,22 @@ def resolve_limits(settings: Settings, server_limits: Limits) -> Limits:
     return settings.limits or replace(server_limits, turns_per_request=resolve_max_turns(settings, server_limits))
 
 
-def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:
+def parse_attached(data: ChatBody, state: State) -> list[Part]:
+    """Return the images and files of the message, either new ones or those of an earlier message. Raise Invalid."""
+    if not data.attachments_of:
+        return parse_attachments(data.attachments)
+    if data.attachments:
+        raise invalid_field("attachments_of", "cannot be sent together with attachments")
+    return find_attachments(state, data.attachments_of)
+
+
+def parse_chat(
+    data: ChatBody, attached: Sequence[Part], context: RequestContext, limits: Limits, service: Service
+) -> Start:
     clock = service.clock
     message_id = data.message_id or clock.new_id("item")
     texts = (TextPart(text=data.content),) if data.content else ()
-    parts = (*texts, *parse_attachments(data.attachments))
+    parts = (*texts, *attached)
     message = UserMessage(id=message_id, at=clock.now(), parts=parts)
     return service.build_start(
         context.caller,

@@ -1,0 +1,132 @@
+"""Presets: named settings for conversations, of one user or shared with everybody of a tenant.
+
+The presets of a user are one record, and those that a tenant shares are another: a list reads two records, however many
+users there are, and each bound is checked under the lock of the record that it is about.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Forbidden, NotFound, Refused
+from toolyard.core.store import KeyValue
+
+PRESETS = "preset"
+"""The kind of the records."""
+MAX_OWN_PRESETS = 50
+MAX_SHARED_PRESETS = 100
+"""Of a tenant, from all its users together."""
+MAX_PRESET_BYTES = 20_000
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """Named settings, and the user who saved them first."""
+
+    name: str
+    user: str
+    shared: bool = False
+    settings: msgspec.Raw
+    """A JSON object."""
+
+
+_decoder = msgspec.json.Decoder(tuple[Preset, ...])
+
+
+class Presets:
+    """Lists, saves and deletes presets, each caller's own and those of the caller's tenant."""
+
+    def __init__(self, store: KeyValue) -> None:
+        self._store = store
+
+    async def list(self, caller: Caller) -> Sequence[Preset]:
+        """Return the caller's own presets and those that the tenant shares, by name."""
+        own, shared = await self._read(_name_own(caller)), await self._read(_name_shared(caller))
+        return sorted((*own, *shared), key=lambda preset: (preset.name.casefold(), preset.shared))
+
+    async def save(self, caller: Caller, name: str, settings: bytes, *, shared: bool) -> Preset:
+        """Store a preset in place of the one with this name. The author's own one is moved if `shared` has changed.
+
+        Raises Forbidden for a shared preset of another user, unless the caller administers the tenant, and Refused if
+        it is too large or there are too many.
+        """
+        if len(settings) > MAX_PRESET_BYTES:
+            raise Refused(f"a preset has at most {MAX_PRESET_BYTES:,} bytes: shorten its system prompt or its list")
+        preset = Preset(name=name, user=caller.user, shared=shared, settings=msgspec.Raw(settings))
+        # Always in this order, so that two requests never wait for each other.
+        async with (
+            self._store.lock(PRESETS, own_record := _name_own(caller)),
+            self._store.lock(PRESETS, shared_record := _name_shared(caller)),
+        ):
+            own, others = await self._read(own_record), await self._read(shared_record)
+            if shared:
+                if before := _find(others, name):
+                    preset = replace(preset, user=_require_editor(caller, before).user)
+                await self._write(shared_record, _put(others, preset, MAX_SHARED_PRESETS))
+                await self._drop(own_record, own, name)
+            else:
+                await self._write(own_record, _put(own, preset, MAX_OWN_PRESETS))
+                if (before := _find(others, name)) and before.user == caller.user:
+                    await self._drop(shared_record, others, name)
+        return preset
+
+    async def delete(self, caller: Caller, name: str, *, shared: bool) -> None:
+        """Delete an own preset or, if `shared`, one of the tenant. Raises NotFound, or Forbidden as `save` does."""
+        record = _name_shared(caller) if shared else _name_own(caller)
+        async with self._store.lock(PRESETS, record):
+            presets = await self._read(record)
+            preset = _find(presets, name)
+            if preset is None:
+                place = "shared in your tenant" if shared else "of your own"
+                raise NotFound(f"there is no preset {name[:80]!r} {place}")
+            if shared:
+                _require_editor(caller, preset)
+            await self._drop(record, presets, name)
+
+    async def _read(self, record: str) -> Sequence[Preset]:
+        body = await self._store.read_record(PRESETS, record)
+        return _decoder.decode(body) if body else ()
+
+    async def _write(self, record: str, presets: Sequence[Preset]) -> None:
+        await self._store.set_record(PRESETS, record, msgspec.json.encode(presets))
+
+    async def _drop(self, record: str, presets: Sequence[Preset], name: str) -> None:
+        rest = [preset for preset in presets if preset.name != name]
+        if not rest:
+            await self._store.delete_record(PRESETS, record)
+        elif len(rest) < len(presets):
+            await self._write(record, rest)
+
+
+def may_edit_preset(caller: Caller, preset: Preset) -> bool:
+    """Return whether the caller may change a preset that it sees: its author, or an administrator of the tenant."""
+    return preset.user == caller.user or "admin" in caller.roles
+
+
+def _require_editor(caller: Caller, preset: Preset) -> Preset:
+    if not may_edit_preset(caller, preset):
+        message = f"the shared preset {preset.name!r} belongs to {preset.user!r}: save yours under another name"
+        raise Forbidden(message)
+    return preset
+
+
+def _find(presets: Sequence[Preset], name: str) -> Preset | None:
+    return next((preset for preset in presets if preset.name == name), None)
+
+
+def _put(presets: Sequence[Preset], preset: Preset, limit: int) -> Sequence[Preset]:
+    rest = [other for other in presets if other.name != preset.name]
+    if len(rest) >= limit:
+        raise Refused(f"there are {limit} presets already: delete one first")
+    return [*rest, preset]
+
+
+def _name_own(caller: Caller) -> str:
+    # As JSON, in which no tenant and user can be taken for others.
+    return msgspec.json.encode((caller.tenant, caller.user)).decode()
+
+
+def _name_shared(caller: Caller) -> str:
+    return msgspec.json.encode((caller.tenant,)).decode()
