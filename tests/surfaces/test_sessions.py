@@ -20,8 +20,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.sessions import MAX_SIGN_INS_PER_MINUTE, Sessions
+from toolyard.engine.authentication import Authenticator, hash_key
+from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
 from toolyard.stores.memory import MemoryStore
@@ -248,17 +248,72 @@ async def test_only_the_hash_of_a_session_is_stored() -> None:
     assert stored and token not in stored and "'ann'" not in stored
 
 
-async def test_sign_ins_are_bounded_for_each_address() -> None:
+async def test_failed_sign_ins_are_bounded_for_each_address() -> None:
     bench = SessionBench(*KEYS)
-    for _ in range(MAX_SIGN_INS_PER_MINUTE):
+    for number in range(MAX_FAILED_PER_ADDRESS):
         with pytest.raises(Unauthenticated):
-            await bench.sessions.open("guess", "198.51.100.7")
+            await bench.sessions.open(f"{number} guess", "198.51.100.7")
     for key in ("guess", "ann"):
         with pytest.raises(RateLimited):
             await bench.sessions.open(key, "198.51.100.7")
     assert await bench.sessions.open("ann", "198.51.100.8")
     bench.clock.at += 60
     assert await bench.sessions.open("ann", "198.51.100.7")
+
+
+async def test_guesses_of_one_key_are_bounded_whatever_addresses_they_come_from() -> None:
+    key = replace(build_key("ann"), hash=hash_key("ty_0123456789"))
+    bench = SessionBench(key, *KEYS[1:])
+    for number in range(MAX_FAILED_PER_KEY):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open(f"ty_012345678{chr(65 + number)}", f"198.51.100.{number}")
+    with pytest.raises(RateLimited):
+        await bench.sessions.open("ty_0123456789", "198.51.100.99")
+    assert await bench.sessions.open("shop", "198.51.100.1")
+    bench.clock.at += 60
+    assert await bench.sessions.open("ty_0123456789", "198.51.100.99")
+
+
+async def test_sign_ins_that_succeed_do_not_count_nor_do_wrong_tokens_lock_out_other_tokens() -> None:
+    secret = "s" * 32
+    bench = SessionBench(*KEYS, verify=verifier(JwtConfig(algorithm="HS256", secret=secret)))
+    bench.clock.at = 4_000_000_000.0
+    for _ in range(MAX_FAILED_PER_ADDRESS + 1):
+        assert await bench.sessions.open("ann", "a")
+    claims = {"sub": "jo", "exp": bench.clock.at + 50}
+    for _ in range(MAX_FAILED_PER_KEY + 1):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open(jwt.encode(claims, "t" * 32, "HS256"), "b")
+    assert await bench.sessions.open(jwt.encode(claims, secret, "HS256"), "b")
+
+
+async def test_a_key_has_so_many_sessions_and_a_further_one_ends_the_oldest() -> None:
+    bench = SessionBench(*KEYS)
+    other = await bench.sessions.open("shop", "a")
+    tokens: list[str] = []
+    for _ in range(MAX_SESSIONS + 1):
+        bench.clock.at += 1
+        tokens.append(await bench.sessions.open("ann", "a"))
+    assert [await bench.is_open(token) for token in (tokens[0], tokens[1], tokens[-1], other)] == [False, *[True] * 3]
+
+
+async def test_of_two_cookies_with_the_name_none_is_believed_nor_is_a_very_long_one() -> None:
+    async with open_client() as http:
+        cookie, planted = await sign_in(http), await sign_in(http, "shop")
+        name = cookie.partition("=")[0]
+        assert await get_status(http, "/me", f"other=1; {cookie}; {cookie}") == 200
+        for tossed in (f"{planted}; {cookie}", f"{cookie}; {planted}", f"{cookie}; {name}=x", f"{name}={'a' * 5000}"):
+            assert await get_status(http, "/me", tossed) == 401, tossed[:200]
+
+
+async def test_a_session_that_was_planted_before_signing_in_is_not_the_one_after_it() -> None:
+    async with open_client() as http:
+        planted = await sign_in(http, "shop")
+        own = await sign_in(http, cookie=planted)
+        assert own != planted
+        _, me, _ = await http.ask("GET", "/me", cookie=own)
+        assert me["user"] == "ann"
+        assert await get_status(http, "/me", planted) == 401
 
 
 async def test_a_verified_token_opens_a_session_until_the_token_expires() -> None:
