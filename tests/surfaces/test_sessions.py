@@ -8,12 +8,14 @@ from pathlib import Path
 
 import jwt
 import pytest
+from aiohttp import WSMsgType
 from msgspec.structs import replace
 
 from replicas.pair import open_replicas, wait_for_status
 from surfaces.inside import open_in_process_client
+from surfaces.openai.sockets import open_talk
 from surfaces.served import SocketClient, connect_client
-from surfaces.talk import build_key
+from surfaces.talk import ApiClient, build_key
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller
@@ -188,6 +190,50 @@ async def test_a_key_that_one_replica_revokes_ends_its_sessions_at_the_other() -
         await root.delete("/keys/app")
         await wait_for_status(second.http.with_key(secret), "/tools", 401)
         assert (await second.http.send_request("GET", "/me", **cookie))[0] == 401
+
+
+async def read_to_end(http: ApiClient, path: str, opened: asyncio.Event, **headers: str) -> None:
+    """Read a stream of events until the server ends it."""
+    async for _ in http.stream_get(path, **headers):
+        opened.set()
+
+
+async def test_an_open_stream_ends_with_its_session_or_its_key_and_no_other_does() -> None:
+    keys = [build_key("root", "admin", tenant=""), build_key("ann")]
+    async with open_client(keys=keys) as socket, asyncio.TaskGroup() as tasks:
+        http = ApiClient(socket)
+        root = http.with_key("root")
+        secret = (await root.post("/keys", {"name": "app", "user": "ann", "tenant": "t"}, expect=201))["secret"]
+        path = await http.with_key("ann").create_conversation()
+        await http.with_key("ann").post(f"{path}/chat", {"content": "Hello"})
+        signed_out, revoked = await sign_in(socket), await sign_in(socket, secret)
+        other = await sign_in(socket)
+        credentials = ({"cookie": signed_out}, {"cookie": revoked}, {"x_api_key": secret}, {"cookie": other})
+        opened = [asyncio.Event() for _ in credentials]
+        streams = [
+            tasks.create_task(read_to_end(http, f"{path}/events", event, **headers))
+            for event, headers in zip(opened, credentials, strict=True)
+        ]
+        for event in opened:
+            await event.wait()
+        await socket.ask("DELETE", "/session", cookie=signed_out, origin=socket.url)
+        await streams[0]
+        assert not any(stream.done() for stream in streams[1:])
+        await root.delete("/keys/app")
+        await asyncio.gather(*streams[1:3])
+        assert await get_status(socket, "/me", other) == 200 and not streams[3].done()
+        streams[3].cancel()
+
+
+async def test_a_websocket_ends_with_its_key() -> None:
+    async with open_client(keys=[build_key("root", "admin", tenant="")]) as socket:
+        root = ApiClient(socket).with_key("root")
+        secret = (await root.post("/keys", {"name": "app", "user": "app"}, expect=201))["secret"]
+        async with open_talk(socket.url, authorization=f"Bearer {secret}") as talk:
+            assert (await talk.create())[-1]["type"] == "response.completed"
+            await root.delete("/keys/app")
+            closed = await talk.socket.receive()
+            assert (closed.type, closed.data) == (WSMsgType.CLOSE, 1008)
 
 
 class SetClock:
