@@ -138,6 +138,21 @@ async def test_a_forged_or_foreign_token_opens_nothing_nor_does_one_after_signin
         assert (await http.ask("POST", "/session", {"key": "wrong"}, origin=http.url))[0] == 401
 
 
+async def test_no_answer_to_a_session_or_a_key_is_kept_by_browsers_and_proxies() -> None:
+    async with open_client() as http:
+        cookie = await sign_in(http)
+        _, created, _ = await http.ask("POST", "/conversations", {"title": "x"}, cookie=cookie, origin=http.url)
+        path = f"/conversations/{created['conversation']['id']}"  # pyright: ignore[reportIndexIssue]
+        _, shared, _ = await http.ask("POST", f"{path}/shares", {}, cookie=cookie, origin=http.url)
+        for opened in ("/me", path, f"{path}/export", f"{path}/export?format=json", f"/shares/{shared['token']}"):
+            for headers in ({"cookie": cookie}, {"x_api_key": "ann"}):
+                status, _, answered = await http.ask("GET", opened, **headers)
+                assert (status, answered["cache-control"]) == (200, "no-store"), opened
+        assert (await http.ask("GET", "/me"))[2]["cache-control"] == "no-store"
+        assert (await http.ask("POST", "/session", {"key": "ann"}, origin=http.url))[2]["cache-control"] == "no-store"
+        assert (await http.ask("GET", "/"))[2]["cache-control"] == "no-cache"
+
+
 async def test_a_server_without_keys_has_no_sessions() -> None:
     async with open_client(keys=()) as http:
         status, body, headers = await http.ask("POST", "/session", {"key": "ann"}, origin=http.url)

@@ -97,6 +97,7 @@ class AuthMiddleware:
         if encoder := self._rules.find_encoder(path):
             scope[ENCODER_KEY] = encoder
         sender = _ResponseSender(send, self._build_response_headers(correlation_id, headers))
+        sender.is_public = path in self._rules.public
         try:
             await self._respond(scope, receive, sender, path, headers, correlation_id)
         finally:
@@ -245,6 +246,7 @@ class _ResponseSender:
         self.extra_headers = extra_headers
         self.status = 0
         """The status of the response, 0 until it has started."""
+        self.is_public = True
         self._sent = 0
         self._last_checked = -1
         """The number of the chunk that was being sent at the last check; -1 if none was."""
@@ -256,7 +258,11 @@ class _ResponseSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = cast(int, message["status"])
-            message["headers"] = [*message.get("headers", ()), *self.extra_headers]  # pyright: ignore[reportGeneralTypeIssues]
+            headers = [*cast("list[tuple[bytes, bytes]]", message.get("headers", ())), *self.extra_headers]
+            # What a key or a session opens must not be kept by the browser or a proxy, beyond the end of either.
+            if not self.is_public and not any(name.lower() == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message["headers"] = headers
         self._sending = True
         await self._send(message)
         self._sending = False
@@ -304,9 +310,9 @@ class _CredentialWatch:
         self._checking = self._loop.create_task(self._check())
 
     async def _check(self) -> None:
-        while not self._is_sending() or await self._is_valid():
-            await asyncio.sleep(RECHECK_S)
-        if self._served is not None:
+        if not self._is_sending() or await self._is_valid():
+            self._timer = self._loop.call_later(RECHECK_S, self._start)
+        elif self._served is not None:
             self._has_cancelled = True
             self._served.cancel()
 
