@@ -510,6 +510,7 @@ async def a_token_is_read_by_its_hash_until_it_is_deleted_or_its_conversation_is
     assert await store.read_token("share", "h1") == share
     assert await store.read_token("session", "h0") is await store.read_token("share", "h2") is None
     assert list(await store.list_tokens("share", "c")) == [share, later]
+    assert list(await store.list_tokens("session", "")) == [session]
     assert list(await store.list_tokens("share", "")) == list(await store.list_tokens("session", "c")) == []
     await store.extend_token("session", "h1", 8.0)
     assert await store.read_token("session", "h1") == replace(session, expires_at=8.0)
@@ -548,6 +549,11 @@ async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
         )
         assert await store.take_allowance("ana", 30, now + later) == too_many
     assert (await store.take_allowance("bo", 30, now)).remaining == 29
+    await store.return_allowance("bo", 30)
+    await store.return_allowance("nobody", 30)
+    for returned in range(3):
+        assert (await store.take_allowance("bo", 30, now)).remaining == 29, returned
+        await store.return_allowance("bo", 30)
     assert (await store.take_allowance("ana", 30, now + 64.0)).remaining == 29
 
 

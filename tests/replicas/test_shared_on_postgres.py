@@ -1,5 +1,6 @@
 """What replicas share, on a real PostgreSQL: keys, servers, decisions on tools, sign-ins and sessions."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +12,14 @@ from replicas.test_shared_servers import change_definition, has_status, wait_for
 from replicas.test_shared_sign_ins import SECRET
 from support import wait_until
 from surfaces.mcp_host import LegacyHost, connect_host
+from surfaces.talk import build_key
+from toolyard.engine.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS
+from toolyard.testing import say
 from venues.mcp.auth.test_sign_ins import BACK, follow_sign_in, only_card
 from venues.mcp.modern import SIGNED, over_http, wait_until_settled
 from venues.mcp.plain import PlainServer
+
+HOST, ORIGIN = "tools.example", "https://tools.example"
 
 
 @asynccontextmanager
@@ -68,3 +74,65 @@ async def test_a_sign_in_and_a_session_go_on_at_the_other_replica() -> None:
             ):
                 moved = LegacyHost(other._session, other._url, **legacy.headers)  # pyright: ignore[reportPrivateUsage]
                 assert [listed["name"] for listed in (await moved.ask("tools/list")).result["tools"]] == ["mailbox"]
+
+
+async def test_a_session_of_the_page_counts_at_both_replicas_until_either_ends_it() -> None:
+    keys = [build_key("root", "admin", tenant=""), build_key("ann")]
+    async with open_postgres_replicas(script=lambda _: say("ok"), keys=keys) as (first, second):
+        root, ann = first.http.with_key("root"), first.http.with_key("ann")
+        secret = (await root.post("/keys", {"name": "app", "user": "ann", "tenant": "t"}, expect=201))["secret"]
+        path = await ann.create_conversation()
+        await ann.post(f"{path}/chat", {"content": "Hello"})
+        await wait_for_status(second.http.with_key(secret), "/me", 200)
+        by_key, by_app, lasting = [await sign_in(first, key) for key in ("ann", secret, "ann")]
+        for cookie in (by_key, by_app, lasting):
+            assert (await second.http.send_request("GET", "/me", **cookie))[1]["user"] == "ann"
+        async with asyncio.TaskGroup() as tasks:
+            streams = [
+                await open_stream(tasks, second, f"{path}/events", headers)
+                for headers in (by_key, by_app, {"x_api_key": secret}, lasting)
+            ]
+            await first.http.send_request("DELETE", "/session", **by_key, origin=ORIGIN)
+            assert (await second.http.send_request("GET", "/me", **by_key))[0] == 401
+            await streams[0]
+            await root.delete("/keys/app")
+            await asyncio.gather(*streams[1:3])
+            assert (await second.http.send_request("GET", "/me", **by_app))[0] == 401
+            assert (await second.http.send_request("GET", "/me", **lasting))[0] == 200 and not streams[3].done()
+            streams[3].cancel()
+
+
+async def test_failed_sign_ins_count_at_both_replicas_and_successful_ones_at_none() -> None:
+    async with open_postgres_replicas(keys=[build_key("ann")]) as replicas:
+        first, second = replicas
+
+        async def guess(replica: Replica, key: str) -> int:
+            return (await replica.http.send_request("POST", "/session", {"key": key}, host=HOST, origin=ORIGIN))[0]
+
+        for _ in range(MAX_SESSIONS // 2 + 1):
+            assert await guess(first, "ann") == await guess(second, "ann") == 200
+        for number in range(MAX_FAILED_PER_KEY):
+            assert await guess(replicas[number % 2], f"anything {number}") == 401
+        assert await guess(first, "anything x") == await guess(second, "anything x") == 429
+        assert await guess(second, "ann") == 200
+
+
+async def sign_in(replica: Replica, key: str) -> dict[str, str]:
+    """Sign in to the page, and return the headers that a browser sends from then on."""
+    _, _, headers = await replica.http.send_request("POST", "/session", {"key": key}, host=HOST, origin=ORIGIN)
+    return {"host": HOST, "cookie": headers["set-cookie"].partition(";")[0]}
+
+
+async def open_stream(
+    tasks: asyncio.TaskGroup, replica: Replica, path: str, headers: dict[str, str]
+) -> asyncio.Task[None]:
+    """Open a stream that has events, and return the task that reads it until the server ends it."""
+    opened = asyncio.Event()
+
+    async def read() -> None:
+        async for _ in replica.http.stream_get(path, **headers):
+            opened.set()
+
+    task = tasks.create_task(read())
+    await opened.wait()
+    return task

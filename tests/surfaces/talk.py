@@ -71,6 +71,9 @@ class ApiClient:
         headers = {"last_event_id": last_id} if last_id else {}
         return self._transport.stream("GET", path, **self._headers, **headers)
 
+    def stream_get(self, path: str, **more: str) -> AsyncGenerator[tuple[str, Json], None]:
+        return self._transport.stream("GET", path, **self._headers, **more)
+
     def stream_chat(self, conversation: str, content: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._transport.stream("POST", f"{conversation}/chat", {"content": content}, **self._headers)
 

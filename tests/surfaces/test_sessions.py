@@ -8,20 +8,22 @@ from pathlib import Path
 
 import jwt
 import pytest
+from aiohttp import WSMsgType
 from msgspec.structs import replace
 
 from replicas.pair import open_replicas, wait_for_status
 from surfaces.inside import open_in_process_client
+from surfaces.openai.sockets import open_talk
 from surfaces.served import SocketClient, connect_client
-from surfaces.talk import build_key
+from surfaces.talk import ApiClient, build_key
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.sessions import MAX_SIGN_INS_PER_MINUTE, Sessions
+from toolyard.engine.authentication import Authenticator, hash_key
+from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
 from toolyard.stores.memory import MemoryStore
@@ -136,6 +138,21 @@ async def test_a_forged_or_foreign_token_opens_nothing_nor_does_one_after_signin
         assert (await http.ask("POST", "/session", {"key": "wrong"}, origin=http.url))[0] == 401
 
 
+async def test_no_answer_to_a_session_or_a_key_is_kept_by_browsers_and_proxies() -> None:
+    async with open_client() as http:
+        cookie = await sign_in(http)
+        _, created, _ = await http.ask("POST", "/conversations", {"title": "x"}, cookie=cookie, origin=http.url)
+        path = f"/conversations/{created['conversation']['id']}"  # pyright: ignore[reportIndexIssue]
+        _, shared, _ = await http.ask("POST", f"{path}/shares", {}, cookie=cookie, origin=http.url)
+        for opened in ("/me", path, f"{path}/export", f"{path}/export?format=json", f"/shares/{shared['token']}"):
+            for headers in ({"cookie": cookie}, {"x_api_key": "ann"}):
+                status, _, answered = await http.ask("GET", opened, **headers)
+                assert (status, answered["cache-control"]) == (200, "no-store"), opened
+        assert (await http.ask("GET", "/me"))[2]["cache-control"] == "no-store"
+        assert (await http.ask("POST", "/session", {"key": "ann"}, origin=http.url))[2]["cache-control"] == "no-store"
+        assert (await http.ask("GET", "/"))[2]["cache-control"] == "no-cache"
+
+
 async def test_a_server_without_keys_has_no_sessions() -> None:
     async with open_client(keys=()) as http:
         status, body, headers = await http.ask("POST", "/session", {"key": "ann"}, origin=http.url)
@@ -188,6 +205,50 @@ async def test_a_key_that_one_replica_revokes_ends_its_sessions_at_the_other() -
         await root.delete("/keys/app")
         await wait_for_status(second.http.with_key(secret), "/tools", 401)
         assert (await second.http.send_request("GET", "/me", **cookie))[0] == 401
+
+
+async def read_to_end(http: ApiClient, path: str, opened: asyncio.Event, **headers: str) -> None:
+    """Read a stream of events until the server ends it."""
+    async for _ in http.stream_get(path, **headers):
+        opened.set()
+
+
+async def test_an_open_stream_ends_with_its_session_or_its_key_and_no_other_does() -> None:
+    keys = [build_key("root", "admin", tenant=""), build_key("ann")]
+    async with open_client(keys=keys) as socket, asyncio.TaskGroup() as tasks:
+        http = ApiClient(socket)
+        root = http.with_key("root")
+        secret = (await root.post("/keys", {"name": "app", "user": "ann", "tenant": "t"}, expect=201))["secret"]
+        path = await http.with_key("ann").create_conversation()
+        await http.with_key("ann").post(f"{path}/chat", {"content": "Hello"})
+        signed_out, revoked = await sign_in(socket), await sign_in(socket, secret)
+        other = await sign_in(socket)
+        credentials = ({"cookie": signed_out}, {"cookie": revoked}, {"x_api_key": secret}, {"cookie": other})
+        opened = [asyncio.Event() for _ in credentials]
+        streams = [
+            tasks.create_task(read_to_end(http, f"{path}/events", event, **headers))
+            for event, headers in zip(opened, credentials, strict=True)
+        ]
+        for event in opened:
+            await event.wait()
+        await socket.ask("DELETE", "/session", cookie=signed_out, origin=socket.url)
+        await streams[0]
+        assert not any(stream.done() for stream in streams[1:])
+        await root.delete("/keys/app")
+        await asyncio.gather(*streams[1:3])
+        assert await get_status(socket, "/me", other) == 200 and not streams[3].done()
+        streams[3].cancel()
+
+
+async def test_a_websocket_ends_with_its_key() -> None:
+    async with open_client(keys=[build_key("root", "admin", tenant="")]) as socket:
+        root = ApiClient(socket).with_key("root")
+        secret = (await root.post("/keys", {"name": "app", "user": "app"}, expect=201))["secret"]
+        async with open_talk(socket.url, authorization=f"Bearer {secret}") as talk:
+            assert (await talk.create())[-1]["type"] == "response.completed"
+            await root.delete("/keys/app")
+            closed = await talk.socket.receive()
+            assert (closed.type, closed.data) == (WSMsgType.CLOSE, 1008)
 
 
 class SetClock:
@@ -248,17 +309,72 @@ async def test_only_the_hash_of_a_session_is_stored() -> None:
     assert stored and token not in stored and "'ann'" not in stored
 
 
-async def test_sign_ins_are_bounded_for_each_address() -> None:
+async def test_failed_sign_ins_are_bounded_for_each_address() -> None:
     bench = SessionBench(*KEYS)
-    for _ in range(MAX_SIGN_INS_PER_MINUTE):
+    for number in range(MAX_FAILED_PER_ADDRESS):
         with pytest.raises(Unauthenticated):
-            await bench.sessions.open("guess", "198.51.100.7")
+            await bench.sessions.open(f"{number} guess", "198.51.100.7")
     for key in ("guess", "ann"):
         with pytest.raises(RateLimited):
             await bench.sessions.open(key, "198.51.100.7")
     assert await bench.sessions.open("ann", "198.51.100.8")
     bench.clock.at += 60
     assert await bench.sessions.open("ann", "198.51.100.7")
+
+
+async def test_guesses_of_one_key_are_bounded_whatever_addresses_they_come_from() -> None:
+    key = replace(build_key("ann"), hash=hash_key("ty_0123456789"))
+    bench = SessionBench(key, *KEYS[1:])
+    for number in range(MAX_FAILED_PER_KEY):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open(f"ty_012345678{chr(65 + number)}", f"198.51.100.{number}")
+    with pytest.raises(RateLimited):
+        await bench.sessions.open("ty_0123456789", "198.51.100.99")
+    assert await bench.sessions.open("shop", "198.51.100.1")
+    bench.clock.at += 60
+    assert await bench.sessions.open("ty_0123456789", "198.51.100.99")
+
+
+async def test_sign_ins_that_succeed_do_not_count_nor_do_wrong_tokens_lock_out_other_tokens() -> None:
+    secret = "s" * 32
+    bench = SessionBench(*KEYS, verify=verifier(JwtConfig(algorithm="HS256", secret=secret)))
+    bench.clock.at = 4_000_000_000.0
+    for _ in range(MAX_FAILED_PER_ADDRESS + 1):
+        assert await bench.sessions.open("ann", "a")
+    claims = {"sub": "jo", "exp": bench.clock.at + 50}
+    for _ in range(MAX_FAILED_PER_KEY + 1):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open(jwt.encode(claims, "t" * 32, "HS256"), "b")
+    assert await bench.sessions.open(jwt.encode(claims, secret, "HS256"), "b")
+
+
+async def test_a_key_has_so_many_sessions_and_a_further_one_ends_the_oldest() -> None:
+    bench = SessionBench(*KEYS)
+    other = await bench.sessions.open("shop", "a")
+    tokens: list[str] = []
+    for _ in range(MAX_SESSIONS + 1):
+        bench.clock.at += 1
+        tokens.append(await bench.sessions.open("ann", "a"))
+    assert [await bench.is_open(token) for token in (tokens[0], tokens[1], tokens[-1], other)] == [False, *[True] * 3]
+
+
+async def test_of_two_cookies_with_the_name_none_is_believed_nor_is_a_very_long_one() -> None:
+    async with open_client() as http:
+        cookie, planted = await sign_in(http), await sign_in(http, "shop")
+        name = cookie.partition("=")[0]
+        assert await get_status(http, "/me", f"other=1; {cookie}; {cookie}") == 200
+        for tossed in (f"{planted}; {cookie}", f"{cookie}; {planted}", f"{cookie}; {name}=x", f"{name}={'a' * 5000}"):
+            assert await get_status(http, "/me", tossed) == 401, tossed[:200]
+
+
+async def test_a_session_that_was_planted_before_signing_in_is_not_the_one_after_it() -> None:
+    async with open_client() as http:
+        planted = await sign_in(http, "shop")
+        own = await sign_in(http, cookie=planted)
+        assert own != planted
+        _, me, _ = await http.ask("GET", "/me", cookie=own)
+        assert me["user"] == "ann"
+        assert await get_status(http, "/me", planted) == 401
 
 
 async def test_a_verified_token_opens_a_session_until_the_token_expires() -> None:

@@ -476,7 +476,7 @@ class AccessTokens(Protocol):
     async def read_token(self, kind: str, hash: str) -> AccessToken | None: ...
 
     async def list_tokens(self, kind: str, conversation: str) -> Sequence[AccessToken]:
-        """Return the tokens of a conversation, oldest first."""
+        """Return the tokens of a conversation, or those that belong to none, oldest first."""
         ...
 
     async def extend_token(self, kind: str, hash: str, expires_at: float) -> None:
@@ -498,6 +498,10 @@ class Limiter(Protocol):
     """Limits requests per minute by caller, exact at the boundary (GCRA)."""
 
     async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance: ...
+
+    async def return_allowance(self, key: str, per_minute: int) -> None:
+        """Take back a request that was granted and shall not count. The allowance never becomes more than full."""
+        ...
 
 
 class KeyValue(Protocol):

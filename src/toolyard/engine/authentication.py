@@ -143,15 +143,19 @@ class Authenticator:
             return _apply_delegation(LOCAL_ADMIN, headers, None)
         if not secret:
             raise Unauthenticated("send your API key as `Authorization: Bearer KEY` or as `X-API-Key: KEY`")
-        if self._verify is not None and secret.count(".") == 2:
-            return _apply_delegation(self._verify(secret), headers, None)
+        if verify := self.find_verifier(secret):
+            return _apply_delegation(verify(secret), headers, None)
         key = self._find_key(hash_key(secret))
         return _apply_delegation(_build_caller(key), headers, key)
 
+    def find_verifier(self, secret: str) -> VerifyToken | None:
+        """Return the verifier if this is a token for it to check; None for an API key."""
+        return self._verify if secret.count(".") == 2 else None
+
     def bind(self, secret: str) -> KeyBinding:
         """Return what ties a session to this key or token. Raises Unauthenticated if it is not valid."""
-        if self._verify is not None and secret.count(".") == 2:
-            return KeyBinding(caller=self._verify(secret), expires_at=_read_expiry(secret))
+        if verify := self.find_verifier(secret):
+            return KeyBinding(caller=verify(secret), expires_at=_read_expiry(secret))
         key = self._find_key(hash_key(secret))
         return KeyBinding(key_hash=key.hash, rights=_digest_rights(key))
 
@@ -174,7 +178,7 @@ class Authenticator:
     def _allowed_divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
         """Return the divisions that a body may name: those of the key, unless a header or a token names one."""
         secret = read_secret(headers)
-        if "x-division" in headers or (self._verify is not None and secret.count(".") == 2):
+        if "x-division" in headers or self.find_verifier(secret):
             return frozenset()
         return self._find_key(hash_key(secret)).divisions
 

@@ -17,8 +17,13 @@ from toolyard.core.ports import Clock
 from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
 from toolyard.engine.authentication import DELEGATION_HEADERS, Authenticator, KeyBinding, apply_language, hash_key
 
-MAX_SIGN_INS_PER_MINUTE = 20
-"""For each address that people sign in from. Successful attempts count, too: a guess may be one."""
+MAX_FAILED_PER_ADDRESS = 60
+"""Failed sign-ins of an address in a minute. Behind a proxy all people have one address, so there is some room."""
+MAX_FAILED_PER_KEY = 10
+"""Failed sign-ins in a minute, from all addresses together, with keys that begin alike."""
+MAX_PREFIX_CHARS = 11
+MAX_SESSIONS = 50
+"""How many sessions a key may have at a time. A further one ends the oldest."""
 TOKEN_BYTES = 32
 EXTEND_SHARE = 0.05
 """A session is extended once this share of its idle time has passed, so that few requests cost a write."""
@@ -44,12 +49,13 @@ class Sessions:
         if self._access.is_local:
             raise Refused("this server has no keys: nobody has to sign in")
         now = self._clock.now()
-        # Counted before the key is checked: otherwise a right guess would be told from a wrong one at any rate.
-        allowance = await self._store.take_allowance(f"sign-in/{address}", MAX_SIGN_INS_PER_MINUTE, now)
-        if not allowance.granted:
-            message = f"too many sign-ins from your address; come again in {allowance.retry_after_s:.0f} s"
-            raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=MAX_SIGN_INS_PER_MINUTE)
+        # Counted before the key is checked, and taken back if it is right: were a right guess let through at any rate,
+        # the limit would not slow guessing down.
+        counted = await self._count_attempt(secret, address, now)
         binding = self._access.bind(secret)
+        for key, per_minute in counted:
+            await self._store.return_allowance(key, per_minute)
+        await self._make_room(binding)
         token = secrets.token_urlsafe(TOKEN_BYTES)
         await self._store.save_token(
             AccessToken(
@@ -62,6 +68,29 @@ class Sessions:
         )
         return token
 
+    async def _count_attempt(self, secret: str, address: str, now: float) -> list[tuple[str, int]]:
+        """Count an attempt, and return what it was counted for. Raises RateLimited."""
+        counted: list[tuple[str, int]] = []
+        limits = [(f"sign-in/{address}", MAX_FAILED_PER_ADDRESS)]
+        # Verified tokens all begin alike. Nobody guesses a signature, and one guest must not lock out all the others.
+        if self._access.find_verifier(secret) is None:
+            prefix = secret[: min(MAX_PREFIX_CHARS, len(secret) // 2)]
+            limits.append((f"sign-in-key/{hash_key(prefix)}", MAX_FAILED_PER_KEY))
+        for key, per_minute in limits:
+            allowance = await self._store.take_allowance(key, per_minute, now)
+            if not allowance.granted:
+                message = f"too many failed sign-ins; come again in {allowance.retry_after_s:.0f} s"
+                raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
+            counted.append((key, per_minute))
+        return counted
+
+    async def _make_room(self, binding: KeyBinding) -> None:
+        """End the oldest sessions of a key that has as many as it may have."""
+        tokens = await self._store.list_tokens(SESSION, "")
+        own = [token for token in tokens if _is_same_owner(_read_binding(token), binding)]
+        for token in own[: max(0, len(own) + 1 - MAX_SESSIONS)]:
+            await self._store.delete_token(SESSION, token.hash)
+
     async def authenticate(self, token: str, headers: Mapping[str, str]) -> Caller:
         """Return the caller of a request with this session. Raises Unauthenticated or Forbidden."""
         if named := [name for name in DELEGATION_HEADERS if name in headers]:
@@ -69,22 +98,42 @@ class Sessions:
         stored, now = await self._store.read_token(SESSION, hash_key(token)), self._clock.now()
         if stored is None:
             raise Unauthenticated(ENDED)
-        binding = _binding_decoder.decode(stored.body)
-        end = self._find_end(stored.created_at, binding)
-        caller = self._access.find_bound_caller(binding)
-        # The limits may have been lowered since the session was opened, so the total is computed again.
-        if caller is None or now >= min(stored.expires_at, end):
+        caller = self._find_caller(stored, now)
+        if caller is None:
             await self._store.delete_token(SESSION, stored.hash)
             raise Unauthenticated(ENDED)
-        expires_at = min(now + self.limits.idle_s, end)
+        expires_at = min(now + self.limits.idle_s, self._find_end(stored.created_at, _read_binding(stored)))
         if expires_at - stored.expires_at > self.limits.idle_s * EXTEND_SHARE:
             await self._store.extend_token(SESSION, stored.hash, expires_at)
         return apply_language(caller, headers)
+
+    async def is_open(self, token: str) -> bool:
+        """Return whether a session goes on. Asking does not extend it."""
+        stored = await self._store.read_token(SESSION, hash_key(token))
+        return stored is not None and self._find_caller(stored, self._clock.now()) is not None
 
     async def close(self, token: str) -> None:
         """End a session. From now on its token opens nothing, at any replica."""
         await self._store.delete_token(SESSION, hash_key(token))
 
+    def _find_caller(self, stored: AccessToken, now: float) -> Caller | None:
+        """Return the caller of a session; None once it has ended."""
+        binding = _read_binding(stored)
+        # The limits may have been lowered since the session was opened, so the total is computed again.
+        if now >= min(stored.expires_at, self._find_end(stored.created_at, binding)):
+            return None
+        return self._access.find_bound_caller(binding)
+
     def _find_end(self, created_at: float, binding: KeyBinding) -> float:
         end = created_at + self.limits.total_s
         return end if binding.expires_at is None else min(end, binding.expires_at)
+
+
+def _read_binding(token: AccessToken) -> KeyBinding:
+    return _binding_decoder.decode(token.body)
+
+
+def _is_same_owner(binding: KeyBinding, other: KeyBinding) -> bool:
+    if binding.caller is None or other.caller is None:
+        return binding.caller is other.caller and binding.key_hash == other.key_hash
+    return (binding.caller.tenant, binding.caller.user) == (other.caller.tenant, other.caller.user)

@@ -445,6 +445,10 @@ class MemoryStore:
         self._require_open()
         return self._data.limits.take_allowance(key, per_minute, now)
 
+    async def return_allowance(self, key: str, per_minute: int) -> None:
+        self._require_open()
+        self._data.limits.return_allowance(key, per_minute)
+
     async def close(self) -> None:
         if not self._closed and self.is_shared:
             for row in self._data.conversations.values():

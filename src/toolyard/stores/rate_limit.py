@@ -48,6 +48,11 @@ class GcraLimiter:
             self._free_at.move_to_end((key, per_minute))
         return build_allowance(excess, per_minute)
 
+    def return_allowance(self, key: str, per_minute: int) -> None:
+        # A time in the past stands for a full allowance, so that nothing has to be clamped here.
+        if (key, per_minute) in self._free_at:
+            self._free_at[key, per_minute] -= MINUTE_TICKS
+
     def _advance(self, tick: int) -> int:
         """Return the tick on a clock that stands still while the system's clock is set back, and then continues."""
         self._stepped_back += max(0, self._last_tick - tick)

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Forbidden, Invalid, NotFound
+from toolyard.core.errors import Forbidden, Invalid, NotFound, ToolyardError, Unauthenticated
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
@@ -22,7 +22,7 @@ from toolyard.engine.authentication import Authenticator, read_secret
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.open_sockets import OpenSockets
-from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
+from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_request_context
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
 from toolyard.surfaces.surface import ErrorAnswer, PathRules
@@ -37,6 +37,9 @@ ANONYMOUS = Caller(user="")
 """The caller of a public path: credentials are not checked there, and this caller has no rights."""
 MAX_STALL_S = 60.0
 """A response is cancelled if the client reads nothing for so long; a stream can be resumed by its last event id."""
+RECHECK_S = 3.0
+"""How often the credentials of an open stream or WebSocket are checked again."""
+_POLICY_VIOLATION = 1008
 _EXPOSED_HEADERS = (
     "x-correlation-id",
     "retry-after",
@@ -99,6 +102,7 @@ class AuthMiddleware:
         if encoder := self._rules.find_encoder(path):
             scope[ENCODER_KEY] = encoder
         sender = _ResponseSender(send, self._build_response_headers(correlation_id, headers))
+        sender.is_public = path in self._rules.public
         try:
             await self._respond(scope, receive, sender, path, headers, correlation_id)
         finally:
@@ -132,19 +136,49 @@ class AuthMiddleware:
             await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)
             return
         scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
-        await self._app(scope, receive, send)
+        if caller is ANONYMOUS:
+            await self._app(scope, receive, send)
+            return
+        # Only what is being sent is cut off. A request whose response has not begun is answered: it was permitted.
+        watch = _CredentialWatch(lambda: self._is_still(caller, path, headers), lambda: send.status != 0)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not watch.caused_cancellation():
+                raise
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            watch.close()
 
     async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> Caller:
         """Return the caller of a key or a token in the headers, else that of the session in the cookie."""
         # A key comes first: a program that sends one must not become somebody else by a cookie beside it. A browser
         # sends cookies by itself, so that they count only where the page needs them.
-        if read_secret(headers) or self._access.is_local or path not in self._rules.session:
-            return self._access.authenticate(headers)
-        if not (token := read_session_cookie(headers)):
+        if not (token := self._find_session(path, headers)):
             return self._access.authenticate(headers)
         if scope["method"] not in SAFE_METHODS or "upgrade" in headers:
             require_same_origin(headers)
         return await self._sessions.authenticate(token, headers)
+
+    def _find_session(self, path: str, headers: dict[str, str]) -> str:
+        """Return the token of the session that a request is made with; empty if it is not made with one."""
+        if read_secret(headers) or self._access.is_local or path not in self._rules.session:
+            return ""
+        return read_session_cookie(headers)
+
+    async def _is_still(self, caller: Caller, path: str, headers: dict[str, str]) -> bool:
+        """Return whether the credentials of a request are still those of its caller."""
+        try:
+            if token := self._find_session(path, headers):
+                return await self._sessions.is_open(token)
+            # A verified token was good when the request was made. It may well expire during a long answer.
+            return (
+                bool(self._access.find_verifier(read_secret(headers))) or self._access.authenticate(headers) == caller
+            )
+        except (Unauthenticated, Forbidden):
+            return False
+        except ToolyardError:
+            return True  # the store is down: what is open goes on until it is known to be over
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a WebSocket on to its route as its caller, or refuse it before it is accepted."""
@@ -166,7 +200,7 @@ class AuthMiddleware:
                     await _refuse_websocket(scope, send, answer)
                     return
                 scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
-                await self._app(scope, receive, send)
+                await self._serve_websocket(scope, receive, send, path, headers)
         finally:
             scope["method"] = "WEBSOCKET"  # for the log; the router takes a scope without a method for a WebSocket
             log_request(scope, path, correlation_id, status, perf_counter() - started, quiet=path in self._rules.quiet)
@@ -178,6 +212,20 @@ class AuthMiddleware:
         if path not in self._rules.websocket:
             raise NotFound(f"there is no WebSocket at {path[:80]!r}")
         return caller
+
+    async def _serve_websocket(
+        self, scope: Scope, receive: Receive, send: Send, path: str, headers: dict[str, str]
+    ) -> None:
+        caller = get_request_context(scope).caller
+        watch = _CredentialWatch(lambda: self._is_still(caller, path, headers), lambda: True)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not watch.caused_cancellation():
+                raise
+            await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": "the key was revoked"})
+        finally:
+            watch.close()
 
     def _build_response_headers(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         """Return the headers that every response carries."""
@@ -209,6 +257,7 @@ class _ResponseSender:
         self.extra_headers = extra_headers
         self.status = 0
         """The status of the response, 0 until it has started."""
+        self.is_public = True
         self._sent = 0
         self._last_checked = -1
         """The number of the chunk that was being sent at the last check; -1 if none was."""
@@ -220,7 +269,11 @@ class _ResponseSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = cast(int, message["status"])
-            message["headers"] = [*message.get("headers", ()), *self.extra_headers]  # pyright: ignore[reportGeneralTypeIssues]
+            headers = [*cast("list[tuple[bytes, bytes]]", message.get("headers", ())), *self.extra_headers]
+            # What a key or a session opens must not be kept by the browser or a proxy, beyond the end of either.
+            if not self.is_public and not any(name.lower() == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message["headers"] = headers
         self._sending = True
         await self._send(message)
         self._sending = False
@@ -239,9 +292,48 @@ class _ResponseSender:
         self._timer = self._loop.call_later(self._check_every_s, self._check_stalled)
 
 
+class _CredentialWatch:
+    """Cancels the task that created it once the credentials of its request are no longer valid.
+
+    A client that still has valid ones connects again and misses nothing; all others are refused then.
+    """
+
+    def __init__(self, is_valid: Callable[[], Awaitable[bool]], is_sending: Callable[[], bool]) -> None:
+        self._is_valid = is_valid
+        self._is_sending = is_sending
+        self._served = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._has_cancelled = False
+        self._checking: asyncio.Task[None] | None = None
+        # A timer at first: most responses are over before it would be worth a task.
+        self._timer = self._loop.call_later(RECHECK_S, self._start)
+
+    def caused_cancellation(self) -> bool:
+        """Return whether the credentials are the only reason why the task was cancelled."""
+        return self._has_cancelled and self._served is not None and not self._served.uncancel()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        if self._checking is not None:
+            self._checking.cancel()
+
+    def _start(self) -> None:
+        self._checking = self._loop.create_task(self._check())
+
+    async def _check(self) -> None:
+        if not self._is_sending() or await self._is_valid():
+            self._timer = self._loop.call_later(RECHECK_S, self._start)
+        elif self._served is not None:
+            self._has_cancelled = True
+            self._served.cancel()
+
+
 def _read_headers(scope: Scope) -> dict[str, str]:
     pairs: list[tuple[bytes, bytes]] = scope["headers"]  # pyright: ignore[reportAssignmentType]
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in pairs}
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in pairs}
+    if "cookie" in headers:  # HTTP/2 sends each cookie as a header of its own
+        headers["cookie"] = "; ".join(value.decode("latin-1") for name, value in pairs if name.lower() == b"cookie")
+    return headers
 
 
 def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:

@@ -1,18 +1,52 @@
 """Images and files that are sent with a chat message: their bytes decide what they are."""
 
 import base64
+import struct
+from collections.abc import Callable
 
 import pytest
 
 from surfaces.talk import Json, open_api_client
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.surfaces.conversations.attachments import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS
+from toolyard.surfaces.conversations.attachments import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, MAX_PIXELS
 from toolyard.testing import Turn, say
 
-PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
-JPEG = b"\xff\xd8\xff\xe0" + b"\0" * 16
-WEBP = b"RIFF\x10\0\0\0WEBPVP8 "
+
+def build_png(width: int, height: int) -> bytes:
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + b"\x08\2\0\0\0"
+
+
+def build_jpeg(width: int, height: int) -> bytes:
+    # An application segment that holds a frame of a thumbnail, fill bytes, and the frame.
+    thumbnail = b"\xff\xd8\xff\xc0\0\x11\x08\0\1\0\1"
+    segment = b"\xff\xe0" + struct.pack(">H", 2 + len(thumbnail)) + thumbnail
+    return b"\xff\xd8" + segment + b"\xff\xff\xc2\0\x11\x08" + struct.pack(">HH", height, width) + b"\3"
+
+
+def build_gif(width: int, height: int) -> bytes:
+    return b"GIF89a" + struct.pack("<HH", width, height) + b"\0" * 8
+
+
+def build_webp(chunk: bytes, body: bytes) -> bytes:
+    return b"RIFF\x40\0\0\0WEBP" + chunk + struct.pack("<I", len(body)) + body
+
+
+def build_lossy_webp(width: int, height: int) -> bytes:
+    return build_webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", width, height))
+
+
+def build_lossless_webp(width: int, height: int) -> bytes:
+    return build_webp(b"VP8L", b"\x2f" + struct.pack("<I", width - 1 | height - 1 << 14))
+
+
+def build_extended_webp(width: int, height: int) -> bytes:
+    size = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
+    return build_webp(b"VP8X", b"\0\0\0\0" + size)
+
+
+BUILDERS = (build_png, build_jpeg, build_gif, build_lossy_webp, build_lossless_webp, build_extended_webp)
+PNG, JPEG, GIF, WEBP = build_png(3, 2), build_jpeg(3, 2), build_gif(3, 2), build_lossy_webp(3, 2)
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
@@ -56,7 +90,7 @@ async def test_a_message_carries_images_and_files_to_the_model_after_its_text() 
     [
         (JPEG, "note.txt", "image/jpeg"),
         (WEBP, "x", "image/webp"),
-        (b"GIF89a" + b"\0" * 8, "x.png", "image/gif"),
+        (GIF, "x.png", "image/gif"),
         (SVG, "logo.svg", "text/plain"),
         (b"<!doctype html><script>alert(1)</script>", "photo.png", "text/plain"),
         (b"plain", "photo.jpg", "text/plain"),
@@ -109,3 +143,51 @@ async def test_the_attachments_of_an_earlier_message_are_sent_again_with_other_w
         other = await http.create_conversation()
         await http.post(f"{other}/chat", {"content": "x", "attachments_of": "first"}, expect=422)
         assert len(received) == 3
+
+
+@pytest.mark.parametrize("build", BUILDERS)
+async def test_an_image_that_would_fill_the_memory_once_it_is_decoded_is_refused(
+    build: Callable[[int, int], bytes],
+) -> None:
+    side = 16_000
+    most = MAX_PIXELS // side
+    parts, _ = await send(attach(build(most, side)))
+    assert len(parts) == 1
+    _, reply = await send(attach(build(most + 1, side)), expect=422)
+    assert f"{most + 1} × {side} pixels" in str(reply["details"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"GIF89a",
+        b"GIF89a\0\0\1\0<script>alert(1)</script>",
+        b"\x89PNG\r\n\x1a\n" + SVG,
+        b"\xff\xd8\xff<script>alert(1)</script>",
+        b"\xff\xd8\xff" + b"\xff" * 64,
+        build_jpeg(3, 2)[:-5],
+        build_png(0, 2),
+        build_webp(b"VP9 ", b"\0" * 16),
+        b"RIFF\0\0\0\0WEBPVP8L",
+    ],
+)
+async def test_what_only_begins_like_an_image_is_refused(body: bytes) -> None:
+    _, reply = await send(attach(body, "photo.png"), expect=422)
+    assert "is none, or it is damaged" in str(reply["details"])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\users\\ann\\list.txt", "list.txt"),
+        ("a\0b\x1b[31m\r\nx-header: 1.txt", "a b [31m x-header: 1.txt"),
+        ("invoice\u202etxt.exe", "invoice txt.exe"),
+        ("\u2066\u200ba\u2028b\ufeff", "a b"),
+        ("/", ""),
+        ("Übersicht 表.md", "Übersicht 表.md"),
+    ],
+)
+async def test_the_name_of_a_file_has_no_folders_and_no_characters_that_deceive(name: str, shown: str) -> None:
+    (part,), _ = await send(attach(b"text", name))
+    assert isinstance(part, FilePart) and part.name == shown

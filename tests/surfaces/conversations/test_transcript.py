@@ -1,6 +1,8 @@
 """A transcript as Markdown: what people read, and nothing that breaks out of its place."""
 
-from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, TextPart, UserMessage
+from msgspec.structs import replace
+
+from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, TextPart, UserMessage
 from toolyard.core.store import ConversationCard
 from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
 
@@ -65,3 +67,14 @@ def test_a_transcript_without_arguments_names_calls_and_their_outcome_only() -> 
     assert "**stock** (ok)" in text
     for hidden in ("milk", "fence", "First"):
         assert hidden not in text.partition("\n")[2]
+
+
+def test_names_in_markdown_are_no_links_pictures_or_html() -> None:
+    name = "![x](https://evil.example/a.png) <img src=x onerror=alert(1)>"
+    items: list[Item] = [
+        UserMessage(id="u", at=0.0, parts=(FilePart(url="data:,x", name=name),)),
+        Call(id="k", at=1.0, tool="a**b", arguments={}),
+    ]
+    text = render_markdown(build_transcript(replace(CARD, title=name), items, TranscriptContent()))
+    escaped = r"!\[x\](https://evil.example/a.png) \<img src=x onerror=alert(1)\>"
+    assert text.startswith(f"# {escaped}\n") and f"- attached: {escaped}\n" in text and r"**a\*\*b** (not" in text

@@ -14,9 +14,10 @@ _SAVE = """WITH expired AS (DELETE FROM access_tokens WHERE expires_at <= $4),
 existing AS (SELECT 1 FROM conversations WHERE id = $3 AND epoch > 0 FOR SHARE)
 INSERT INTO access_tokens (kind, hash, conversation, created_at, expires_at, body)
 SELECT $1, $2, nullif($3, ''), $4, $5, $6 WHERE $3 = '' OR EXISTS (SELECT 1 FROM existing)"""
+_OF = "(conversation = $2 OR ($2 = '' AND conversation IS NULL))"
 _COLUMNS = "kind, hash, created_at, expires_at, coalesce(conversation, ''), body"
 _READ = f"SELECT {_COLUMNS} FROM access_tokens WHERE kind = $1 AND hash = $2"
-_LIST = f"SELECT {_COLUMNS} FROM access_tokens WHERE kind = $1 AND conversation = $2 ORDER BY created_at, hash"
+_LIST = f"SELECT {_COLUMNS} FROM access_tokens WHERE kind = $1 AND {_OF} ORDER BY created_at, hash"
 _EXTEND = "UPDATE access_tokens SET expires_at = $3 WHERE kind = $1 AND hash = $2"
 _DELETE = "DELETE FROM access_tokens WHERE kind = $1 AND hash = $2"
 

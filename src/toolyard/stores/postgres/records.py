@@ -37,6 +37,7 @@ VALUES ($1, $2::bigint, ($3::bigint)::numeric * $2 + $4::bigint)
 ON CONFLICT (key, per_minute) DO UPDATE SET free_at = ($3::bigint)::numeric * $2 + {_USED} + $4
 WHERE {_USED} + $4 <= ($2 * $4)::numeric
 RETURNING r.free_at - ($3::bigint)::numeric * $2"""
+_RETURN = "UPDATE rates SET free_at = free_at - $3::bigint WHERE key = $1 AND per_minute = $2::bigint"
 _READ_RATE = f"SELECT {_USED} + $4::bigint FROM rates r WHERE key = $1 AND per_minute = $2::bigint"
 _key_decoder = msgspec.json.Decoder(Key)
 
@@ -114,3 +115,6 @@ class PostgresRecords(LeasedPorts):
             row = await self._database.fetch_row(_READ_RATE, *values)
             if row and (excess := int(row[0]) - per_minute * MINUTE_TICKS) > 0:
                 return build_allowance(excess, per_minute)
+
+    async def return_allowance(self, key: str, per_minute: int) -> None:
+        await self._database.fetch(_RETURN, key.encode(), per_minute, MINUTE_TICKS)

@@ -10,9 +10,10 @@ _DROP_EXPIRED = "DELETE FROM access_tokens WHERE expires_at <= ?"
 _SAVE = """INSERT INTO access_tokens (kind, hash, conversation, created_at, expires_at, body)
 SELECT :kind, :hash, nullif(:conversation, ''), :created_at, :expires_at, :body
 WHERE :conversation = '' OR EXISTS (SELECT 1 FROM conversations WHERE id = :conversation AND epoch > 0)"""
+_OF = "(conversation = ?2 OR (?2 = '' AND conversation IS NULL))"
 _COLUMNS = "kind, hash, created_at, expires_at, coalesce(conversation, ''), body"
 _READ = f"SELECT {_COLUMNS} FROM access_tokens WHERE kind = ? AND hash = ?"
-_LIST = f"SELECT {_COLUMNS} FROM access_tokens WHERE kind = ? AND conversation = ? ORDER BY created_at, hash"
+_LIST = f"SELECT {_COLUMNS} FROM access_tokens WHERE kind = ?1 AND {_OF} ORDER BY created_at, hash"
 _EXTEND = "UPDATE access_tokens SET expires_at = ? WHERE kind = ? AND hash = ?"
 _DELETE = "DELETE FROM access_tokens WHERE kind = ? AND hash = ?"
 

@@ -274,6 +274,10 @@ class SqliteStore(SingleProcessPorts):
         self._require_open()
         return self._limits.take_allowance(key, per_minute, now)
 
+    async def return_allowance(self, key: str, per_minute: int) -> None:
+        self._require_open()
+        self._limits.return_allowance(key, per_minute)
+
     async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
         return await self._query(lambda connection: export.list_stored_conversations(connection, after, limit))
 

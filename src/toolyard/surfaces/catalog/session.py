@@ -32,7 +32,9 @@ def routes(sessions: Sessions) -> list[HTTPRouteHandler]:
         if earlier := read_session_cookie(request.headers):
             await sessions.close(earlier)
         cookie = build_cookie(request.headers, token, sessions.limits.total_s)
-        return Response(SessionAnswer(message="you are signed in"), headers={"set-cookie": cookie})
+        return Response(
+            SessionAnswer(message="you are signed in"), headers={"set-cookie": cookie, "cache-control": "no-store"}
+        )
 
     @delete("/session", status_code=200, responses=ERRORS, tags=["server"])
     async def sign_out(request: HttpRequest) -> Response[SessionAnswer]:
@@ -41,6 +43,8 @@ def routes(sessions: Sessions) -> list[HTTPRouteHandler]:
         if token := read_session_cookie(request.headers):
             await sessions.close(token)
         cookie = build_cookie(request.headers, "", 0)
-        return Response(SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie})
+        return Response(
+            SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie, "cache-control": "no-store"}
+        )
 
     return [sign_in, sign_out]

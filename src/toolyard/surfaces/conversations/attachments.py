@@ -6,6 +6,7 @@ browser would run as a page. Everything else is refused, because no model could 
 
 import base64
 import binascii
+import unicodedata
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -13,11 +14,14 @@ from msgspec import Meta, Struct
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.state import State
+from toolyard.surfaces.conversations.image_size import read_image_size
 from toolyard.surfaces.errors import invalid_field
 
 MAX_ATTACHMENTS = 8
 MAX_ATTACHED_BYTES = 5 * 1024 * 1024
 """Of all attachments of a message. In base64 they fit into the largest body that the server takes."""
+MAX_PIXELS = 40_000_000
+"""Of an image. Browsers take four bytes for each pixel, however well the image is compressed."""
 PDF_HEADER_BYTES = 1024
 """How far into a file the signature of a PDF may stand."""
 
@@ -64,6 +68,14 @@ def find_image_type(body: bytes) -> str:
     return "image/webp" if body[:4] == b"RIFF" and body[8:12] == b"WEBP" else ""
 
 
+def clean_name(name: str) -> str:
+    """Return the name of a file without its folders, and without characters that hide or reorder others."""
+    last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    # Controls (Cc), formatting such as right-to-left overrides (Cf), and line and paragraph separators (Zl, Zp).
+    visible = "".join(" " if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") else letter for letter in last)
+    return " ".join(visible.split())
+
+
 def _decode(data: str, index: int) -> bytes:
     try:
         body = base64.b64decode(data, validate=True)
@@ -76,8 +88,9 @@ def _decode(data: str, index: int) -> bytes:
 
 def _build_part(body: bytes, name: str, index: int) -> Part:
     if kind := find_image_type(body):
+        _check_image(body, kind, index)
         return ImagePart(url=_build_url(kind, body))
-    shown_name = " ".join(name.split())
+    shown_name = clean_name(name)
     if b"%PDF-" in body[:PDF_HEADER_BYTES]:
         return FilePart(url=_build_url("application/pdf", body), name=shown_name)
     try:
@@ -88,6 +101,16 @@ def _build_part(body: bytes, name: str, index: int) -> Part:
         why = "is neither an image (PNG, JPEG, GIF, WebP) nor a PDF nor a text in UTF-8: convert it to one of them"
         raise invalid_field(f"attachments.{index}", why)
     return FilePart(url=_build_url("text/plain", body), name=shown_name)
+
+
+def _check_image(body: bytes, kind: str, index: int) -> None:
+    size = read_image_size(body, kind)
+    if size is None:
+        raise invalid_field(f"attachments.{index}", "begins like an image and is none, or it is damaged: save it again")
+    if size[0] * size[1] > MAX_PIXELS:
+        most = MAX_PIXELS // 1_000_000
+        why = f"has {size[0]} × {size[1]} pixels, and {most} million are the most: make it smaller"
+        raise invalid_field(f"attachments.{index}", why)
 
 
 def _build_url(kind: str, body: bytes) -> str:

@@ -147,7 +147,8 @@ def _fence(text: str, language: str = "") -> str:
 
 
 def _to_line(text: str) -> str:
-    return " ".join(text.split())
+    """Return a name on one line, without what would make it a link, a picture or HTML."""
+    return re.sub(r"([\\`*\[\]<>])", r"\\\1", " ".join(text.split()))
 
 
 def _name_part(part: Part) -> str:

@@ -1,0 +1,74 @@
+"""What viewers who may not do a thing see of it: neither its buttons nor its data."""
+
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import expect
+
+from page.site import start_site
+from page.test_sharing import open_signed_in
+from page.window import Windows
+from surfaces.talk import build_key
+from toolyard import tool
+from toolyard.testing import call, say
+
+KEYS = [
+    build_key("ann"),
+    build_key("bob"),
+    build_key("ada", "admin"),
+    build_key("olga", "operator"),
+    build_key("abe", "approver"),
+    build_key("eve", "admin", "operator", "approver", tenant="other"),
+]
+
+
+@tool(approval="ask")
+def pay(account: str) -> str:
+    """Pay."""
+    return f"paid from {account}"
+
+
+SCENES = {"pay it": [call("pay", account="private account"), say("Paid.")]}
+SETTINGS = "Settings of this conversation"
+
+
+@pytest.mark.parametrize(
+    ("viewer", "sees", "decides"),
+    [
+        ("bob", False, False),
+        ("ada", False, False),
+        ("eve", False, False),
+        ("olga", True, False),
+        ("abe", True, True),
+    ],
+)
+def test_a_viewer_sees_only_what_they_may_see_and_do(
+    windows: Windows, sites: ExitStack, viewer: str, sees: bool, decides: bool
+) -> None:
+    server = sites.enter_context(start_site(SCENES, keys=KEYS, tools=[pay]))
+    ann = open_signed_in(windows, server, "ann")
+    ann.send("pay it")
+    expect(ann.button("Approve")).to_be_visible()
+    expect(ann.button(SETTINGS)).to_be_visible()
+    expect(ann.button("Actions for pay it")).to_be_visible()
+    other = open_signed_in(windows, server, viewer)
+    page = other.page
+    page.goto(ann.page.url)
+    if sees:
+        expect(page.get_by_text("This conversation belongs to ann. You may read along.")).to_be_visible()
+        expect(other.card("pay")).to_be_visible()
+    else:
+        expect(page.get_by_text("This conversation is not there, or not yours.")).to_be_visible()
+    for name in ("Approve", "Deny"):
+        expect(other.button(name)).to_have_count(int(decides))
+    expect(other.composer).to_have_count(0)
+    for name in (SETTINGS, "Edit message", "Actions for pay it"):
+        expect(other.button(name)).to_have_count(0)
+    for route, shown in (("live", sees), ("inbox", decides), ("traces", sees)):
+        page.goto(f"{server.url}/#/{route}")
+        main = page.get_by_role("main")
+        expect(main.locator(".empty")).to_have_count(int(not shown))
+        expect(other.thread).to_have_count(0)
+        expect(main.get_by_text("pay it")).to_have_count(int(shown))
+        expect(other.button("Stop: pay it")).to_have_count(int(decides and route != "traces"))
+        assert sees or "private account" not in page.content()
