@@ -78,7 +78,7 @@ async def test_a_sign_in_and_a_session_go_on_at_the_other_replica() -> None:
 
 async def test_a_session_of_the_page_counts_at_both_replicas_until_either_ends_it() -> None:
     keys = [build_key("root", "admin", tenant=""), build_key("ann")]
-    async with open_postgres_replicas(script=[say("ok")], keys=keys) as (first, second):
+    async with open_postgres_replicas(script=lambda _: say("ok"), keys=keys) as (first, second):
         root, ann = first.http.with_key("root"), first.http.with_key("ann")
         secret = (await root.post("/keys", {"name": "app", "user": "ann", "tenant": "t"}, expect=201))["secret"]
         path = await ann.create_conversation()
