@@ -13,8 +13,9 @@ from replicas.test_shared_sign_ins import SECRET
 from support import wait_until
 from surfaces.mcp_host import LegacyHost, connect_host
 from surfaces.talk import build_key
+from toolyard.core.ports import ModelRequest
 from toolyard.engine.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS
-from toolyard.testing import say
+from toolyard.testing import Turn, say
 from venues.mcp.auth.test_sign_ins import BACK, follow_sign_in, only_card
 from venues.mcp.modern import SIGNED, over_http, wait_until_settled
 from venues.mcp.plain import PlainServer
@@ -78,7 +79,7 @@ async def test_a_sign_in_and_a_session_go_on_at_the_other_replica() -> None:
 
 async def test_a_session_of_the_page_counts_at_both_replicas_until_either_ends_it() -> None:
     keys = [build_key("root", "admin", tenant=""), build_key("ann")]
-    async with open_postgres_replicas(script=lambda _: say("ok"), keys=keys) as (first, second):
+    async with open_postgres_replicas(script=answer_ok, keys=keys) as (first, second):
         root, ann = first.http.with_key("root"), first.http.with_key("ann")
         secret = (await root.post("/keys", {"name": "app", "user": "ann", "tenant": "t"}, expect=201))["secret"]
         path = await ann.create_conversation()
@@ -115,6 +116,10 @@ async def test_failed_sign_ins_count_at_both_replicas_and_successful_ones_at_non
             assert await guess(replicas[number % 2], f"anything {number}") == 401
         assert await guess(first, "anything x") == await guess(second, "anything x") == 429
         assert await guess(second, "ann") == 200
+
+
+def answer_ok(request: ModelRequest) -> Turn:
+    return say("ok")
 
 
 async def sign_in(replica: Replica, key: str) -> dict[str, str]:
