@@ -32,6 +32,7 @@ MAY_CREATE_TASKS = {
     "stores/postgres/writer.py",
     "surfaces/openai/responses/websocket.py",
     "surfaces/event_stream.py",
+    "surfaces/middleware.py",
     "venues/mcp/manager.py",
 }
 """Where tasks are owned: they end with what owns them."""
