@@ -5,7 +5,7 @@ results and its own answer stand in the history in place of the sentence.
 """
 
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from toolyard.surfaces.openai.current_run import watch_current_run
 
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""
+MAX_SENTENCE_CHARS = 20_000
 _LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
 
 
@@ -45,7 +46,7 @@ def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
     positions = range(len(items) - 1, -1, -1)
     position = next((index for index in positions if isinstance(items[index], ModelText)), -1)
     last = items[position] if position >= 0 else None
-    links = _LINKED_CALL.findall(last.text) if isinstance(last, ModelText) else []
+    links = _find_links(last) if last is not None else ()
     if not links:
         return None
     conversation, call_id = parse_call_id(links[-1])
@@ -59,17 +60,34 @@ async def replace_sentences(
 
     A sentence stays where its run has not ended, or is not the caller's; a bare link is left out.
     """
-    texts = (item.text for item in items if isinstance(item, ModelText))
-    links = dict.fromkeys(link for text in texts for link in _LINKED_CALL.findall(text))
+    sentences = _find_sentences(items)
+    links = dict.fromkeys(link for of_item in sentences.values() for link in of_item)
     sources: list[str] = []
     for link in list(links)[-MAX_LINKS:]:
         view = await _find_ended_run(service, *parse_call_id(link), caller)
         # A sentence may link to several calls of one run.
-        if view is not None and any(_is_sentence(item, view) for item in items):
-            items = _replace_sentence(items, view)
+        if view is not None and (replaced := _select_sentences(items, sentences, view)):
+            items = _replace_sentences(items, replaced, view)
             sources.append(view.conversation)
     # A bare link says nothing to the model.
     return [item for item in items if not (isinstance(item, ModelText) and _LINKED_CALL.fullmatch(item.text))], sources
+
+
+def _find_sentences(items: Sequence[Item]) -> dict[str, Sequence[str]]:
+    """Return the links of each item that tells the client to wait, by the item's id."""
+    return {item.id: links for item in items if (links := _find_links(item))}
+
+
+def _find_links(item: Item) -> Sequence[str]:
+    # The sentence is the end of an answer, which may be as long as a request.
+    return _LINKED_CALL.findall(item.text[-MAX_SENTENCE_CHARS:]) if isinstance(item, ModelText) else ()
+
+
+def _select_sentences(items: Sequence[Item], sentences: Mapping[str, Sequence[str]], view: RunView) -> set[str]:
+    """Return the ids of the items that tell the client to wait for a call of the run."""
+    return {
+        item.id for item in items if any(parse_call_id(link)[1] in view.calls for link in sentences.get(item.id, ()))
+    }
 
 
 async def _find_ended_run(service: Service, conversation: str, call_id: str, caller: Caller) -> RunView | None:
@@ -114,16 +132,16 @@ async def watch_decided_run(service: Service, linked: LinkedCall, caller: Caller
             yield view
 
 
-def _replace_sentence(items: Sequence[Item], view: RunView) -> list[Item]:
+def _replace_sentences(items: Sequence[Item], sentences: set[str], view: RunView) -> list[Item]:
     """Return the history with what the run did in place of what the client was told while it waited.
 
     That is the sentence, as often as the client got it, and what clients of `/v1/responses` send back beside it: the
     calls and texts of the run so far.
     """
-    first = next(index for index, item in enumerate(items) if _is_sentence(item, view))
+    first = next(index for index, item in enumerate(items) if item.id in sentences)
     asked = (index for index in range(first, -1, -1) if isinstance(items[index], UserMessage | SystemText))
     start = next(asked, -1) + 1
-    echoes = _find_echoes(items[start:], view)
+    echoes = _find_echoes(items[start:], view) | sentences
     before, after = [[item for item in part if item.id not in echoes] for part in (items[start:first], items[first:])]
     return [*items[:start], *before, *view.list_items(), *after]
 
@@ -137,13 +155,5 @@ def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:
         if isinstance(item, Call) and f"call_{item.provider_id.removeprefix('mcp_')}" in view.calls
     }
     results = {item.id for item in items if isinstance(item, Result) and item.call_id in calls}
-    sentences = {
-        item.id for item in items if isinstance(item, ModelText) and (item.text in texts or _is_sentence(item, view))
-    }
-    return calls | results | sentences
-
-
-def _is_sentence(item: Item, view: RunView) -> bool:
-    """Return whether an item tells the client to wait for a call of the run."""
-    links = _LINKED_CALL.findall(item.text) if isinstance(item, ModelText) else []
-    return any(parse_call_id(link)[1] in view.calls for link in links)
+    repeated = {item.id for item in items if isinstance(item, ModelText) and item.text in texts}
+    return calls | results | repeated
