@@ -115,6 +115,28 @@ ITEMS = (
     RESULT,
 )
 
+QUEUED = events.RunQueued(
+    caller=CALLER,
+    input=(MESSAGE, CALL),
+    app_tools=(TOOL,),
+    tool_choice="add",
+    model="scripted:demo",
+    limits=LIMITS,
+    web_search="native",
+    context={"shop": Note(name="shop", text="open", keywords=("hours",), files=("shop.md",))},
+    language="de",
+    mcp_client=McpClient(modern=True, capabilities=frozenset({"sampling"})),
+    options=Options(
+        max_tokens=100,
+        temperature=0.5,
+        top_p=0.9,
+        stop=("END",),
+        seed=7,
+        output_schema={"type": "object"},
+        thinking="low",
+    ),
+    ends_on_expiry=True,
+)
 WRITTEN_EVENTS: tuple[Durable, ...] = (
     events.ConversationOpened(owner=CALLER, settings=SETTINGS),
     events.ConversationChanged(settings=Settings(model="other")),
@@ -202,29 +224,13 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         owner=CALLER, settings=SETTINGS, origin=events.Origin(conversation="conversation_0", after="run_0")
     ),
     events.HistoryRewound(to="item_1", by="ana"),
-    events.RunQueued(
-        caller=CALLER,
-        input=(MESSAGE, CALL),
-        app_tools=(TOOL,),
-        tool_choice="add",
-        model="scripted:demo",
-        limits=LIMITS,
-        web_search="native",
-        context={"shop": Note(name="shop", text="open", keywords=("hours",), files=("shop.md",))},
-        language="de",
-        mcp_client=McpClient(modern=True, capabilities=frozenset({"sampling"})),
-        options=Options(
-            max_tokens=100,
-            temperature=0.5,
-            top_p=0.9,
-            stop=("END",),
-            seed=7,
-            output_schema={"type": "object"},
-            thinking="low",
-        ),
-        ends_on_expiry=True,
-    ),
+    QUEUED,
     events.TurnEnded(items=ITEMS, finish="calls", usage=USAGE, model="demo-2", output_problem=PROBLEM),
+    structs.replace(
+        QUEUED,
+        options=structs.replace(QUEUED.options, parallel_tool_calls=False),
+        client_fields={"metadata": {"order": "7"}, "background": True},
+    ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""
