@@ -181,6 +181,9 @@ def check_answer_shape(context: schemathesis.CheckContext, response: schemathesi
         case "text/plain":
             assert case.path == "/metrics" and response.status_code == 200
             body = response.content.decode()
+        case "text/markdown":
+            assert case.path.endswith("/export") and response.status_code == 200
+            body = response.content.decode()
         case _:
             raise AssertionError(f"no answer is {kind!r}")
     if response.status_code >= 400 and case.path.startswith("/v1/"):

@@ -37,6 +37,18 @@ ERRORS = {
 
 
 @dataclass
+class ExportOperation(Operation):
+    """An operation whose response is a file: Markdown, or JSON."""
+
+    def __post_init__(self) -> None:
+        response = (self.responses or {}).get("200")
+        if isinstance(response, OpenAPIResponse):
+            response.content = {
+                kind: OpenAPIMediaType(schema=Schema()) for kind in ("text/markdown", "application/json")
+            }
+
+
+@dataclass
 class JsonOrStreamOperation(Operation):
     """An operation whose response is JSON, or an event stream if the request accepts one."""
 

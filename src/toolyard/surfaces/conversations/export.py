@@ -15,7 +15,7 @@ from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.chat_messages import to_iso_time
 from toolyard.surfaces.conversations.conversations import Conversation, build_conversation
 from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
-from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.openapi import ERRORS, ExportOperation
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.tool_views import list_allowed_tools
 
@@ -40,7 +40,12 @@ class ConversationExport(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/conversations/{conversation_id:str}/export", responses=ERRORS, tags=["conversations"])
+    @get(
+        "/conversations/{conversation_id:str}/export",
+        responses=ERRORS,
+        operation_class=ExportOperation,
+        tags=["conversations"],
+    )
     async def export(
         request: HttpRequest, conversation_id: PathId, format: ExportFormat = "markdown"
     ) -> Response[bytes]:

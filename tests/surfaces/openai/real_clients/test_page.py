@@ -67,7 +67,7 @@ async def test_the_javascript_client_gets_an_answer(tmp_path: Path) -> None:
 
 
 async def test_curl_gets_an_answer(tmp_path: Path) -> None:
-    (command,) = re.findall(r"^```\n(curl .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    command, *_ = re.findall(r"^```\n(curl .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     async with serve_script([say(ANSWER)]) as served:
         assert ANSWER in await run_command("sh", "-c", command.replace(URL, served.url), folder=tmp_path)
 
