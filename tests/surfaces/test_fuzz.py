@@ -52,7 +52,7 @@ FIRST_KEY = "POST /keys"
 ADD_SERVER = "POST /servers"
 """It runs whatever command it is given: nothing to be asked at random."""
 """Not asked of a local server, which would then ask everybody for a key."""
-SEQUENCES, STEPS = 6 * EXAMPLES, 30
+SEQUENCES, STEPS = 6 * EXAMPLES, 60
 WEIGHTS = {"chat": 6, "messages": 2, "context": 2, "approve": 4, "deny": 4, "answer": 4, "result": 4, "respond": 2}
 
 
