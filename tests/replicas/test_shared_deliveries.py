@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -76,3 +77,23 @@ async def test_a_delivery_to_a_response_starts_one_run(kind: str) -> None:
         )
     assert {answer["status"] for answer in answers} == {"completed"}
     assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
+
+
+async def test_a_delivery_is_joined_that_comes_between_the_look_and_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = [{"type": "function", **PHOTO["function"]}]
+    async with open_pair("memory") as replicas:
+        waiting: Json = await post(replicas[0], "/v1/responses", {"input": "Hello", "tools": tools})
+        (item,) = waiting["output"]
+        output = {"type": "function_call_output", "call_id": item["call_id"], "output": "a photo"}
+        body: Json = {"input": [output], "tools": tools, "previous_response_id": waiting["id"]}
+        late, encode = replicas[1].yard.service, replicas[1].yard.service.encode_results
+        earlier: list[Json] = []
+
+        async def encode_late(*arguments: Any) -> Any:
+            earlier.append(await post(replicas[0], "/v1/responses", body))
+            return await encode(*arguments)
+
+        monkeypatch.setattr(late, "encode_results", encode_late)
+        joined = await post(replicas[1], "/v1/responses", body)
+    assert ([joined["id"]], joined["status"]) == ([answer["id"] for answer in earlier], "completed")
+    assert charges == [1]

@@ -150,6 +150,14 @@ async def test_a_waiting_response_that_is_read_again_has_the_request_for_the_app
     assert not any(item.type == "mcp_approval_request" for item in last.output)
 
 
+async def test_a_response_in_a_conversation_keeps_its_request_for_an_approval() -> None:
+    async with serve_script([say("Hello."), *SCRIPT[:1]], [order]) as served:
+        first = await respond(served)
+        second = await respond(served, "Order milk", previous_response_id=first.id)
+        again = await served.client.responses.retrieve(second.id)
+    assert find_request(again).id == find_request(second).id
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_decisions_that_are_sent_at_the_same_time_have_one_effect(streamed: bool) -> None:
     async with serve_script(SCRIPT, [order]) as served:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import NotFound
+from toolyard.core.errors import NotFound, Refused
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.open_runs import load_open_runs
@@ -61,7 +61,7 @@ async def start_continued(
         if joined := await starter.find_joined(identity, context):
             return joined
         continuation = await request.find()
-        # Another replica may have delivered the same between the two looks: its run answers this request too.
+        # Another replica may have delivered the same meanwhile: its run answers this request too.
         is_late = identity.is_delivery and continuation.waiting is None
         if is_late and (joined := await starter.find_joined(identity, context)):
             return joined
@@ -75,7 +75,12 @@ async def start_continued(
         rate_headers = rename_rate_headers(await admit_request(service, context.caller))
         target = await _fork_if_needed(service, continuation, context.caller)
         key = identity.build_key(service.clock)
-        admitted = await starter.continue_conversation(context, whole, key, target, results)
+        try:
+            admitted = await starter.continue_conversation(context, whole, key, target, results)
+        except Refused:
+            if identity.is_delivery and (joined := await starter.find_joined(identity, context)):
+                return joined
+            raise
     return replace(admitted, headers={**admitted.headers, **rate_headers})
 
 

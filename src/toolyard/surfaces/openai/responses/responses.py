@@ -246,7 +246,7 @@ class Responses:
             output_field="input",
             output_name="function_call_output",
             find=lambda: find_continuation(service, data, caller),
-            read=lambda delivered: self._read_request(request, data, items, delivered),
+            read=lambda delivered: self._read_request(request, data, items, delivered, declaration),
         )
         return await start_continued(service, self._starter, request, continued)
 
