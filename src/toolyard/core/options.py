@@ -19,6 +19,8 @@ MAX_SCHEMA_BYTES = 100_000
 MAX_TOKENS = 10_000_000
 OUTPUT_INVALID = "output_invalid"
 """The error type of an answer that does not fit the request's output schema."""
+UNSUPPORTED_OPTION = "unsupported_option"
+"""The error type of a turn whose provider does not have an option that is set."""
 MAX_SEED = 2**63 - 1
 THINKING_BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
 

@@ -11,10 +11,9 @@ from contextlib import suppress
 import msgspec
 
 from toolyard.core.items import Problem
-from toolyard.core.options import ANY_OBJECT, Options, allows_any_object, list_set_options
+from toolyard.core.options import ANY_OBJECT, UNSUPPORTED_OPTION, Options, allows_any_object, list_set_options
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 
-UNSUPPORTED_OPTION = "unsupported_option"
 OUTPUT_PROMPT = "Your final answer, after any tool calls, must be nothing but {form}: no other text, no code block."
 _encoder = msgspec.json.Encoder(order="deterministic")
 

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from openai import BadRequestError
 
-from surfaces.openai.clients import HELLO, answer_calls, define_tool, list_calls, serve_script
+from surfaces.openai.clients import HELLO, answer_calls, define_tool, list_calls, serve_model, serve_script
 from surfaces.served import SocketClient, connect_client
 from surfaces.talk import Json, build_key, build_yard
 from toolyard import Caller
@@ -35,6 +36,7 @@ CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments
 OTHER_CALL = {**CALL, "id": "call_2"}
 ASKS = {"role": "assistant", "content": None, "tool_calls": [CALL, OTHER_CALL]}
 RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "1"}
+SCHEMA_FORMAT = {"type": "json_schema", "name": "list", "schema": {"type": "object"}}
 LIST_FORMAT = {"type": "json_schema", "json_schema": {"name": "list", "schema": {"type": "array"}}}
 
 
@@ -199,3 +201,21 @@ async def test_two_results_of_which_one_is_missing_are_refused_by_name() -> None
         messages = answer_calls(HELLO, first, "a photo")[:-1]
         with pytest.raises(Exception, match=only.id):
             await served.complete(messages, tools=[PHOTO])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/chat/completions", {**QUESTION, "seed": 7}, "seed"),
+        ("/responses", {"input": "x", "text": {"format": SCHEMA_FORMAT}}, "text.format"),
+    ],
+)
+async def test_an_option_that_the_model_does_not_have_is_named_and_not_tried_again(
+    path: str, body: Json, param: str
+) -> None:
+    async with serve_model("toolyard:offline", max_retries=2) as served:
+        with pytest.raises(BadRequestError) as raised:
+            await served.client.post(path, body={"model": "default", **body}, cast_to=object)
+    error: Json = raised.value.body
+    assert (error["param"], error["type"]) == (param, "invalid_request_error")
+    assert f"{param}: cannot be used here" in error["message"]

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Delete, Start, Stop
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import ToolyardError, Unavailable
+from toolyard.core.errors import Invalid, ToolyardError, Unavailable
 from toolyard.core.events import Entry, RequestKey
 from toolyard.core.items import Item, Result
-from toolyard.core.options import Options
+from toolyard.core.options import UNSUPPORTED_OPTION, Options
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import RunView
 from toolyard.core.state import State
@@ -323,7 +323,14 @@ async def stream_delayed(
             yield piece
 
 
-def raise_failure(view: RunView) -> None:
-    """Raise ModelFailed if the run has failed."""
-    if (problem := view.problem) is not None:
-        raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
+def raise_failure(view: RunView, option_fields: Mapping[str, str]) -> None:
+    """Raise ModelFailed if the run has failed, or Invalid if its model lacks an option that the request set."""
+    problem = view.problem
+    if problem is None:
+        return
+    # The end of a run has only the text: the turn that failed names the option.
+    failure = view.turns[-1].problem if view.turns else None
+    if failure is not None and failure.error_type == UNSUPPORTED_OPTION:
+        with name_sent_fields(option_fields):
+            raise Invalid(failure.error, {"field": f"options.{failure.details.get('option')}"})
+    raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})

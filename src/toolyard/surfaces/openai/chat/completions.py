@@ -57,7 +57,7 @@ class Completions:
         if not data.stream:
             admitted = await self._start(request, data, starter.start)
             view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
-            raise_failure(view)
+            raise_failure(view, list_option_fields(data))
             body = build_completion(view, model, created, describe_waiting(view, base))
             return Response(body, headers=admitted.headers)
 

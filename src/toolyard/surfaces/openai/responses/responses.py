@@ -118,7 +118,7 @@ class Responses:
             admitted.reader.detach()
         else:
             view = await wait_for_rest(self._service, admitted, context.caller, self._choose_hold(traits))
-            raise_failure(view)
+            raise_failure(view, OPTION_FIELDS)
         return Response(build_response(view, traits, _describe(view, traits, base)), headers=admitted.headers)
 
     async def stream(
@@ -185,7 +185,7 @@ class Responses:
         )
         admitted = await self._starter.start(request, whole)
         view = await wait_for_rest(service, admitted, context.caller)
-        raise_failure(view)
+        raise_failure(view, OPTION_FIELDS)
         summary = "".join(text.text for text in view.texts)[:MAX_SUMMARY_CHARS]
         if view.ending != "done" or not summary:
             raise ModelFailed("the model gave no summary", {"run_id": view.run_id})
