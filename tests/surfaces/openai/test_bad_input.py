@@ -206,7 +206,7 @@ async def test_two_results_of_which_one_is_missing_are_refused_by_name() -> None
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
-        ("/chat/completions", {**QUESTION, "seed": 7}, "seed"),
+        ("/chat/completions", {**QUESTION, "stop": "END"}, "stop"),
         ("/responses", {"input": "x", "text": {"format": SCHEMA_FORMAT}}, "text.format"),
     ],
 )
