@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from msgspec import Struct
 
-from surfaces.openai.clients import HELLO, Served, list_exchange, serve_script, to_param
+from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_exchange, serve_script, to_param
 from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.core.errors import NotFound
@@ -22,6 +22,7 @@ from toolyard.surfaces.openai.decided_runs import MAX_LINKS, replace_sentences
 from toolyard.testing import Script, call, say, together
 
 SCRIPT = [together(say("One moment."), call("slow_order", item="milk")), say("Ordered.")]
+PHOTO = define_tool("take_photo", of={"type": "string"})
 THANKS: Json = {"role": "user", "content": "Thanks"}
 
 
@@ -89,6 +90,21 @@ async def test_a_stream_after_a_call_that_still_runs_begins_at_once_with_comment
             waiting.release.set()
             assert join_chunks(await body.read()) == "You are welcome."
     assert list_exchange(waiting.served.model.requests[-1].history) == ["slow_order['milk']", "slow_order=ordered milk"]
+
+
+async def test_a_stream_of_results_for_a_run_whose_other_call_still_runs_begins_at_once_with_comments() -> None:
+    script = [together(call("slow_order", item="milk"), call("take_photo", of="me")), say("Ordered.")]
+    async with serve_slow_order(script) as waiting:
+        first = await waiting.served.complete(tools=[PHOTO])
+        about: Json = first.model_extra["toolyard"]
+        await waiting.served.yard.approve(about["conversation_id"], about["waiting"][0]["call_id"])
+        await waiting.entered.wait()
+        body: Json = {"messages": answer_calls(HELLO, first, "a photo"), "tools": [PHOTO]}
+        async with open_stream(waiting.served, "chat/completions", body) as stream:
+            begun = await stream.readany()
+            assert begun.startswith(b": ") and not list_data(begun)
+            waiting.release.set()
+            assert join_chunks(await stream.read()) == "Ordered."
 
 
 async def test_a_history_that_ends_with_the_sentence_streams_the_run_from_its_start_as_it_goes_on() -> None:

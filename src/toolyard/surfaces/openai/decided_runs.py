@@ -32,13 +32,12 @@ def link_call(call_id: str) -> str:
 
 
 class LinkedCall(Struct, frozen=True, kw_only=True):
-    """A call that an answer of a history names, and where that answer is."""
+    """A call that the end of a history names."""
 
     conversation: str
     call_id: str
-    position: int
     is_last: bool
-    """Whether nothing was said after that answer: the run itself answers the request."""
+    """Whether nothing was said after the answer that names it: the run itself answers the request."""
 
 
 def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
@@ -50,7 +49,16 @@ def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
     if not links:
         return None
     conversation, call_id = parse_call_id(links[-1])
-    return LinkedCall(conversation=conversation, call_id=call_id, position=position, is_last=position == len(items) - 1)
+    return LinkedCall(conversation=conversation, call_id=call_id, is_last=position == len(items) - 1)
+
+
+def find_delivered_call(items: Sequence[Item]) -> LinkedCall | None:
+    """Return the call that a request ends with the result of, if it was handed out here."""
+    last = next((item for item in reversed(items) if isinstance(item, Call)), None)
+    if last is None or not isinstance(items[-1], Result):
+        return None
+    conversation, call_id = parse_call_id(last.provider_id)
+    return LinkedCall(conversation=conversation, call_id=call_id, is_last=False) if conversation else None
 
 
 async def replace_sentences(

@@ -31,6 +31,7 @@ from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.decided_runs import (
     LinkedCall,
     find_decided_run,
+    find_delivered_call,
     find_linked_call,
     replace_sentences,
     wait_for_decided_run,
@@ -111,7 +112,7 @@ class RunStarter:
     async def start_streamed(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun | DelayedRun:
         """Start a run as `start` does, but do not wait for a call that was approved and still runs."""
         service, context = self._service, get_request_context(http_request.scope)
-        linked = find_linked_call(request.items)
+        linked = find_linked_call(request.items) or find_delivered_call(request.items)
         before = await find_decided_run(service, linked, context.caller) if linked else None
         if linked is None or before is None or before.at_rest or linked.is_last:
             return await self.start(http_request, request)
