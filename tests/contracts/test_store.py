@@ -597,8 +597,8 @@ async def an_old_request_is_listed_dropped_and_may_come_again(store: Store) -> N
 async def the_last_request_whose_key_begins_with_a_text_is_found(store: Store) -> None:
     for key in ("a05f", "a06f", "b01f"):
         await append(store, key, await claim(store, key), [with_request(make_entries(key, 1)[0], key)], None)
-    found = [await store.find_request(prefix) for prefix in ("a0", "a05f", "b", "a1")]
-    assert [record and record.conversation for record in found] == ["a06f", "a05f", "b01f", None]
+    records = [await store.find_request(prefix) for prefix in ("a0", "a05f", "b", "a1")]
+    assert [record and record.conversation for record in records] == ["a06f", "a05f", "b01f", None]
 
 
 async def a_request_that_is_kept_for_less_expires_earlier(store: Store) -> None:

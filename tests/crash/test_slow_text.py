@@ -43,10 +43,10 @@ async def read_until_text(connection: aiohttp.ClientWebSocketResponse) -> list[J
 
 async def resume(url: str, response_id: str, after: int | None = None) -> list[Json]:
     """Return the events of a response after a number, or all of them."""
-    place = "" if after is None else f"&starting_after={after}"
+    start = "" if after is None else f"&starting_after={after}"
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{url}/v1/responses/{response_id}?stream=true{place}") as response,
+        session.get(f"{url}/v1/responses/{response_id}?stream=true{start}") as response,
     ):
         assert response.status == 200, await response.text()
         lines = (await response.read()).split(b"\n")
@@ -78,8 +78,8 @@ async def test_a_text_that_a_kill_has_cut_off_is_taken_up_after_the_restart(tmp_
         (tmp_path / "gate").touch()
         async with start_server(tmp_path) as (url, _):
             for index in range(len(seen)):
-                rest = await resume(url, seen[0]["response"]["id"], seen[index]["sequence_number"])
-                check_whole([*seen[: index + 1], *rest])
+                later = await resume(url, seen[0]["response"]["id"], seen[index]["sequence_number"])
+                check_whole([*seen[: index + 1], *later])
 
 
 async def test_sigterm_closes_a_websocket_and_leaves_its_run_to_the_next_server(tmp_path: Path) -> None:
@@ -96,5 +96,5 @@ async def test_sigterm_closes_a_websocket_and_leaves_its_run_to_the_next_server(
             assert await process.wait() == 0
         (tmp_path / "gate").touch()
         async with start_server(tmp_path) as (url, _):
-            rest = await resume(url, seen[0]["response"]["id"], seen[-1]["sequence_number"])
-            check_whole([*seen, *rest])
+            later = await resume(url, seen[0]["response"]["id"], seen[-1]["sequence_number"])
+            check_whole([*seen, *later])

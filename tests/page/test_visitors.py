@@ -248,8 +248,8 @@ def test_one_stays_signed_in_in_every_tab_and_no_script_can_read_the_key(windows
     expect(ann.composer).to_be_visible()
     tab = windows.open_tab(ann.page.context, server.url)
     expect(tab.composer).to_be_visible()
-    kept = "() => JSON.stringify({...sessionStorage, ...localStorage, cookies: document.cookie})"
-    stored = ann.page.evaluate(kept)
+    read_storage = "() => JSON.stringify({...sessionStorage, ...localStorage, cookies: document.cookie})"
+    stored = ann.page.evaluate(read_storage)
     (cookie,) = cast(list[Json], ann.page.context.cookies())
     assert cookie["httpOnly"] and cookie["sameSite"] == "Strict"
     assert '"ann"' not in stored and cookie["value"] not in stored and "toolyard-" not in stored

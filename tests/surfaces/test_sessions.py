@@ -370,9 +370,9 @@ async def test_of_two_cookies_with_the_name_none_is_believed_nor_is_a_very_long_
 async def test_a_session_that_was_planted_before_signing_in_is_not_the_one_after_it() -> None:
     async with open_client() as http:
         planted = await sign_in(http, "shop")
-        own = await sign_in(http, cookie=planted)
-        assert own != planted
-        _, me, _ = await http.ask("GET", "/me", cookie=own)
+        cookie_of_ann = await sign_in(http, cookie=planted)
+        assert cookie_of_ann != planted
+        _, me, _ = await http.ask("GET", "/me", cookie=cookie_of_ann)
         assert me["user"] == "ann"
         assert await get_status(http, "/me", planted) == 401
 

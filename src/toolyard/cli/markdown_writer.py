@@ -31,8 +31,8 @@ class MarkdownWriter:
 
     def end(self) -> None:
         """Print what is left, so that something else can be printed below it."""
-        rest, self._pending = self._pending, ""
-        self._print(rest)
+        text, self._pending = self._pending, ""
+        self._print(text)
         self._has_printed = False
 
     def _print(self, text: str) -> None:

@@ -43,8 +43,8 @@ class Presets:
 
     async def list(self, caller: Caller) -> Sequence[Preset]:
         """Return the caller's own presets and those that the tenant shares, by name."""
-        own, shared = await self._read(_name_own(caller)), await self._read(_name_shared(caller))
-        return sorted((*own, *shared), key=lambda preset: (preset.name.casefold(), preset.shared))
+        private, shared = await self._read(_name_own(caller)), await self._read(_name_shared(caller))
+        return sorted((*private, *shared), key=lambda preset: (preset.name.casefold(), preset.shared))
 
     async def save(self, caller: Caller, name: str, settings: bytes, *, shared: bool) -> Preset:
         """Store a preset in place of the one with this name. The author's own one is moved if `shared` has changed.
@@ -60,14 +60,14 @@ class Presets:
             self._store.lock(PRESETS, own_record := _name_own(caller)),
             self._store.lock(PRESETS, shared_record := _name_shared(caller)),
         ):
-            own, others = await self._read(own_record), await self._read(shared_record)
+            private, others = await self._read(own_record), await self._read(shared_record)
             if shared:
                 if before := _find(others, name):
                     preset = replace(preset, user=_require_editor(caller, before).user)
                 await self._write(shared_record, _put(others, preset, MAX_SHARED_PRESETS))
-                await self._drop(own_record, own, name)
+                await self._drop(own_record, private, name)
             else:
-                await self._write(own_record, _put(own, preset, MAX_OWN_PRESETS))
+                await self._write(own_record, _put(private, preset, MAX_OWN_PRESETS))
                 if (before := _find(others, name)) and before.user == caller.user:
                     await self._drop(shared_record, others, name)
         return preset
@@ -79,8 +79,8 @@ class Presets:
             presets = await self._read(record)
             preset = _find(presets, name)
             if preset is None:
-                place = "shared in your tenant" if shared else "of your own"
-                raise NotFound(f"there is no preset {name[:80]!r} {place}")
+                whose = "shared in your tenant" if shared else "of your own"
+                raise NotFound(f"there is no preset {name[:80]!r} {whose}")
             if shared:
                 _require_editor(caller, preset)
             await self._drop(record, presets, name)
@@ -93,11 +93,11 @@ class Presets:
         await self._store.set_record(PRESETS, record, msgspec.json.encode(presets))
 
     async def _drop(self, record: str, presets: Sequence[Preset], name: str) -> None:
-        rest = [preset for preset in presets if preset.name != name]
-        if not rest:
+        others = [preset for preset in presets if preset.name != name]
+        if not others:
             await self._store.delete_record(PRESETS, record)
-        elif len(rest) < len(presets):
-            await self._write(record, rest)
+        elif len(others) < len(presets):
+            await self._write(record, others)
 
 
 def may_edit_preset(caller: Caller, preset: Preset) -> bool:
@@ -117,10 +117,10 @@ def _find(presets: Sequence[Preset], name: str) -> Preset | None:
 
 
 def _put(presets: Sequence[Preset], preset: Preset, limit: int) -> Sequence[Preset]:
-    rest = [other for other in presets if other.name != preset.name]
-    if len(rest) >= limit:
+    others = [other for other in presets if other.name != preset.name]
+    if len(others) >= limit:
         raise Refused(f"there are {limit} presets already: delete one first")
-    return [*rest, preset]
+    return [*others, preset]
 
 
 def _name_own(caller: Caller) -> str:

@@ -87,8 +87,8 @@ class Sessions:
     async def _make_room(self, binding: KeyBinding) -> None:
         """End the oldest sessions of a key that has as many as it may have."""
         tokens = await self._store.list_tokens(SESSION, "")
-        own = [token for token in tokens if _is_same_owner(_read_binding(token), binding)]
-        for token in own[: max(0, len(own) + 1 - MAX_SESSIONS)]:
+        same_owner = [token for token in tokens if _is_same_owner(_read_binding(token), binding)]
+        for token in same_owner[: max(0, len(same_owner) + 1 - MAX_SESSIONS)]:
             await self._store.delete_token(SESSION, token.hash)
 
     async def authenticate(self, token: str, headers: Mapping[str, str]) -> Caller:

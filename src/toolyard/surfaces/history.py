@@ -113,7 +113,7 @@ class ItemBuilder:
         new_call = self._build_call(index, 0, call)
         position = len(self.items)
         if len(self._open_calls) > 1:  # results that came already belong after all calls of the message
-            position = max(place for place, item in enumerate(self.items) if isinstance(item, Call)) + 1
+            position = max(number for number, item in enumerate(self.items) if isinstance(item, Call)) + 1
         self.items.insert(position, new_call)
 
     def finish(self, last_index: int) -> list[Item]:

@@ -34,9 +34,9 @@ def build_cookie(headers: Mapping[str, str], token: str, max_age_s: float) -> st
 
 def read_session_cookie(headers: Mapping[str, str]) -> str:
     """Return the token of the session's cookie; empty if there is none, or none that could be a token."""
-    wanted = name_cookie(headers)
+    cookie_name = name_cookie(headers)
     pairs = [pair.strip().partition("=") for pair in headers.get("cookie", "").split(";")]
-    values = {value for name, _, value in pairs if name == wanted}
+    values = {value for name, _, value in pairs if name == cookie_name}
     # The server sets one cookie of this name. A second one was planted, by another program on this machine for example,
     # and would sign its victim in under an account of the attacker's: nobody can say which one is ours.
     token = values.pop() if len(values) == 1 else ""

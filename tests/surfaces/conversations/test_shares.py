@@ -109,12 +109,12 @@ async def test_a_link_leaves_out_arguments_results_reasoning_and_prompts_unless_
         text = json.dumps(plain)
         for hidden in ("secret", "7 of", "private thoughts", "hidden prompt"):
             assert hidden not in text, hidden
-        (made,) = plain["transcript"]["messages"][1]["calls"]
-        assert (made["tool"], made["outcome"], made["arguments"], made["result"]) == ("stock", "ok", None, None)
+        (shown,) = plain["transcript"]["messages"][1]["calls"]
+        assert (shown["tool"], shown["outcome"], shown["arguments"], shown["result"]) == ("stock", "ok", None, None)
         assert plain["transcript"]["messages"][3]["attachments"] == ["list.txt"]
         full = await scene.bob.get(f"/shares/{await scene.share(include_arguments=True, include_reasoning=True)}")
-        (made,) = full["transcript"]["messages"][1]["calls"]
-        assert made["arguments"] == {"item": "secret milk"} and "7 of secret milk" in made["result"]
+        (shown,) = full["transcript"]["messages"][1]["calls"]
+        assert shown["arguments"] == {"item": "secret milk"} and "7 of secret milk" in shown["result"]
         assert full["transcript"]["messages"][-1]["reasoning"] == "private thoughts"
         assert "hidden prompt" not in json.dumps(full)
 
@@ -127,9 +127,9 @@ async def test_a_link_shows_the_branch_and_the_moment_at_which_it_was_made() -> 
         await scene.ann.put(scene.path, {"title": "Renamed"})
         after = await scene.bob.get(f"/shares/{await scene.share()}")
         assert read_messages(after) == [("user", "Never mind"), ("assistant", "Bye.")]
-        kept = await scene.bob.get(f"/shares/{before}")
-        assert kept["transcript"]["title"] == "About milk"
-        assert read_messages(kept)[-1] == ("assistant", "There are seven.")
+        earlier = await scene.bob.get(f"/shares/{before}")
+        assert earlier["transcript"]["title"] == "About milk"
+        assert read_messages(earlier)[-1] == ("assistant", "There are seven.")
 
 
 async def test_a_link_ends_when_it_expires_is_revoked_or_its_conversation_is_deleted() -> None:

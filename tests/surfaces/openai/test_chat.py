@@ -32,8 +32,8 @@ async def test_a_text_is_answered_and_the_models_are_listed() -> None:
     async with serve_script([say("Hi there.")]) as served:
         models = await served.client.models.list()
         answer = await served.complete()
-        one = await served.client.models.retrieve(models.data[0].id)
-    assert models.data[0].id == one.id == "default"
+        default = await served.client.models.retrieve(models.data[0].id)
+    assert models.data[0].id == default.id == "default"
     assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("Hi there.", "stop")
     assert answer.id.startswith("chatcmpl-")
     assert answer.usage is not None and answer.usage.total_tokens == 15
@@ -139,9 +139,9 @@ async def test_streamed_calls_have_an_index_an_id_and_their_arguments() -> None:
 
 
 async def test_a_tool_of_the_client_hides_the_servers_tool_of_the_same_name() -> None:
-    own = define_tool("add_to_groceries", item={"type": "string"})
+    client_tool = define_tool("add_to_groceries", item={"type": "string"})
     async with serve_script([call("add_to_groceries", item="milk")], [add_to_groceries]) as served:
-        answer = await served.complete(tools=[own])
+        answer = await served.complete(tools=[client_tool])
     assert [call.function.name for call in list_calls(answer)] == ["add_to_groceries"]
     assert added == []
     assert [tool.venue for tool in served.model.requests[0].offer.tools] == ["client"]

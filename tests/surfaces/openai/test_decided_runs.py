@@ -180,8 +180,8 @@ async def test_a_history_with_many_links_costs_a_bounded_number_of_log_reads() -
     links = [f"?call=call_{number:024x}-{0:024x}" for number in range(MAX_LINKS + 8)]
     items = [ModelText(id=f"item_{number}", at=0.0, text=f"Go on: {link}") for number, link in enumerate(links)]
     logs = CountedLogs()
-    kept, sources = await replace_sentences(cast(Service, logs), [*items, *items], Caller(user="ann"))
-    assert (kept, sources) == ([*items, *items], [])
+    history, sources = await replace_sentences(cast(Service, logs), [*items, *items], Caller(user="ann"))
+    assert (history, sources) == ([*items, *items], [])
     assert logs.reads == [f"conversation_{number:024x}" for number in range(8, MAX_LINKS + 8)]
 
 

@@ -129,8 +129,8 @@ async def check_run(run: Sequence[tuple[Sequence[Piece], int]], pause: int) -> N
     for event in live:
         if event["type"] == "response.output_item.done":
             assert output[event["output_index"]]["id"] == event["item"]["id"]
-    for after, rest in zip([*range(len(seen)), *range(len(live))], resumed, strict=True):
-        assert merge_deltas(rest) == merge_deltas(live[after + 1 :]), (after, live[after]["type"])
+    for after, later in zip([*range(len(seen)), *range(len(live))], resumed, strict=True):
+        assert merge_deltas(later) == merge_deltas(live[after + 1 :]), (after, live[after]["type"])
 
 
 @settings(max_examples=15)

@@ -44,8 +44,8 @@ async def test_a_text_is_answered_found_again_and_deleted() -> None:
         assert (answer.output_text, answer.status, answer.object) == ("Hi there.", "completed", "response")
         assert answer.usage.total_tokens == 15
         assert "Be brief." in served.model.requests[0].system
-        found = await served.client.responses.retrieve(answer.id)
-        assert (found.output_text, found.instructions) == ("Hi there.", "Be brief.")
+        retrieved = await served.client.responses.retrieve(answer.id)
+        assert (retrieved.output_text, retrieved.instructions) == ("Hi there.", "Be brief.")
         items = [item async for item in await served.client.responses.input_items.list(answer.id)]
         assert [item.content[0].text for item in items] == ["Hello"]
         await served.client.responses.delete(answer.id)
@@ -118,8 +118,8 @@ async def test_results_lead_back_with_and_without_the_earlier_response() -> None
         assert first.status == "completed"
         second = await respond(served, deliver(first, "A", "B"), tools=[PHOTO], previous_response_id=first.id)
         assert (second.output_text, second.id != first.id) == ("Here you are.", True)
-        found = await served.client.responses.retrieve(first.id)
-        assert (found.status, len(found.output)) == ("completed", 3)
+        retrieved = await served.client.responses.retrieve(first.id)
+        assert (retrieved.status, len(retrieved.output)) == ("completed", 3)
 
         stateless = await respond(served, tools=[PHOTO], store=False)
         echoed = [item.model_dump(exclude_none=True) for item in stateless.output]
@@ -158,13 +158,13 @@ async def test_a_stream_can_be_taken_up_again_after_every_event() -> None:
             stream = await served.client.responses.retrieve(
                 response_id, stream=True, starting_after=event.sequence_number
             )
-            rest = [later async for later in stream]
-            text = "".join(later.delta for later in rest if later.type == "response.output_text.delta")
+            resumed = [later async for later in stream]
+            text = "".join(later.delta for later in resumed if later.type == "response.output_text.delta")
             missing = [later for later in events[index + 1 :] if later.type == "response.output_text.delta"]
             assert text == "".join(later.delta for later in missing), index
-            kinds = [later.type for later in rest if later.type != "response.output_text.delta"]
+            kinds = [later.type for later in resumed if later.type != "response.output_text.delta"]
             assert kinds == [e.type for e in events[index + 1 :] if e.type != "response.output_text.delta"], index
-            assert rest[-1].response.output == events[-1].response.output
+            assert resumed[-1].response.output == events[-1].response.output
 
 
 async def test_a_background_response_is_asked_for_later_and_can_be_cancelled() -> None:
@@ -187,9 +187,9 @@ async def test_a_background_response_is_asked_for_later_and_can_be_cancelled() -
         finished = await respond(served, background=True)
         assert finished.id != started.id
         await wait_until(lambda: len(served.model.requests) == 2)
-        while (found := await served.client.responses.retrieve(finished.id)).status != "completed":  # noqa: ASYNC110
+        while (retrieved := await served.client.responses.retrieve(finished.id)).status != "completed":  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        assert found.output_text == "Done."
+        assert retrieved.output_text == "Done."
 
 
 async def test_an_approval_is_a_sentence_and_nothing_starts_before_it() -> None:
@@ -222,8 +222,8 @@ async def test_a_failed_run_is_an_error_and_is_found_as_failed() -> None:
         expected = {"message": "the model is out", "type": "server_error", "param": None, "code": "server_error"}
         assert events[-2]["error"] == expected
         response_id = events[-1]["response"]["id"]
-        found = await served.client.responses.retrieve(response_id)
-        assert (found.status, found.error.message) == ("failed", "the model is out")
+        retrieved = await served.client.responses.retrieve(response_id)
+        assert (retrieved.status, retrieved.error.message) == ("failed", "the model is out")
         resumed = await served.client.responses.retrieve(response_id, stream=True)
         with pytest.raises(APIError, match="the model is out"):
             _ = [event async for event in resumed]
@@ -339,9 +339,13 @@ async def test_a_response_that_is_found_again_repeats_its_request() -> None:
     async with serve_script([say("one"), say("two"), say("three")]) as served:
         first = await respond(served, metadata={"a": "b"}, parallel_tool_calls=False)
         second = await respond(served, previous_response_id=first.id, background=True)
-        found = [await served.client.responses.retrieve(response.id) for response in (first, second)]
-        assert (found[0].metadata, found[0].parallel_tool_calls) == ({"a": "b"}, False)
-        assert (found[1].previous_response_id, found[1].background, found[1].metadata) == (first.id, True, {})
+        retrieved = [await served.client.responses.retrieve(response.id) for response in (first, second)]
+        assert (retrieved[0].metadata, retrieved[0].parallel_tool_calls) == ({"a": "b"}, False)
+        assert (retrieved[1].previous_response_id, retrieved[1].background, retrieved[1].metadata) == (
+            first.id,
+            True,
+            {},
+        )
         await wait_until(lambda: len(served.model.requests) == 2)
         conversation = f"conversation_{first.id[5:29]}"
         third = await respond(served, conversation=conversation)

@@ -55,8 +55,8 @@ async def check_response(served: Served, fields: Json, status: str) -> list[Json
         EVENT.validate_python(event, strict=True)
     final = events[-1]["response"]
     assert final["status"] == status
-    found = await served.client.responses.with_raw_response.retrieve(final["id"])
-    RESPONSE.validate_json(found.content, strict=True)
+    retrieved = await served.client.responses.with_raw_response.retrieve(final["id"])
+    RESPONSE.validate_json(retrieved.content, strict=True)
     return events
 
 
@@ -106,10 +106,10 @@ async def test_three_thousand_pieces_of_reasoning_have_rising_numbers_and_can_be
         assert numbers == sorted(set(numbers)) and numbers[-1] < 2**53
         assert sum(event["type"] == "response.reasoning_text.delta" for event in events) == 3000
         index = next(i for i, event in enumerate(events) if event["type"] == "response.output_text.delta")
-        rest = await served.client.responses.retrieve(
+        resumed = await served.client.responses.retrieve(
             events[-1]["response"]["id"], stream=True, starting_after=numbers[index]
         )
-        later = [(event.type, event.sequence_number, getattr(event, "output_index", 0)) async for event in rest]
+        later = [(event.type, event.sequence_number, getattr(event, "output_index", 0)) async for event in resumed]
     assert later == [
         (event["type"], event["sequence_number"], event.get("output_index", 0)) for event in events[index + 1 :]
     ]

@@ -63,8 +63,8 @@ async def test_a_stored_response_is_gone_on_from_on_another_connection() -> None
             first = (await talk.create("1"))[-1]["response"]
         async with open_talk(served.url) as talk:
             second = (await talk.create("2", previous_response_id=first["id"]))[-1]["response"]
-        found = await served.client.responses.retrieve(second["id"])
-    assert (found.output_text, found.previous_response_id) == ("two", first["id"])
+        retrieved = await served.client.responses.retrieve(second["id"])
+    assert (retrieved.output_text, retrieved.previous_response_id) == ("two", first["id"])
 
 
 async def test_openais_own_client_connects() -> None:

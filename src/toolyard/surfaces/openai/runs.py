@@ -253,8 +253,8 @@ def read_server_tools(fields: ToolyardFields | None, service: Service, caller: C
         case str():
             raise invalid_field("toolyard.server_tools", 'must be "all", "none" or a list of names')
         case names:
-            known = {tool.name for tool in service.list_tools(caller)}
-            if unknown := [name for name in names if name not in known]:
+            names_of_server = {tool.name for tool in service.list_tools(caller)}
+            if unknown := [name for name in names if name not in names_of_server]:
                 raise invalid_field("toolyard.server_tools", f"there is no tool {unknown[0][:80]!r}")
             return frozenset(names)
 

@@ -74,9 +74,9 @@ def _merge_exchange(exchange: list[Item], stored_exchanges: Sequence[list[Item]]
     }
     for stored in stored_exchanges:
         stored_ids = {item.id for item in stored if isinstance(item, Call)}
-        known = [id for id, call_id in handed_out.items() if call_id in stored_ids]
-        if known and len(known) == len(handed_out):
-            return [*_fill_results(stored, contents), *_list_after(exchange, known)]
+        stored_calls = [id for id, call_id in handed_out.items() if call_id in stored_ids]
+        if stored_calls and len(stored_calls) == len(handed_out):
+            return [*_fill_results(stored, contents), *_list_after(exchange, stored_calls)]
     return exchange
 
 

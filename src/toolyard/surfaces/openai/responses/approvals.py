@@ -119,16 +119,16 @@ async def decide_calls(
 
     Raise Forbidden for a call that the caller sees and may not decide here.
     """
-    places = [parse_call_id(decision.call_id) for decision in decisions]
-    conversation, call_id = places[0]
-    if any(place[0] != conversation for place in places):
+    parsed_ids = [parse_call_id(decision.call_id) for decision in decisions]
+    conversation, call_id = parsed_ids[0]
+    if any(parsed[0] != conversation for parsed in parsed_ids):
         raise invalid_field("input", "decides calls of several responses: send one request for each")
     if not conversation or not await _may_decide(service, conversation, context.caller):
         return None
     run = await _find_run(service, conversation, call_id)
     if not run:
         return None
-    for decision, (_, own_id) in zip(decisions, places, strict=True):
+    for decision, (_, own_id) in zip(decisions, parsed_ids, strict=True):
         by, trace = context.caller, context.correlation_id
         command = (
             Approve(by=by, correlation_id=trace, call_id=own_id)

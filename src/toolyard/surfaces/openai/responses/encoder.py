@@ -142,10 +142,10 @@ class ResponseEncoder:
     def opening(self) -> bytes:
         response = self._build(self._view, "")
         response.status, response.output = "in_progress", []
-        place, self._place = self._place, StreamPlace(self._before_run, 0, 0)
+        before, self._place = self._place, StreamPlace(self._before_run, 0, 0)
         kinds = ("response.created", "response.in_progress")
         pieces = [self._encode(kind, {"response": response}) for kind in kinds]
-        self._place = max(place, self._place, key=lambda place: place.number)
+        self._place = max(before, self._place, key=lambda place: place.number)
         return b"".join(pieces)
 
     def item(self, published: Published, cursor: Cursor) -> bytes:

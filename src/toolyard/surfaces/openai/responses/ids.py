@@ -64,10 +64,10 @@ class StreamPlace(Struct, frozen=True):
     def number(self) -> int:
         """Return the place as a number of 53 bits, which every JSON reader takes."""
         if self.seen:
-            place = _IN_TEXT | min(self.seen, MAX_SEEN) << _PART_BITS | min(self.part, MAX_PART_IN_TEXT)
+            low_bits = _IN_TEXT | min(self.seen, MAX_SEEN) << _PART_BITS | min(self.part, MAX_PART_IN_TEXT)
         else:
-            place = min(self.part, MAX_PART)
-        return self.seq << _PLACE_BITS | place
+            low_bits = min(self.part, MAX_PART)
+        return self.seq << _PLACE_BITS | low_bits
 
     @property
     def cursor(self) -> Cursor:
@@ -115,10 +115,10 @@ def place_text(cursor: Cursor, *, follows_reasoning: bool) -> StreamPlace:
 
 
 def parse_number(number: int) -> StreamPlace:
-    seq, place = number >> _PLACE_BITS, number & ((1 << _PLACE_BITS) - 1)
-    if place & _IN_TEXT:
-        return StreamPlace(seq, (place & MAX_PART) >> _PART_BITS, place & MAX_PART_IN_TEXT)
-    return StreamPlace(seq, 0, place)
+    seq, low_bits = number >> _PLACE_BITS, number & ((1 << _PLACE_BITS) - 1)
+    if low_bits & _IN_TEXT:
+        return StreamPlace(seq, (low_bits & MAX_PART) >> _PART_BITS, low_bits & MAX_PART_IN_TEXT)
+    return StreamPlace(seq, 0, low_bits)
 
 
 def _take_hex(own_id: str) -> str:

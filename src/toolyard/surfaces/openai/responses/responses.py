@@ -80,8 +80,8 @@ from toolyard.surfaces.sse import build_stream_response, stream_events
 A = TypeVar("A")
 
 
-class FoundRun(Struct, frozen=True, kw_only=True):
-    """The run of a response, and the log that it was read from."""
+class StoredRun(Struct, frozen=True, kw_only=True):
+    """The run of a response, with the log that it was read from."""
 
     view: RunView
     created_at: int
@@ -291,30 +291,30 @@ class Responses:
             client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
         )
 
-    async def find_run(self, response_id: str, caller: Caller) -> FoundRun:
+    async def find_run(self, response_id: str, caller: Caller) -> StoredRun:
         """Return the run of a response. Raise NotFound."""
-        place = parse_response_id(response_id)
+        parsed_id = parse_response_id(response_id)
         missing = NotFound(f"there is no response {response_id[:80]!r}: it was not stored, or deleted")
         try:
-            await self._service.require_conversation(place.conversation, caller)
+            await self._service.require_conversation(parsed_id.conversation, caller)
         except NotFound:
             raise missing from None
-        view, created_at = RunView(run_id=place.run, conversation=place.conversation), 0.0
-        log = await self._service.read_entries(place.conversation)
+        view, created_at = RunView(run_id=parsed_id.run, conversation=parsed_id.conversation), 0.0
+        log = await self._service.read_entries(parsed_id.conversation)
         for entry in log:
             if view.apply(entry) and isinstance(entry.event, RunQueued):
                 created_at = entry.at
         ids = _list_item_ids(view)
-        if view.request is None or (ids and not (await self._service.view(place.conversation)).find_used_ids(ids)):
+        if view.request is None or (ids and not (await self._service.view(parsed_id.conversation)).find_used_ids(ids)):
             raise missing  # there never was one, or its messages were removed
-        return FoundRun(view=view, created_at=int(created_at), log=log)
+        return StoredRun(view=view, created_at=int(created_at), log=log)
 
     async def load(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
         stored = await self.find_run(response_id, caller)
         traits = self._find_traits(stored)
         return build_response(stored.view, traits, _describe(stored.view, traits, base))
 
-    def _find_traits(self, stored: FoundRun) -> ResponseTraits:
+    def _find_traits(self, stored: StoredRun) -> ResponseTraits:
         request = stored.view.request
         note = request.context.get(INSTRUCTIONS) if request else None
         model = (request.model if request else "") or self._service.default_model

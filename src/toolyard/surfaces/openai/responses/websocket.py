@@ -213,9 +213,9 @@ class ResponseSocket:
         previous = data.previous_response_id
         if not previous:
             return data
-        kept = self._kept.find(previous)
-        if kept is not None:
-            return replace(data, input=[*kept, *list_input(data)], previous_response_id=None)
+        earlier_items = self._kept.find(previous)
+        if earlier_items is not None:
+            return replace(data, input=[*earlier_items, *list_input(data)], previous_response_id=None)
         if data.store is False:
             raise build_missing_error(previous)
         return data
