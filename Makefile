@@ -57,7 +57,7 @@ cluster: $(CLUSTER) $(PAGE)
 	@$(BIN)/python examples/cluster/cluster.py $(ARGS)
 
 test: $(READY) $(PAGE)
-	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(CLIENTS))
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore=,$(CLIENTS))
 
 test-fast: $(READY)
 	$(BIN)/python -m pytest -n 2 tests/core tests/engine tests/tool_index tests/flows tests/contracts \
@@ -65,7 +65,7 @@ test-fast: $(READY)
 
 test-clients: $(READY) $(REAL_CLIENTS_READY) $(PAGE) browser
 	$(BIN)/python web/build.py test
-	$(BIN)/python -m pytest -n 2 $(CLIENTS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(CLIENTS)
 
 check: $(READY)
 	$(BIN)/ruff check .
