@@ -56,8 +56,9 @@ shop: $(SERVING)
 cluster: $(CLUSTER) $(PAGE)
 	@$(BIN)/python examples/cluster/cluster.py $(ARGS)
 
+# Three at a time also on two cores: the tests wait more than they compute.
 test: $(READY) $(PAGE)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore=,$(CLIENTS))
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(addprefix --ignore=,$(CLIENTS))
 
 test-fast: $(READY)
 	$(BIN)/python -m pytest -n 2 tests/core tests/engine tests/tool_index tests/flows tests/contracts \
