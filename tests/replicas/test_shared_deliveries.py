@@ -1,4 +1,4 @@
-"""Results that a client of OpenAI delivers to two replicas at once take effect once."""
+"""Results and retries that a client of OpenAI sends to two replicas at once take effect once."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ from surfaces.openai.clients import HELLO, define_tool
 from surfaces.talk import Json
 from toolyard import ModelRequest, tool
 from toolyard.core.items import Result
-from toolyard.testing import Turn, call, say
+from toolyard.testing import Script, Turn, call, say
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 charges: list[int] = []
@@ -32,20 +32,25 @@ def choose_turn(request: ModelRequest) -> Turn:
     return (call("take_photo", of="me"), call("charge", amount=1), say("done"))[results]
 
 
-async def post(replica: Replica, path: str, body: object) -> Json:
-    status, answer, _ = await replica.http.send_request("POST", path, body)
+def choose_charge_turn(request: ModelRequest) -> Turn:
+    """Charge, then end."""
+    return say("done") if isinstance(request.history[-1], Result) else call("charge", amount=1)
+
+
+async def post(replica: Replica, path: str, body: object, **headers: str) -> Json:
+    status, answer, _ = await replica.http.send_request("POST", path, body, **headers)
     assert status == 200, answer
     return answer
 
 
 @asynccontextmanager
-async def open_pair(kind: str) -> AsyncGenerator[list[Replica]]:
+async def open_pair(kind: str, script: Script = choose_turn) -> AsyncGenerator[list[Replica]]:
     charges.clear()
     if kind == "memory":
-        async with open_replicas(script=choose_turn, tools=[charge]) as replicas:
+        async with open_replicas(script=script, tools=[charge]) as replicas:
             yield replicas
         return
-    async with create_database() as url, open_replicas(2, url, script=choose_turn, tools=[charge]) as replicas:
+    async with create_database() as url, open_replicas(2, url, script=script, tools=[charge]) as replicas:
         yield replicas
 
 
@@ -76,6 +81,16 @@ async def test_a_delivery_to_a_response_starts_one_run(kind: str) -> None:
             *(post(replica, "/v1/responses", body) for _ in range(3) for replica in replicas)
         )
     assert {answer["status"] for answer in answers} == {"completed"}
+    assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_retries_of_a_request_that_was_lost_start_one_run(kind: str) -> None:
+    retry = {"x-stainless-retry-count": "1"}
+    async with open_pair(kind, choose_charge_turn) as replicas:
+        answers = await asyncio.gather(
+            *(post(replica, "/v1/responses", {"input": "Hello"}, **retry) for _ in range(3) for replica in replicas)
+        )
     assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
 
 
