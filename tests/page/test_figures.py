@@ -161,7 +161,7 @@ def test_two_hundred_calls_of_one_turn_are_drawn_without_standing_still(
     with measure_longest_task(window.page) as drawing:
         window.send("weigh all")
         wait_for_text(window.page, "All weighed.")
-    expect(window.page.get_by_role("region", name="Call of weigh")).to_have_count(CALLS)
+    expect(window.page.get_by_role("group", name="Call of weigh")).to_have_count(CALLS)
     print_line(capsys, f"{CALLS} calls in one turn: longest task {format_task(drawing)}")
     assert drawing.cpu_ms <= 200
 

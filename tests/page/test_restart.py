@@ -32,7 +32,7 @@ def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_
         window.page.reload()
         expect(window.answer).to_have_text(ANSWER)
         expect(window.thread.get_by_text("write it down")).to_have_count(1)
-        expect(window.page.get_by_role("region", name="Call of write")).to_have_count(1)
+        expect(window.page.get_by_role("group", name="Call of write")).to_have_count(1)
         expect(window.card("write")).to_contain_text("done")
         assert server.written_text == "milk\n"
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from page.site import Site
-from page.test_visitors import find_violations
 from page.window import Windows
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
@@ -48,7 +47,6 @@ def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Win
     page.get_by_label("Temperature").fill("0.5")
     page.get_by_label("Turns with tools per request").fill("3")
     page.get_by_label("Messages that the model sees").fill("20")
-    assert find_violations(window) == []
     window.button("Save").click()
     expect(window.button("Settings of this conversation")).to_be_focused()
     window.send("again")
@@ -111,7 +109,6 @@ def test_a_large_result_is_searched_and_downloaded_in_a_viewer(windows: Windows,
     card.get_by_role("button", name="Open the whole result").click()
     viewer = page.get_by_role("dialog", name="Result of read_log")
     expect(viewer).to_contain_text("line 1999 of the log")
-    assert find_violations(window) == []
     viewer.get_by_role("searchbox", name="Search in the result").fill("LINE 1234 of")
     expect(viewer).to_contain_text("Lines found: 1")
     expect(viewer).not_to_contain_text("line 1999 of the log")
