@@ -49,7 +49,8 @@ const BlockView = memo(
         return block satisfies never
     }
   },
-  (before, after) => before.block.raw === after.block.raw && before.open === after.open && before.finished === after.finished,
+  // Only code can become a diagram: when an answer is finished, all other blocks stay as they are.
+  (before, after) => before.block.raw === after.block.raw && before.open === after.open && (before.finished === after.finished || after.block.kind !== "code"),
 )
 
 const Html = memo(
