@@ -94,7 +94,7 @@ def test_a_preset_is_saved_used_in_a_new_chat_and_shared_with_a_colleague(window
 def test_a_preset_that_the_server_refuses_is_told(windows: Windows, sites: ExitStack) -> None:
     server = sites.enter_context(start_site())
     windows.expected_complaint = "422"
-    window = windows.open(server)
+    window = windows.open(server, width=375)
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
     open_settings(window)
