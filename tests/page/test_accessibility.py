@@ -62,13 +62,13 @@ class Inspector:
         self._page = window.page
         self.found: list[str] = []
 
-    def check(self, name: str) -> None:
-        """Check the view as it is, in each of its appearances."""
+    def check(self, name: str, root: str = "") -> None:
+        """Check the view as it is, or an element of it, in each of its appearances."""
         page = self._page
         for width, scheme in APPEARANCES:
             page.set_viewport_size({"width": width, "height": 800})
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            self.found += [f"{name}, {width} {scheme}: {violation}" for violation in run_axe(page)]
+            self.found += [f"{name}, {width} {scheme}: {violation}" for violation in run_axe(page, root)]
             if page.evaluate("() => document.documentElement.scrollWidth") > width:
                 self.found.append(f"{name} is wider than {width}")
         page.set_viewport_size({"width": 1200, "height": 800})
@@ -111,7 +111,7 @@ def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:
     window.card("read_log").get_by_role("button").first.click()
     window.button("Open the whole result").click()
     expect(page.get_by_role("dialog", name="Result of read_log")).to_be_visible()
-    inspector.check("large result")
+    inspector.check("large result", "dialog")
     assert not inspector.found, "\n".join(inspector.found)
 
 
@@ -122,30 +122,30 @@ def test_the_dialogs_of_a_chat(windows: Windows, server: Site) -> None:
     expect(window.answer).to_have_text("You said: hello")
     page.keyboard.press("Control+k")
     expect(page.get_by_role("option").first).to_be_visible()
-    inspector.check("palette")
+    inspector.check("palette", "dialog")
     page.keyboard.press("Escape")
     page.locator("button.model-button, button[aria-label^='Model:']").first.click()
     expect(page.get_by_role("combobox", name="Search models")).to_be_visible()
-    inspector.check("models")
+    inspector.check("models", "dialog")
     page.keyboard.press("Escape")
     window.button("Settings of this conversation").click()
     page.get_by_role("textbox", name="Name of the preset").fill("Mine")
     window.button("Save as preset").click()
     expect(page.get_by_role("combobox", name="Preset")).to_be_visible()
-    inspector.check("settings")
+    inspector.check("settings", "dialog")
     page.keyboard.press("Escape")
     window.button("Share and export").click()
     window.button("Create a link").click()
     link = page.locator(".new-link code").inner_text()
-    inspector.check("sharing")
+    inspector.check("sharing", "dialog")
     page.keyboard.press("Escape")
     window.button("Delete message").last.click()
-    inspector.check("deletion of a message")
+    inspector.check("deletion of a message", "dialog")
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Actions for hello").click()
     inspector.check("menu of a conversation")
     window.button("Rename").click()
-    inspector.check("renaming")
+    inspector.check("renaming", "dialog")
     page.keyboard.press("Escape")
     page.goto(link)
     expect(page.get_by_role("article").get_by_text("You said: hello")).to_be_visible()

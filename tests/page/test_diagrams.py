@@ -112,24 +112,19 @@ def test_diagrams_are_drawn_and_loaded_when_the_first_is_met(
     assert window.read_clipboard("flowchart") == FLOW
 
 
-def test_other_colours_draw_a_diagram_anew(windows: Windows, server: Site) -> None:
+def test_a_diagram_is_code_until_the_answer_is_complete_and_follows_the_colours_of_the_page(
+    windows: Windows, server: Site
+) -> None:
     window = windows.open(server, dark=True)
-    window.send("slowly")
-    server.resume()
-    label = window.page.frame_locator(".diagram[data-drawn] iframe").locator("svg .nodeLabel").first
-    expect(label).to_have_css("color", "rgb(204, 204, 204)")
-    window.page.get_by_role("button", name="Colours: As the system").click()
-    expect(label).to_have_css("color", "rgb(51, 51, 51)")
-
-
-def test_a_diagram_is_code_until_the_answer_is_complete(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
     window.send("slowly")
     expect(window.answer).to_contain_text("and")
     expect(window.answer.locator("pre")).to_have_text(FLOW)
     assert not list_frames(window)
     server.resume()
-    expect(window.answer.locator(".diagram[data-drawn]")).to_have_count(1)
+    label = window.page.frame_locator(".diagram[data-drawn] iframe").locator("svg .nodeLabel").first
+    expect(label).to_have_css("color", "rgb(204, 204, 204)")
+    window.page.get_by_role("button", name="Colours: As the system").click()
+    expect(label).to_have_css("color", "rgb(51, 51, 51)")
 
 
 def test_what_cannot_be_drawn_is_code_that_says_so(windows: Windows, server: Site) -> None:
