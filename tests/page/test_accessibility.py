@@ -60,7 +60,7 @@ class Inspector:
 
     def __init__(self, window: Window) -> None:
         self._page = window.page
-        self.found: list[str] = []
+        self.violations: list[str] = []
 
     def check(self, name: str, root: str = "") -> None:
         """Check the view as it is, or an element of it, in each of its appearances."""
@@ -68,9 +68,9 @@ class Inspector:
         for width, scheme in APPEARANCES:
             page.set_viewport_size({"width": width, "height": 800})
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            self.found += [f"{name}, {width} {scheme}: {violation}" for violation in run_axe(page, root)]
+            self.violations += [f"{name}, {width} {scheme}: {violation}" for violation in run_axe(page, root)]
             if page.evaluate("() => document.documentElement.scrollWidth") > width:
-                self.found.append(f"{name} is wider than {width}")
+                self.violations.append(f"{name} is wider than {width}")
         page.set_viewport_size({"width": 1200, "height": 800})
 
 
@@ -112,7 +112,7 @@ def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:
     window.button("Open the whole result").click()
     expect(page.get_by_role("dialog", name="Result of read_log")).to_be_visible()
     inspector.check("large result", "dialog")
-    assert not inspector.found, "\n".join(inspector.found)
+    assert not inspector.violations, "\n".join(inspector.violations)
 
 
 def test_the_dialogs_of_a_chat(windows: Windows, server: Site) -> None:
@@ -150,7 +150,7 @@ def test_the_dialogs_of_a_chat(windows: Windows, server: Site) -> None:
     page.goto(link)
     expect(page.get_by_role("article").get_by_text("You said: hello")).to_be_visible()
     inspector.check("shared conversation")
-    assert not inspector.found, "\n".join(inspector.found)
+    assert not inspector.violations, "\n".join(inspector.violations)
 
 
 PAGES = {
@@ -180,7 +180,7 @@ def test_the_other_pages(windows: Windows, server: Site) -> None:
     expect(page.locator(".waterfall .span").first).to_be_visible()
     page.locator(".waterfall .span").first.click()
     inspector.check("trace")
-    assert not inspector.found, "\n".join(inspector.found)
+    assert not inspector.violations, "\n".join(inspector.violations)
 
 
 def test_the_sign_in(windows: Windows, sites: ExitStack) -> None:
@@ -191,4 +191,4 @@ def test_the_sign_in(windows: Windows, sites: ExitStack) -> None:
     expect(window.page.get_by_role("alert")).to_be_visible()
     inspector = Inspector(window)
     inspector.check("sign-in")
-    assert not inspector.found, "\n".join(inspector.found)
+    assert not inspector.violations, "\n".join(inspector.violations)

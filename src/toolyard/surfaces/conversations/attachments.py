@@ -34,17 +34,17 @@ class ChatAttachment(Struct, kw_only=True):
     name: Annotated[str, Meta(max_length=200)] = ""
 
 
-def parse_attachments(attachments: Sequence[ChatAttachment], kept: Sequence[Part] = ()) -> list[Part]:
-    """Return new attachments as parts of a message, which has the `kept` ones already.
+def parse_attachments(attachments: Sequence[ChatAttachment], earlier: Sequence[Part] = ()) -> list[Part]:
+    """Return new attachments as parts of a message, which has the `earlier` ones already.
 
     Raise Invalid, with what to do, for one that cannot be sent.
     """
     if not attachments:
         return []
-    if len(kept) + len(attachments) > MAX_ATTACHMENTS:
+    if len(earlier) + len(attachments) > MAX_ATTACHMENTS:
         raise invalid_field("attachments", f"a message has at most {MAX_ATTACHMENTS}: send the others with another one")
     bodies = [_decode(attachment.data, index) for index, attachment in enumerate(attachments)]
-    if sum(map(len, bodies)) + sum(map(_measure_part, kept)) > MAX_ATTACHED_BYTES:
+    if sum(map(len, bodies)) + sum(map(_measure_part, earlier)) > MAX_ATTACHED_BYTES:
         most = MAX_ATTACHED_BYTES // 1024 // 1024
         raise invalid_field("attachments", f"together they have more than {most} MiB: send smaller ones")
     return [

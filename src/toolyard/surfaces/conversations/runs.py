@@ -185,15 +185,16 @@ def resolve_limits(settings: Settings, server_limits: Limits) -> Limits:
 
 def parse_attached(data: ChatBody, state: State) -> list[Part]:
     """Return the images and files of the message: those of an earlier message, then new ones. Raise Invalid."""
-    kept: list[Part] = []
+    earlier: list[Part] = []
     if data.attachments_of:
         earlier_parts = find_attachments(state, data.attachments_of)
         if not set(data.attachments_left_out) <= set(range(len(earlier_parts))):
-            raise invalid_field("attachments_left_out", f"the message has {len(earlier_parts)} attachments, counted from 0")
-        kept = [part for index, part in enumerate(earlier_parts) if index not in data.attachments_left_out]
+            why = f"the message has {len(earlier_parts)} attachments, counted from 0"
+            raise invalid_field("attachments_left_out", why)
+        earlier = [part for index, part in enumerate(earlier_parts) if index not in data.attachments_left_out]
     elif data.attachments_left_out:
         raise invalid_field("attachments_left_out", "needs attachments_of")
-    return [*kept, *parse_attachments(data.attachments, kept)]
+    return [*earlier, *parse_attachments(data.attachments, earlier)]
 
 
 def parse_chat(
