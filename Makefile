@@ -105,7 +105,7 @@ browser:
 	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	{ echo "The tests of pages need a browser: sudo apt-get install -y chromium"; exit 1; }
 
-$(PAGE): web/index.html web/package-lock.json web/vite.config.ts $(shell find web/src -type f) | $(NODE)
+$(PAGE): web/index.html web/package-lock.json web/vite.config.ts web/vite.diagram.config.ts $(shell find web/src -type f) | $(NODE)
 	@echo "Building the web page ..."
 	@$(BIN)/python web/build.py build
 	@touch $@

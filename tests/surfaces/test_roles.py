@@ -74,6 +74,7 @@ TOOL_NAME = {"server_id": "function", "tool_name": "x"}
 HIDDEN = ("there is no conversation", "there is no trace", "there is no response", "there is no shared")
 ROWS = [
     Row("GET", "/", EVERYBODY),
+    Row("GET", "/diagram", EVERYBODY),
     Row("GET", "/assets/{name}", EVERYBODY),
     Row("GET", "/healthz", EVERYBODY),
     Row("GET", "/readyz", EVERYBODY),
