@@ -33,7 +33,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Item, Part, TextPart, UserMessage
 from toolyard.core.ports import Failure, Value
-from toolyard.core.run_view import OpenRuns, RunView
+from toolyard.core.run_view import CallView, OpenRuns, RunView
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.authentication import Authenticator
@@ -43,6 +43,7 @@ from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.current_run import follow_run
+from toolyard.surfaces.edited_arguments import find_edited_arguments
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.titles import build_title
@@ -102,7 +103,7 @@ class CallDecision(Struct, frozen=True, kw_only=True):
     approved: bool
     reason: str = ""
     arguments: dict[str, object] | None = None
-    """The arguments in place of the model's, if the user has changed them."""
+    """The arguments that the user was shown, with any changes of theirs; None for the model's."""
 
 
 class ThreadRun(Struct, frozen=True, kw_only=True):
@@ -206,7 +207,7 @@ class Threads:
                 left_results = results.keys() - open_results.keys()
                 repeated = await self._find_repeated(thread, left, left_results) if left or left_results else None
                 if runs.front is not None and (open_decisions or open_results):
-                    await self._hand_over(thread, open_decisions, open_results)
+                    await self._hand_over(thread, runs.front, open_decisions, open_results)
                     return ThreadRun(view=runs.front, reader=reader)
             except BaseException:
                 reader.detach()
@@ -245,7 +246,10 @@ class Threads:
         return state
 
     async def _require_thread(self, thread: Thread) -> None:
-        await self._service.require_conversation(thread.conversation, thread.caller)
+        try:
+            await self._service.require_conversation(thread.conversation, thread.caller)
+        except NotFound:
+            raise NotFound("there is no such thread") from None
 
     def _is_answered(self, state: State, message: ThreadMessage) -> bool:
         """Return whether a message is in the log and is to be answered once only."""
@@ -321,20 +325,17 @@ class Threads:
         return state
 
     async def _hand_over(
-        self, thread: Thread, decisions: Sequence[CallDecision], results: Mapping[str, Value | Failure]
+        self,
+        thread: Thread,
+        view: RunView,
+        decisions: Sequence[CallDecision],
+        results: Mapping[str, Value | Failure],
     ) -> None:
-        service, conversation, by, trace = self._service, thread.conversation, thread.caller, thread.correlation_id
+        service, conversation = self._service, thread.conversation
         if results:
-            await service.deliver(conversation, results, by)
+            await service.deliver(conversation, results, thread.caller)
         for decision in decisions:
-            command = (
-                Approve(by=by, correlation_id=trace, call_id=decision.call_id, arguments=decision.arguments)
-                if decision.approved
-                else Deny(
-                    by=by, correlation_id=trace, call_id=decision.call_id, reason=decision.reason[:MAX_REASON_CHARS]
-                )
-            )
-            await service.submit(conversation, command)
+            await service.submit(conversation, _build_command(thread, view.calls[decision.call_id], decision))
 
     async def _find_repeated(self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str]) -> Entry:
         """Return the first entry of the answers that were given before. Raise Refused for any other answer."""
@@ -373,6 +374,15 @@ class Threads:
         started = await follow_run(self._service, thread.conversation, run_id, include_argument_deltas=True)
         view = RunView(run_id=run_id, conversation=thread.conversation)
         return ThreadRun(view=view, reader=started.reader)
+
+
+def _build_command(thread: Thread, call: CallView, decision: CallDecision) -> Approve | Deny:
+    by, trace, call_id = thread.caller, thread.correlation_id, decision.call_id
+    if not decision.approved:
+        return Deny(by=by, correlation_id=trace, call_id=call_id, reason=decision.reason[:MAX_REASON_CHARS])
+    shown = decision.arguments
+    edited = None if shown is None else find_edited_arguments(call.arguments, shown)
+    return Approve(by=by, correlation_id=trace, call_id=call_id, arguments=edited)
 
 
 def _is_queued(state: State, item_id: str) -> bool:
