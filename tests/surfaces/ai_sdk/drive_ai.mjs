@@ -29,7 +29,7 @@ class State {
 }
 
 // Passes on the frames of a response, and notes them. After `cutAfter` of them the connection breaks.
-const watchFrames = (response, frames, cutAfter) => {
+const watchFrames = (response, notes, cutAfter) => {
   let unfinished = "";
   let count = 0;
   const decoder = new TextDecoder();
@@ -43,7 +43,7 @@ const watchFrames = (response, frames, cutAfter) => {
           return;
         }
         if (piece.startsWith("data: ")) {
-          frames.push(piece.slice(6));
+          notes.frames.push(piece.slice(6));
           count += 1;
         }
         controller.enqueue(new TextEncoder().encode(`${piece}\n\n`));
@@ -65,7 +65,7 @@ const open = ({ version = "ai", url, id, headers = {}, body = {}, messages = [],
   const fetchNoted = async (address, options) => {
     notes.requests.push(`${options?.method ?? "GET"} ${new URL(address).pathname}`);
     const response = await fetch(address, options);
-    return response.ok ? watchFrames(response, notes.frames, notes.cutAfter) : response;
+    return response.ok ? watchFrames(response, notes, notes.cutAfter) : response;
   };
   const isComplete = (options) =>
     ai.lastAssistantMessageIsCompleteWithToolCalls(options) ||

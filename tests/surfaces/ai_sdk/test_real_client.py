@@ -1,16 +1,30 @@
 """The AI SDK's own chat, unchanged, against `/ai-sdk/chat`."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
 
+import aiohttp
+import msgspec
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
-from surfaces.ai_sdk.chats import ChatClient, ChatProcess, Json
+from core.test_properties import Script as Happenings
+from core.test_properties import play, scripts
+from surfaces.ai_sdk.chats import ChatClient, ChatProcess, ChatState, Json
+from surfaces.ai_sdk.generated_runs import encode_log
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
 from toolyard import ToolLike, Yard, tool
-from toolyard.testing import Script, call, fail, say, together
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.items import ModelText, Result, UserMessage
+from toolyard.core.ports import Model, ModelRequest
+from toolyard.testing import Script, Scripted, Turn, call, fail, say, together
+from toolyard.yard import LOCAL_CALLER
 
 CAMERA: Json = {
     "tools": [
@@ -42,6 +56,21 @@ def process() -> Generator[ChatProcess, None, None]:
     process.close()
 
 
+class PausingModel(Scripted):
+    """A scripted model that does not end a turn until the test lets it."""
+
+    def __init__(self, script: Script, pauses_in: int = 1) -> None:
+        super().__init__(script)
+        self._pauses_in = pauses_in
+        self.resumed = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        async for event in super().stream(request):
+            if isinstance(event, TurnEnded) and request.turn == self._pauses_in:
+                await self.resumed.wait()
+            yield event
+
+
 class Served:
     """A yard that is served to chats."""
 
@@ -53,11 +82,26 @@ class Served:
     async def open_chat(self, id: str = "chat-1", **options: object) -> ChatClient:
         return await self._process.open(self.url, id, **options)
 
+    async def post(self, path: str) -> int:
+        async with aiohttp.ClientSession() as session, session.post(self.url + path) as response:
+            return response.status
+
 
 @asynccontextmanager
-async def serve(process: ChatProcess, script: Script, tools: Sequence[ToolLike] = ()) -> AsyncGenerator[Served, None]:
-    async with build_yard(script, tools=tools) as yard, serve_yard(yard) as url, asyncio.timeout(60):
+async def serve(
+    process: ChatProcess, script: Script | Model, tools: Sequence[ToolLike] = (), **wiring: object
+) -> AsyncGenerator[Served, None]:
+    async with build_yard(script, tools=tools, **wiring) as yard, serve_yard(yard) as url, asyncio.timeout(60):
         yield Served(yard, url, process)
+
+
+def rename_ids(state: ChatState) -> Json:
+    """Return the messages of a chat with the ids of runs and calls by their order."""
+    text = msgspec.json.encode(state.messages[1:]).decode()
+    names = dict.fromkeys(re.findall(r"(?:run|call)_[0-9a-f]{24}", text))
+    for number, name in enumerate(names):
+        text = text.replace(name, f"id-{number}")
+    return msgspec.json.decode(text)
 
 
 @pytest.mark.parametrize("version", ["ai", "ai5", "ai6"])
@@ -140,3 +184,175 @@ async def test_a_failure_of_the_model_is_an_error(process: ChatProcess) -> None:
         assert (state.status, state.error) == ("error", "the provider is down")
         again = await chat.act("regenerate")
         assert (again.status, again.text) == ("ready", "Back again.")
+
+
+async def test_what_only_stops_reading_does_not_stop_the_run_and_can_be_resumed(process: ChatProcess) -> None:
+    model = PausingModel([say("Hello ", "there.")])
+    async with serve(process, model) as served:
+        chat = await served.open_chat()
+        await chat.send("Hi", frames=5)
+        stopped = await chat.act("stop")
+        assert (stopped.status, stopped.finishes[0]["isAbort"]) == ("ready", True)
+        asyncio.get_running_loop().call_later(0.2, model.resumed.set)
+        state = await chat.act("resume")
+        assert (state.text, len(state.messages), state.requests) == (
+            "Hello there.",
+            2,
+            ["GET /ai-sdk/chat/chat-1/stream"],
+        )
+
+
+async def test_a_run_is_aborted_for_all_its_readers(process: ChatProcess) -> None:
+    async with serve(process, PausingModel([say("Hello ", "there.")])) as served:
+        chat, other_tab = await served.open_chat(automatic=True), await served.open_chat()
+        await chat.send("Hi", frames=5)
+        await other_tab.act("resume", frames=5)
+        assert await served.post("/ai-sdk/chat/chat-1/stop") == 200
+        for tab in (chat, other_tab):
+            state = await tab.act("wait")
+            assert (state.frame_types[-1], state.status) == ("abort", "ready")
+            assert state.text == "Hello there."
+        assert (await other_tab.act("resume")).frames == []
+
+
+async def test_nothing_is_resumed_where_no_run_is_open(process: ChatProcess) -> None:
+    async with serve(process, [say("Hello.")]) as served:
+        chat = await served.open_chat()
+        assert (await chat.act("resume")).status == "ready"
+        await chat.send("Hi")
+        state = await chat.act("resume")
+        assert (state.status, state.frames, state.text) == ("ready", [], "Hello.")
+
+
+async def test_a_turn_that_starts_again_after_a_restart_drops_its_half_text(
+    process: ChatProcess, tmp_path: Path
+) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    dying = PausingModel([call("add_to_groceries", item="milk"), say("It is ", "on the ")], pauses_in=2)
+    async with serve(process, dying, [add_to_groceries], store=store, grace_s=0) as served:
+        chat = await served.open_chat()
+        half = await chat.send("Add milk", frames=11)
+        assert half.text == "It is on the "
+    model = PausingModel([say("It is ", "on the list.")], pauses_in=2)
+    async with serve(process, model, [add_to_groceries], store=store) as served:
+        reloaded = await served.open_chat(messages=half.messages)
+        resumed = await reloaded.act("resume", frames=8)
+        assert resumed.frame_types.count("reset-step") == 1
+        model.resumed.set()
+        state = await reloaded.act("wait")
+        assert (len(state.messages), state.text) == (2, "It is on the list.")
+        assert state.get_tool("add_to_groceries")["output"] == {"added": "milk"}
+
+
+async def test_a_message_is_edited_and_answered_again(process: ChatProcess) -> None:
+    async with serve(process, [say("One."), say("Two."), say("Three."), say("Four.")]) as served:
+        chat = await served.open_chat()
+        first = (await chat.send("First")).messages[0]
+        await chat.send("Second")
+        edited = await chat.send("First, edited", messageId=first["id"])
+        assert (len(edited.messages), edited.text) == (2, "Three.")
+        again = await chat.act("regenerate")
+        assert (len(again.messages), again.text) == (2, "Four.")
+        (conversation,) = await served.yard.service.list_conversations(LOCAL_CALLER)
+        history = await served.yard.history(conversation.id)
+        assert [item.text for item in history if isinstance(item, UserMessage | ModelText)] == [
+            "First, edited",
+            "Four.",
+        ]
+
+
+async def test_two_tabs_see_one_run_and_a_message_of_the_other_waits_in_line(process: ChatProcess) -> None:
+    model = PausingModel([say("Hello ", "there."), say("And you.")])
+    async with serve(process, model) as served:
+        tab = await served.open_chat()
+        asked = await tab.send("Hi", frames=5)
+        other = await served.open_chat(messages=asked.messages[:1])
+        await other.act("resume", frames=4)
+        third = await served.open_chat(messages=asked.messages[:1])
+        await third.send("I am here too", frames=1)
+        model.resumed.set()
+        assert (await tab.act("wait")).text == (await other.act("wait")).text == "Hello there."
+        assert (await third.act("wait")).text == "And you."
+        assert len(model.requests) == 2
+
+
+async def test_a_message_that_is_sent_again_is_answered_once(process: ChatProcess) -> None:
+    async with serve(process, [say("Hello.")]) as served:
+        chat = await served.open_chat()
+        sent = await chat.send("Hi")
+        again = await served.open_chat(messages=sent.messages[:1])
+        assert (await again.act("again")).messages == sent.messages
+
+
+async def test_a_client_that_is_cut_off_after_any_frame_and_resumes_shows_the_same_message(
+    process: ChatProcess,
+) -> None:
+    """The run waits in the end, so that there is always one to resume."""
+
+    def answer(request: ModelRequest) -> Turn:
+        results = sum(isinstance(item, Result) for item in request.history)
+        if not results:
+            return together(say("Let ", "me see."), call("add_to_groceries", item="milk"), call("order", item="bread"))
+        return together(say("And ", "a photo."), call("take_photo", of="bread"))
+
+    async with serve(process, answer, [add_to_groceries, order]) as served:
+
+        async def talk(id: str, cut_first: int = -1, cut_second: int = -1) -> tuple[ChatState, ChatState]:
+            """Have a chat up to the approval, and then up to the photo, with each stream cut off and resumed."""
+            chat = await served.open_chat(id, body=CAMERA)
+            asked = await chat.send("Go", cutAfter=cut_first)
+            if cut_first >= 0:
+                assert asked.finishes[0]["isDisconnect"], asked
+                asked = await chat.act("resume")
+            await chat.decide(asked.get_tool("order")["approval"]["id"], True)
+            state = await chat.act("again", cutAfter=cut_second)
+            return asked, state if cut_second < 0 else await chat.act("resume")
+
+        first, second = await talk("undisturbed")
+        assert second.get_tool("take_photo")["state"] == "input-available"
+        for index in range(len(first.frames) - 1):
+            asked, state = await talk(f"first-{index}", cut_first=index)
+            assert rename_ids(asked) == rename_ids(first), index
+            assert rename_ids(state) == rename_ids(second), index
+        for index in range(len(second.frames) - 1):
+            _, state = await talk(f"second-{index}", cut_second=index)
+            assert rename_ids(state) == rename_ids(second), index
+
+
+async def test_a_mistake_is_an_error_with_words_and_nothing_is_lost(process: ChatProcess) -> None:
+    async with serve(process, [call("order", item="milk"), say("Ordered.")], [order]) as served:
+        chat = await served.open_chat()
+        foreign = await chat.act("send", parts=[{"type": "step-start"}])
+        assert (foreign.status, "a user's message has parts of text and file" in foreign.error) == ("error", True)
+        waiting = await chat.send("Order milk")
+        part = waiting.get_tool("order")
+        unknown = await served.open_chat(messages=replace_call(waiting.messages, part["toolCallId"], "call_unknown"))
+        await unknown.decide("call_unknown", True)
+        error = (await unknown.act("again")).error
+        assert error == "call 'call_unknown' does not wait for an approval here: there is no such call"
+        await chat.decide(part["toolCallId"], True)
+        assert (await chat.act("again")).text == "Ordered."
+        late = await served.open_chat(messages=waiting.messages)
+        await late.decide(part["toolCallId"], False)
+        assert (await late.act("again")).error == f"call {part['toolCallId']!r} was approved before, by 'local'"
+
+
+def replace_call(messages: list[Json], call_id: str, other_id: str) -> list[Json]:
+    return msgspec.json.decode(msgspec.json.encode(messages).decode().replace(call_id, other_id))
+
+
+async def test_the_schema_accepts_every_frame_of_any_run_and_resuming_anywhere_builds_the_same_message(
+    process: ChatProcess,
+) -> None:
+    runs: list[list[Json]] = []
+
+    @settings(max_examples=400, deadline=None, database=None, phases=[Phase.generate])
+    @given(scripts, st.sampled_from(["stop", "patience"]), st.floats(0.0, 1.0))
+    def encode(happenings: Happenings, how: Literal["stop", "patience"], place: float) -> None:
+        runs.extend(frames for pair in encode_log(play(happenings, how), place) for frames in pair)
+
+    await asyncio.to_thread(encode)
+    messages = await process.validate(runs)
+    assert len(messages) >= 1_000
+    for index in range(0, len(messages), 2):
+        assert messages[index] == messages[index + 1], msgspec.json.encode((runs[index], runs[index + 1]))

@@ -178,12 +178,19 @@ class UiMessageEncoder:
                 return self._encode_turn(event)
             case RunEnded():
                 return self._encode_run_end(event)
-            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
+            case RunQueued():
+                return self._encode_direct_calls()
+            case RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
                 return []  # what ends the stream is said in `closing`
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 return []
             case _:
                 assert_never(event)
+
+    def _encode_direct_calls(self) -> list[bytes]:
+        """Return the calls that a run begins with, if it runs tools without a model."""
+        calls = [build_input(call.call, call.arguments, is_client=False) for call in self._view.calls.values()]
+        return [*self._start_step(), *map(_encode, calls)] if calls else []
 
     def _encode_turn(self, event: TurnEvent) -> list[bytes]:
         match event:
@@ -231,7 +238,9 @@ class UiMessageEncoder:
         unsent_text = _drop_bytes("".join(item.text for item in items if isinstance(item, ModelText)), self._text_bytes)
         reasoning = "".join(item.text for item in items if isinstance(item, Reasoning))
         unsent_reasoning = _drop_bytes(reasoning, self._reasoning_bytes)
-        for item in items:
+        # Most wires do not stream the calls that the provider runs itself: they come after the text, live as well.
+        answered = {item.call_id for item in items if isinstance(item, Result)}
+        for item in sorted(items, key=lambda item: item.id in answered):
             match item:
                 case Reasoning() if unsent_reasoning:
                     pieces.append(self._encode_reasoning(unsent_reasoning))
