@@ -112,12 +112,15 @@ class UiMessageEncoder:
         return encode_failure(error, correlation_id)
 
     def _begin_turn(self, number: int) -> None:
-        self._text_id, self._reasoning_id = f"text-{number}", f"reasoning-{number}"
+        self._turn = number
+        self._parts = 0
+        """How many parts of text and reasoning were started."""
+        self._open_part: tuple[str, str] | None = None
+        """The kind and the id of the part that is being written."""
         self._text_head = b""
-        """The beginning of each delta of the turn's text; empty until its part was started."""
+        """The beginning of each delta of the open part if it is a text, else empty."""
         self._text_bytes = 0
         self._reasoning_bytes = 0
-        self._has_reasoning = False
         self._argument_bytes: dict[str, int] = {}
         """How much of each call's arguments was sent, for the calls whose part was started."""
 
@@ -127,7 +130,7 @@ class UiMessageEncoder:
                 return self._encode_text(text)
             case ReasoningAppended(text=text, offset=offset):
                 # After a gap, or a second time: a reader that falls behind gets the turn in progress again whole.
-                return self._encode_reasoning(text) if offset == self._reasoning_bytes else b""
+                return self._encode_reasoning(text) if text and offset == self._reasoning_bytes else b""
             case ArgumentsAppended():
                 return self._encode_arguments(event)
             case CallProgressed():
@@ -139,17 +142,29 @@ class UiMessageEncoder:
         self._text_bytes += len(text) if text.isascii() else len(text.encode())
         if self._text_head:  # the hot path: bytes only, without a dict
             return b"%b%b%b" % (self._text_head, msgspec.json.encode(text), _TEXT_TAIL)
-        self._text_head = b'data: {"type":"text-delta","id":"%b","delta":' % self._text_id.encode()
-        start = _encode({"type": "text-start", "id": self._text_id})
+        start, part_id = self._continue_part("text")
+        self._text_head = b'data: {"type":"text-delta","id":"%b","delta":' % part_id.encode()
         return b"%b%b%b%b" % (start, self._text_head, msgspec.json.encode(text), _TEXT_TAIL)
 
     def _encode_reasoning(self, text: str) -> bytes:
-        if not text:
-            return b""
         self._reasoning_bytes += len(text.encode())
-        start = b"" if self._has_reasoning else _encode({"type": "reasoning-start", "id": self._reasoning_id})
-        self._has_reasoning = True
-        return start + _encode({"type": "reasoning-delta", "id": self._reasoning_id, "delta": text})
+        start, part_id = self._continue_part("reasoning")
+        return start + _encode({"type": "reasoning-delta", "id": part_id, "delta": text})
+
+    def _continue_part(self, kind: str) -> tuple[bytes, str]:
+        """Return what is to be sent before a delta of this kind, and the id of its part."""
+        if self._open_part is not None and self._open_part[0] == kind:
+            return b"", self._open_part[1]
+        end = self._end_part()
+        self._parts += 1
+        self._open_part = kind, f"{kind}-{self._turn}-{self._parts}"
+        return end + _encode({"type": f"{kind}-start", "id": self._open_part[1]}), self._open_part[1]
+
+    def _end_part(self) -> bytes:
+        if self._open_part is None:
+            return b""
+        (kind, part_id), self._open_part, self._text_head = self._open_part, None, b""
+        return _encode({"type": f"{kind}-end", "id": part_id})
 
     def _encode_arguments(self, event: ArgumentsAppended) -> bytes:
         if not event.tool or event.offset != self._argument_bytes.get(event.call_id, 0):
@@ -199,7 +214,7 @@ class UiMessageEncoder:
                 self._begin_turn(number)
                 return pieces
             case TurnEnded(items=items):
-                pieces = [*self._encode_items(items), *self._end_parts()]
+                pieces = [*self._encode_items(items), self._end_part()]
                 pieces += map(_encode, build_sources(items, self._sources))
                 for item in items:
                     if isinstance(item, Result):  # the provider ran the call itself
@@ -224,7 +239,7 @@ class UiMessageEncoder:
         return [*pieces, _encode({"type": "start-step"})]
 
     def _drop_turn(self) -> list[bytes]:
-        has_parts = bool(self._text_head or self._has_reasoning or self._argument_bytes)
+        has_parts = bool(self._parts or self._argument_bytes)
         self._is_step_reused = True
         return [_encode({"type": "reset-step"})] if has_parts else []
 
@@ -235,19 +250,17 @@ class UiMessageEncoder:
     def _encode_items(self, items: tuple[Item, ...]) -> list[bytes]:
         """Return what was not sent of a turn's items: all of them if the turn was missed."""
         pieces: list[bytes] = []
-        unsent_text = _drop_bytes("".join(item.text for item in items if isinstance(item, ModelText)), self._text_bytes)
-        reasoning = "".join(item.text for item in items if isinstance(item, Reasoning))
-        unsent_reasoning = _drop_bytes(reasoning, self._reasoning_bytes)
+        sent_text, sent_reasoning = self._text_bytes, self._reasoning_bytes
         # Most wires do not stream the calls that the provider runs itself: they come after the text, live as well.
         answered = {item.call_id for item in items if isinstance(item, Result)}
         for item in sorted(items, key=lambda item: item.id in answered):
             match item:
-                case Reasoning() if unsent_reasoning:
-                    pieces.append(self._encode_reasoning(unsent_reasoning))
-                    unsent_reasoning = ""
-                case ModelText() if unsent_text:
-                    pieces.append(self._encode_text(unsent_text))
-                    unsent_text = ""
+                case ModelText():
+                    unsent, sent_text = _drop_bytes(item.text, sent_text)
+                    pieces += [self._encode_text(unsent)] if unsent else []
+                case Reasoning():
+                    unsent, sent_reasoning = _drop_bytes(item.text, sent_reasoning)
+                    pieces += [self._encode_reasoning(unsent)] if unsent else []
                 case Call():
                     pieces += self._encode_call(item)
                 case _:
@@ -267,14 +280,6 @@ class UiMessageEncoder:
         arguments = msgspec.json.encode(call.arguments).decode()
         delta = _encode({"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": arguments})
         return [self._start_input(call.id, call.tool), delta]
-
-    def _end_parts(self) -> list[bytes]:
-        pieces: list[bytes] = []
-        if self._has_reasoning:
-            pieces.append(_encode({"type": "reasoning-end", "id": self._reasoning_id}))
-        if self._text_head:
-            pieces.append(_encode({"type": "text-end", "id": self._text_id}))
-        return pieces
 
     def _build_call_frames(self, event: CallEvent) -> list[Frame]:
         view = self._view
@@ -313,7 +318,7 @@ class UiMessageEncoder:
         if event.message is not None:
             pieces += self._start_step()
             self._begin_turn(len(self._view.turns) + 1)
-            pieces += [self._encode_text(event.message.text), *self._end_parts()]
+            pieces += [self._encode_text(event.message.text), self._end_part()]
         elif event.ending == "cancelled":
             # A last step without calls. Clients send a message whose last step has the results of all its calls by
             # themselves, and would do so again and again.
@@ -321,17 +326,19 @@ class UiMessageEncoder:
         return [*pieces, _encode(build_usage(self._view.usage))]
 
 
-def _drop_bytes(text: str, count: int) -> str:
-    return text if not count else text.encode()[count:].decode(errors="ignore")
+def _drop_bytes(text: str, sent: int) -> tuple[str, int]:
+    """Return what is left of a text of which so many bytes, with those of the texts before it, were sent."""
+    if not sent:
+        return text, 0
+    encoded = text.encode()
+    return encoded[sent:].decode(errors="ignore"), max(0, sent - len(encoded))
 
 
 def _find_finish_reason(view: RunView) -> str:
     if view.status == "waiting":
         return "tool-calls"
-    if view.ending == "limit":
-        return "other"
     finish = view.last_reply.finish if view.last_reply else None
-    return _FINISH_REASONS.get(finish, "stop") if finish else "stop"
+    return _FINISH_REASONS.get(finish or "stop") or ("other" if view.ending == "limit" else "stop")
 
 
 def _encode(frame: Frame) -> bytes:

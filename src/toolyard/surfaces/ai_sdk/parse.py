@@ -75,9 +75,7 @@ def read_message(body: ChatRequest) -> ThreadMessage | CallAnswers:
     if message.role == "assistant" and body.trigger == "submit-message":
         return _read_answers(message.parts, f"messages.{index}.parts")
     if message.role != "user":
-        raise invalid_field(
-            f"messages.{index}", f"is of the role {message.role[:40]!r}: the last message is the user's"
-        )
+        raise invalid_field(f"messages.{index}", f"has the role {message.role[:40]!r}: send a message of the user")
     if not message.id:
         raise invalid_field(f"messages.{index}.id", "is missing: it tells a message that is sent again from a new one")
     return ThreadMessage(id=message.id, parts=_read_parts(message.parts, f"messages.{index}.parts"))
