@@ -86,6 +86,8 @@ class UiMessageEncoder:
         """Whether the open step has no parts of a turn: the next attempt at the turn begins without another step."""
         self._sources: set[str] = set()
         """The addresses of the sources that were sent."""
+        for turn in view.turns:  # a continuation: the client has those of earlier turns
+            build_sources(turn.items, self._sources)
         self._begin_turn(0)
 
     def opening(self) -> bytes:
@@ -185,9 +187,15 @@ class UiMessageEncoder:
 
     def _encode_durable(self, event: Durable) -> list[bytes]:
         match event:
-            case CallJudged() | CallStarted() | CallParked() | CallEnded() | CallApproved() | CallDenied():
-                return [*map(_encode, self._build_call_frames(event))]
-            case CallAnswered():
+            case (
+                CallJudged()
+                | CallStarted()
+                | CallParked()
+                | CallEnded()
+                | CallApproved()
+                | CallDenied()
+                | CallAnswered()
+            ):
                 return [*map(_encode, self._build_call_frames(event))]
             case TurnStarted() | TurnEnded() | TurnFailed():
                 return self._encode_turn(event)
@@ -292,12 +300,10 @@ class UiMessageEncoder:
             case CallJudged(verdict="ask", call_id=call_id, rule=rule):
                 return [build_approval_request(call_id, rule)]
             case CallApproved(call_id=call_id, arguments=edited):
-                call = view.calls[call_id].call
-                is_client = self._is_client_tool(call.tool)
-                changed = (
-                    [build_input(call, edited, is_client=is_client)] if edited is not None and not is_client else []
-                )
-                return [*self._build_response(call_id, approved=True), *changed]
+                call, response = view.calls[call_id].call, self._build_response(call_id, approved=True)
+                if edited is None or self._is_client_tool(call.tool):
+                    return response
+                return [*response, build_input(call, edited, is_client=False)]
             case CallDenied(call_id=call_id, reason=reason):
                 return self._build_response(call_id, approved=False, reason=reason)
             case CallParked(call_id=call_id, kind="client"):
