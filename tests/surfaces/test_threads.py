@@ -1,5 +1,6 @@
 """Threads of front ends: whose they are, and which message starts, repeats, edits or answers what."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,7 @@ from toolyard.core.items import MAX_ID_CHARS, Call, Item, ModelText, Result, Tex
 from toolyard.core.ports import Value
 from toolyard.core.run_view import RunView
 from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.surfaces.threads import (
     CallDecision,
     Thread,
@@ -22,7 +24,7 @@ from toolyard.surfaces.threads import (
     Threads,
     derive_conversation_id,
 )
-from toolyard.testing import Script, call, say, together
+from toolyard.testing import Script, Scripted, call, say, together
 
 ANN = Caller(user="ann", tenant="t")
 NOTHING = ThreadRequest()
@@ -272,6 +274,45 @@ async def test_the_open_run_is_followed_from_its_start_and_none_if_there_is_none
         assert (view.run_id, view.status, len(view.calls)) == (started.run_id, "waiting", 1)
         await talk.threads.stop(talk.thread)
         assert await talk.threads.follow_open_run(talk.thread) is None
+
+
+@asynccontextmanager
+async def open_pair(model: Scripted, **wiring: object) -> AsyncGenerator[tuple[Talk, Talk], None]:
+    """Open the same thread on two replicas of a server."""
+    database = MemoryDatabase()
+    async with (
+        build_yard(model, opened_store=MemoryStore(database), **wiring) as first,
+        build_yard(model, opened_store=MemoryStore(database), **wiring) as second,
+    ):
+        yield Talk(first), Talk(second)
+
+
+async def test_a_message_that_reaches_two_replicas_at_once_is_answered_once() -> None:
+    model = Scripted([say("Hello.")])
+    async with open_pair(model) as (first, second):
+        views = await asyncio.gather(*(talk.send("m1", "Hi") for talk in (first, second, first, second)))
+        assert {(view.run_id, view.text) for view in views} == {(views[0].run_id, "Hello.")}
+        assert len(model.requests) == 1
+
+
+async def test_another_replica_takes_the_answers_edits_and_stops_of_a_thread() -> None:
+    model = Scripted([call("order", item="milk"), say("Ordered."), call("order", item="tea"), say("Tea, then.")])
+    async with open_pair(model, tools=[order]) as (first, second):
+        (waiting,) = (await first.send("m1", "Order milk")).open_calls
+        decision = CallDecision(call_id=waiting.call.id, approved=True)
+        answered = await read(await second.threads.answer_calls(second.thread, [decision], {}))
+        assert answered.text == "Ordered."
+        await second.send("m1", "Order tea")
+        assert (await first.send("m1", "Order nothing")).text == "Tea, then."
+        assert await second.list_texts() == ["Order nothing", "Tea, then."]
+
+
+async def test_two_edits_at_once_leave_one_of_them_and_the_other_as_a_branch() -> None:
+    async with open_talk(lambda _: say("ok")) as talk:
+        await talk.send("m1", "A")
+        views = await asyncio.gather(talk.send("m1", "B"), talk.send("m1", "C"))
+        assert len({view.run_id for view in views}) == 2
+        assert await talk.list_texts() == ["C", "ok"]
 
 
 async def test_a_thread_goes_on_after_a_restart(tmp_path: object) -> None:

@@ -23,6 +23,7 @@ from toolyard import ToolLike, Yard, tool
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Result, UserMessage
 from toolyard.core.ports import Model, ModelRequest
+from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Script, Scripted, Turn, call, fail, say, together
 from toolyard.yard import LOCAL_CALLER
 
@@ -242,6 +243,25 @@ async def test_a_turn_that_starts_again_after_a_restart_drops_its_half_text(
         state = await reloaded.act("wait")
         assert (len(state.messages), state.text) == (2, "It is on the list.")
         assert state.get_tool("add_to_groceries")["output"] == {"added": "milk"}
+
+
+async def test_another_replica_resumes_the_run_and_takes_the_approval(process: ChatProcess) -> None:
+    database = MemoryDatabase()
+    model = PausingModel([call("order", item="milk"), say("It is ", "ordered.")], pauses_in=2)
+    async with (
+        serve(process, model, [order], opened_store=MemoryStore(database)) as first,
+        serve(process, model, [order], opened_store=MemoryStore(database)) as second,
+    ):
+        chat, other = await first.open_chat(), await second.open_chat()
+        asked = await chat.send("Order milk")
+        assert (await other.act("resume")).get_tool("order") == asked.get_tool("order")
+        await other.decide(asked.get_tool("order")["toolCallId"], True)
+        await other.act("again", frames=5)
+        await chat.act("resume", frames=10)
+        model.resumed.set()
+        resumed, continued = await chat.act("wait"), await other.act("wait")
+        assert resumed.messages[-1] == continued.messages[-1]
+        assert resumed.text == "It is ordered."
 
 
 async def test_a_message_is_edited_and_answered_again(process: ChatProcess) -> None:
