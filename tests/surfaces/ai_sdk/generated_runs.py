@@ -41,10 +41,10 @@ class FaithfulLog(StoredLog):
             if items is None or not is_made_up:
                 yield event
 
-    async def read_from(self, place: float) -> list[tuple[Published, Cursor]]:
+    async def read_from(self, share: float) -> list[tuple[Published, Cursor]]:
         """Return what a reader gets that begins to read when this share of everything has happened."""
         items = list(self._publish())
-        published = int(place * len(items))
+        published = int(share * len(items))
         readers = Readers(self._read_published, 0)
         self._readers = readers
         for item in items[:published]:
@@ -63,10 +63,10 @@ class FaithfulLog(StoredLog):
         return [entry for entry in self.entries if after < entry.seq <= self._readers.stored][:limit]
 
 
-def encode_log(entries: Sequence[Entry], place: float) -> list[tuple[list[Json], list[Json]]]:
+def encode_log(entries: Sequence[Entry], share: float) -> list[tuple[list[Json], list[Json]]]:
     """Return the frames of each run of a log, live and resumed."""
     log = FaithfulLog(entries)
-    live, resumed = (asyncio.run(log.read_from(share)) for share in (0.0, place))
+    live, resumed = (asyncio.run(log.read_from(start)) for start in (0.0, share))
     runs = [entry.run for entry in entries if isinstance(entry.event, RunQueued)]
     return [(_encode_run(run, live, len(entries)), _encode_run(run, resumed, len(entries))) for run in runs]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.test_properties import Script as Happenings
 from core.test_properties import play, scripts
-from surfaces.ai_sdk.chats import ChatClient, ChatProcess, ChatState, Json
+from surfaces.ai_sdk.chats import VERSIONS, ChatClient, ChatProcess, ChatState, Json
 from surfaces.ai_sdk.generated_runs import encode_log
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
@@ -48,6 +48,9 @@ def add_to_groceries(item: str) -> dict[str, str]:
 def order(item: str, count: int = 1) -> str:
     """Order an item."""
     return f"ordered {count} {item}"
+
+
+every_version = pytest.mark.parametrize("version", VERSIONS)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +108,7 @@ def rename_ids(state: ChatState) -> Json:
     return msgspec.json.decode(text)
 
 
-@pytest.mark.parametrize("version", ["ai", "ai5", "ai6"])
+@every_version
 async def test_a_text_is_streamed(process: ChatProcess, version: str) -> None:
     async with serve(process, [say("Hello ", "there.")]) as served:
         chat = await served.open_chat(version=version)
@@ -115,13 +118,14 @@ async def test_a_text_is_streamed(process: ChatProcess, version: str) -> None:
         assert [message["role"] for message in state.messages] == ["user", "assistant"]
 
 
-async def test_two_tools_run_on_the_server_in_parallel(process: ChatProcess) -> None:
+@every_version
+async def test_two_tools_run_on_the_server_in_parallel(process: ChatProcess, version: str) -> None:
     script = [
         together(say("I add both."), call("add_to_groceries", item="milk"), call("add_to_groceries", item="bread")),
         say("Done."),
     ]
     async with serve(process, script, [add_to_groceries]) as served:
-        state = await (await served.open_chat(automatic=True)).send("Add milk and bread")
+        state = await (await served.open_chat(automatic=True, version=version)).send("Add milk and bread")
         assert [part["type"] for part in state.messages[-1]["parts"]] == [
             "step-start",
             "text",
@@ -136,9 +140,10 @@ async def test_two_tools_run_on_the_server_in_parallel(process: ChatProcess) -> 
         assert (state.text, state.tool_calls, state.requests) == ("I add both.Done.", [], ["POST /ai-sdk/chat"])
 
 
-async def test_an_approval_is_granted(process: ChatProcess) -> None:
+@pytest.mark.parametrize("version", ["ai", "ai6"])
+async def test_an_approval_is_granted(process: ChatProcess, version: str) -> None:
     async with serve(process, [call("order", item="milk"), say("Ordered.")], [order]) as served:
-        chat = await served.open_chat(automatic=True)
+        chat = await served.open_chat(automatic=True, version=version)
         asked = (await chat.send("Order milk")).get_tool("order")
         assert (asked["state"], asked["input"]) == ("approval-requested", {"item": "milk"})
         state = await chat.decide(asked["approval"]["id"], True)
@@ -169,9 +174,10 @@ async def test_an_approval_with_edited_input_runs_the_call_with_it(process: Chat
         assert (state.get_tool("order")["input"]["item"], state.text) == ("oat milk", "Ordered.")
 
 
-async def test_a_tool_of_the_client_runs_there(process: ChatProcess) -> None:
+@every_version
+async def test_a_tool_of_the_client_runs_there(process: ChatProcess, version: str) -> None:
     async with serve(process, [call("take_photo", of="the sea"), say("Nice.")]) as served:
-        chat = await served.open_chat(automatic=True, photos=True, body=CAMERA)
+        chat = await served.open_chat(automatic=True, photos=True, body=CAMERA, version=version)
         state = await chat.send("Show the sea")
         assert (state.tool_calls, state.text, state.error) == (["take_photo"], "Nice.", "")
         assert state.get_tool("take_photo")["output"] == "a photo of the sea"
@@ -368,8 +374,8 @@ async def test_the_schema_accepts_every_frame_of_any_run_and_resuming_anywhere_b
 
     @settings(max_examples=400, deadline=None, database=None, phases=[Phase.generate])
     @given(scripts, st.sampled_from(["stop", "patience"]), st.floats(0.0, 1.0))
-    def encode(happenings: Happenings, how: Literal["stop", "patience"], place: float) -> None:
-        runs.extend(frames for pair in encode_log(play(happenings, how), place) for frames in pair)
+    def encode(happenings: Happenings, how: Literal["stop", "patience"], share: float) -> None:
+        runs.extend(frames for pair in encode_log(play(happenings, how), share) for frames in pair)
 
     await asyncio.to_thread(encode)
     messages = await process.validate(runs)
