@@ -307,6 +307,20 @@ async def test_another_replica_takes_the_answers_edits_and_stops_of_a_thread() -
         assert await second.list_texts() == ["Order nothing", "Tea, then."]
 
 
+async def test_answers_that_reach_two_replicas_at_once_take_effect_once() -> None:
+    model = Scripted([call("order", item="milk"), say("Ordered.")])
+    async with open_pair(model, tools=[order]) as (first, second):
+        (waiting,) = (await first.send("m1", "Order milk")).open_calls
+        decision = CallDecision(call_id=waiting.call.id, approved=True)
+
+        async def decide(talk: Talk) -> RunView:
+            return await read(await talk.threads.answer_calls(talk.thread, [decision], {}))
+
+        views = await asyncio.gather(*(decide(talk) for talk in (first, second, second, first)))
+        assert [view.text for view in views] == ["Ordered."] * 4
+        assert len(model.requests) == 2
+
+
 async def test_two_edits_at_once_leave_one_of_them_and_the_other_as_a_branch() -> None:
     async with open_talk(lambda _: say("ok")) as talk:
         await talk.send("m1", "A")
