@@ -14,8 +14,8 @@ from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import encode_call_id, is_own_conversation, parse_call_id
+from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import FieldNotFound, invalid_field
-from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.request_keys import identify_request
 from toolyard.surfaces.openai.runs import AdmittedRun, RunStarter, WholeRequest, admit_started
