@@ -15,7 +15,7 @@ PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
 CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_cluster.py \
-	tests/examples/test_shop.py tests/replicas tests/surfaces/openai \
+	tests/examples/test_shop.py tests/replicas tests/surfaces/openai tests/surfaces/ag_ui/real_clients \
 	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py \
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 

@@ -93,6 +93,13 @@ ROWS = [
     make_hidden_row("GET", "/v1/responses/{response_id}/input_items", OWNER),
     make_hidden_row("DELETE", "/v1/responses/{response_id}", OWNER),
     Row("POST", "/chat/v1/conversation", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
+    Row("GET", "/ag-ui/capabilities", WITH_KEY),
+    Row(
+        "POST",
+        "/ag-ui",
+        WITH_KEY,
+        body={"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "hi"}]},
+    ),
     Row("POST", "/mcp", WITH_KEY, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
     Row("GET", "/models", WITH_KEY),
     Row("GET", "/providers", WITH_KEY),

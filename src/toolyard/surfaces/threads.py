@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Approve, Deny, Rewind, Stop
+from toolyard.core.commands import Answer, Approve, Deny, Rewind, Stop
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Forbidden, NotFound, Refused, Unavailable
 from toolyard.core.events import (
@@ -28,6 +28,7 @@ from toolyard.core.events import (
     CallEnded,
     Entry,
     HistoryRewound,
+    Reply,
     RequestKey,
     RunQueued,
 )
@@ -105,6 +106,14 @@ class CallDecision(Struct, frozen=True, kw_only=True):
     """The arguments in place of the model's, if the user has changed them."""
 
 
+class QuestionReply(Struct, frozen=True, kw_only=True):
+    """The user's answer to the question that a call asks."""
+
+    call_id: str
+    reply: Reply = "accepted"
+    content: dict[str, object] = {}
+
+
 class ThreadRun(Struct, frozen=True, kw_only=True):
     """A run of a thread, followed from some place. The caller detaches the reader."""
 
@@ -166,7 +175,7 @@ class Threads:
         """
         async with self._hold(thread):
             state = await self._load(thread)
-            if self._is_answered(state, message):
+            if self.is_answered(state, message):
                 return await self._follow_answer(thread, message.item_id)
             position = _find_position(state, message)
             if position is not None:
@@ -188,9 +197,13 @@ class Threads:
             return await self._answer_again(thread, message.item_id, request)
 
     async def answer_calls(
-        self, thread: Thread, decisions: Sequence[CallDecision], results: Mapping[str, Value | Failure]
+        self,
+        thread: Thread,
+        decisions: Sequence[CallDecision],
+        results: Mapping[str, Value | Failure],
+        replies: Sequence[QuestionReply] = (),
     ) -> ThreadRun:
-        """Hand over decisions and results for calls that wait, and follow the run from there on.
+        """Hand over decisions, results and replies for calls that wait, and follow the run from there on.
 
         Those that were handed over before change nothing: then the run is followed from where they were. Raise Refused
         for a call that does not exist or does not wait for this, before anything is handed over.
@@ -205,8 +218,8 @@ class Threads:
                 left = [decision for decision in decisions if decision not in open_decisions]
                 left_results = results.keys() - open_results.keys()
                 repeated = await self._find_repeated(thread, left, left_results) if left or left_results else None
-                if runs.front is not None and (open_decisions or open_results):
-                    await self._hand_over(thread, open_decisions, open_results)
+                if runs.front is not None and (open_decisions or open_results or replies):
+                    await self._hand_over(thread, open_decisions, open_results, replies)
                     return ThreadRun(view=runs.front, reader=reader)
             except BaseException:
                 reader.detach()
@@ -247,7 +260,7 @@ class Threads:
     async def _require_thread(self, thread: Thread) -> None:
         await self._service.require_conversation(thread.conversation, thread.caller)
 
-    def _is_answered(self, state: State, message: ThreadMessage) -> bool:
+    def is_answered(self, state: State, message: ThreadMessage) -> bool:
         """Return whether a message is in the log and is to be answered once only."""
         item_id = message.item_id
         if state.full_history.find(item_id) is not None or _is_queued(state, item_id):
@@ -286,7 +299,7 @@ class Threads:
             started = await service.start_run(thread.conversation, start)
         except Refused:
             # Another replica may have taken the same message just before.
-            if message is None or not self._is_answered(await self._load(thread), message):
+            if message is None or not self.is_answered(await self._load(thread), message):
                 raise
             return await self._follow_answer(thread, message.item_id)
         view = RunView(run_id=started.run_id, conversation=thread.conversation)
@@ -321,7 +334,11 @@ class Threads:
         return state
 
     async def _hand_over(
-        self, thread: Thread, decisions: Sequence[CallDecision], results: Mapping[str, Value | Failure]
+        self,
+        thread: Thread,
+        decisions: Sequence[CallDecision],
+        results: Mapping[str, Value | Failure],
+        replies: Sequence[QuestionReply],
     ) -> None:
         service, conversation, by, trace = self._service, thread.conversation, thread.caller, thread.correlation_id
         if results:
@@ -335,6 +352,11 @@ class Threads:
                 )
             )
             await service.submit(conversation, command)
+        for reply in replies:
+            answer = Answer(
+                by=by, correlation_id=trace, call_id=reply.call_id, reply=reply.reply, content=reply.content
+            )
+            await service.submit(conversation, answer)
 
     async def _find_repeated(self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str]) -> Entry:
         """Return the first entry of the answers that were given before. Raise Refused for any other answer."""
