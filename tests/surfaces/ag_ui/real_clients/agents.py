@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Thread
 
+import aiohttp
 import msgspec
 from msgspec import Struct
 
@@ -159,6 +160,10 @@ class Served(Struct, frozen=True):
     yard: Yard
     model: Scripted
     url: str
+
+    async def get(self, path: str) -> Json:
+        async with aiohttp.ClientSession() as session, session.get(self.url + path) as response:
+            return await response.json()
 
     async def open_agent(self, thread_id: str = "thread-1", client: str = "current", **headers: str) -> Agent:
         agent = Agent(self.process, self.url, thread_id, client, **headers)

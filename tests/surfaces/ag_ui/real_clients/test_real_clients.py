@@ -1,7 +1,6 @@
 """`@ag-ui/client`, unchanged, against `/ag-ui`: the current version, and the last one before 1.0."""
 
 import asyncio
-from collections.abc import Generator
 
 import pytest
 
@@ -9,13 +8,6 @@ from surfaces.ag_ui.real_clients.agents import CAMERA, AgentProcess, done, serve
 from surfaces.talk import Json
 from toolyard.core.items import UserMessage
 from toolyard.testing import call, fail, say, together
-
-
-@pytest.fixture(scope="module")
-def process() -> Generator[AgentProcess, None, None]:
-    started = AgentProcess()
-    yield started
-    started.close()
 
 
 @pytest.fixture(params=["current", "earlier"])
