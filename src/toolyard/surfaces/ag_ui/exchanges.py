@@ -166,11 +166,14 @@ def _read_answers(body: RunInput, state: State) -> Answers:
     """
     results = read_results(body.messages)
     for call_id in results:
-        if call_id not in state.calls and not isinstance(_find_item(state, call_id), Call):
+        if not _has_call(state, call_id):
             raise invalid_field("messages", f"there is no call {call_id[:80]!r} in this thread")
     decisions: list[CallDecision] = []
     replies: list[QuestionReply] = []
     for resolution in read_resume(body.resume):
+        if not _has_call(state, resolution.call_id):
+            why = f"there is no interrupt {resolution.call_id[:80]!r} in this thread"
+            raise invalid_field(f"{resolution.field}.interruptId", why)
         if (call := state.calls.get(resolution.call_id)) is not None and _awaits(call, "question"):
             replies.append(_build_reply(resolution))
         else:
@@ -186,11 +189,11 @@ def _read_answers(body: RunInput, state: State) -> Answers:
     return Answers(decisions=decisions, replies=replies, results=waiting)
 
 
-def _find_item(state: State, item_id: str) -> object:
-    for history in (state.full_history, *(branch.history for branch in state.branches)):
-        if (position := history.find(item_id)) is not None:
-            return history[position]
-    return None
+def _has_call(state: State, call_id: str) -> bool:
+    """Return whether a call is in the history or in one of the branches that were left."""
+    histories = (state.full_history, *(branch.history for branch in state.branches))
+    positions = ((history, history.find(call_id)) for history in histories)
+    return any(position is not None and isinstance(history[position], Call) for history, position in positions)
 
 
 def _is_waiting(state: State, call_id: str) -> bool:

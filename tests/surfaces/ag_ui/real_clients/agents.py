@@ -149,6 +149,10 @@ class Agent:
         entries = [{"interruptId": interrupt["id"], **answer} for interrupt in interrupts]
         return await self.run(resume=entries, **parameters)
 
+    async def wait_for_text(self, text: str) -> None:
+        """Return once a message of the agent holds a text."""
+        await self._process.ask("waitFor", agent=self.name, text=text)
+
     async def change(self, **fields: object) -> Json:
         return await self._process.ask("change", agent=self.name, **fields)
 

@@ -1,5 +1,6 @@
 // Drives agents of `@ag-ui/client`, unchanged. Reads requests as lines of JSON, and writes their answers the same way,
 // each with the id of its request: several may be open at once.
+import { EventEmitter, once } from "node:events"
 import { createInterface } from "node:readline"
 import { pathToFileURL } from "node:url"
 
@@ -12,9 +13,12 @@ const clients = {
 const { EventSchemas, AgentCapabilitiesSchema } = await load("@ag-ui/core/dist/schemas.mjs")
 const { from, lastValueFrom, toArray } = await load("rxjs/dist/cjs/index.js").then(module => module.default)
 const agents = new Map()
+const changes = new EventEmitter()
 let warnings = []
 console.warn = (...parts) => warnings.push(parts.map(String).join(" "))
 console.error = () => {}
+// When a server dies, the client throws once more while it cleans up, where nobody can catch it.
+process.on("unhandledRejection", () => {})
 
 const operations = {
   open({ agent, client = "current", ...config }) {
@@ -31,6 +35,13 @@ const operations = {
     return describe(subject)
   },
 
+  async waitFor({ agent, text }) {
+    const subject = agents.get(agent)
+    const hasText = () => subject.messages.some(message => String(message.content).includes(text))
+    while (!hasText()) await once(changes, agent)
+    return {}
+  },
+
   async run({ agent, message, abortAt, ...parameters }) {
     const subject = agents.get(agent)
     if (message) subject.addMessage(message)
@@ -42,6 +53,7 @@ const operations = {
         events.push(event)
         if (event.type === abortAt) subject.abortRun()
       },
+      onMessagesChanged: () => { changes.emit(agent) },
       onRunFinishedEvent: ({ outcome, pendingToolCallIds }) => { finished = { outcome, pending: pendingToolCallIds } },
       onRunErrorEvent: ({ event }) => { error = `${event.code}: ${event.message}` },
       onRunFailed: failure => { error = String(failure.error.message) },

@@ -1,10 +1,13 @@
 """`@ag-ui/client`, unchanged, against `/ag-ui`: the current version, and the last one before 1.0."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
-from surfaces.ag_ui.real_clients.agents import CAMERA, AgentProcess, done, serve_script
+from page.mortal import open_killable_server
+from page.site import HOLD
+from surfaces.ag_ui.real_clients.agents import CAMERA, Agent, AgentProcess, done, serve_script
 from surfaces.talk import Json
 from toolyard.core.items import UserMessage
 from toolyard.testing import call, fail, say, together
@@ -197,3 +200,29 @@ async def test_a_decision_that_contradicts_an_earlier_one_is_refused(process: Ag
     assert "was approved before" in refused.error
     assert "there is no call 'call_nowhere'" in unknown.error
     assert done == ["ordered milk"]
+
+
+async def test_after_a_restart_in_the_middle_of_a_turn_the_next_request_follows(
+    process: AgentProcess, tmp_path: Path
+) -> None:
+    with open_killable_server(tmp_path) as server:
+        agent = Agent(process, server.url, "thread-1", "current")
+        await agent.open()
+        running = asyncio.create_task(agent.run("write it down"))
+        await agent.wait_for_text("It is written: ")
+        server.kill()
+        broken = await running
+        assert broken.error and broken.text == "It is written: "
+        server.start()
+        server.resume()
+        answer = await agent.run()
+        assert (answer.error, answer.list_messages()) == (
+            "",
+            [
+                "user: write it down",
+                'assistant: write{"text":"milk"}',
+                "tool: written",
+                f"assistant: It is written: {HOLD}milk.",
+            ],
+        )
+        assert server.written_text == "milk\n"
