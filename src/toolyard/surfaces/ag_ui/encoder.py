@@ -14,6 +14,9 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError, Unavailable
 from toolyard.core.events import (
     ArgumentsAppended,
+    CallAnswered,
+    CallApproved,
+    CallDenied,
     CallEnded,
     CallProgressed,
     Durable,
@@ -53,7 +56,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     is_current: bool
     """Whether the client names the version of the protocol. Earlier ones refuse fields that they do not know."""
     answered: frozenset[str] = frozenset()
-    """The calls that the request has answered: the run does not wait for them any more, whatever the view says."""
+    """The calls that the request has answered: the stream goes on at least until it has read the answers."""
     delivered: frozenset[str] = frozenset()
     """The calls whose results the client has sent, and has in its messages."""
     state: object = None
@@ -86,6 +89,7 @@ class ExchangeEncoder:
         self._reasoning_bytes = 0
         self._calls: dict[str, StreamedCall] = {}
         self._usage: dict[str, Usage] = {}
+        self._unread_answers = set(exchange.answered)
         self.over = self._is_over(seq)
 
     def opening(self) -> bytes:
@@ -105,6 +109,10 @@ class ExchangeEncoder:
             if self._text_head and isinstance(published, TextAppended):  # the hot path: bytes only, without a dict
                 return b"%b%b%b" % (self._text_head, msgspec.json.encode(published.text), END)
             return b"".join(self._encode_fleeting(published))
+        if isinstance(published.event, CallApproved | CallDenied | CallAnswered):
+            self._unread_answers.discard(published.event.call_id)
+        elif isinstance(published.event, CallEnded):
+            self._unread_answers.discard(published.event.result.call_id)
         self.over = self._is_over(published.seq)
         return b"".join(self._encode_durable(published.event)) if view is not None else b""
 
@@ -121,11 +129,10 @@ class ExchangeEncoder:
         return encode_failure(error, correlation_id)
 
     def _is_over(self, seq: int) -> bool:
-        # The entries of the answers that came with this request are still to be read.
-        calls = [self._view.calls[call_id] for call_id in self._exchange.answered if call_id in self._view.calls]
-        return is_at_rest(self._view, seq, self._log_end) and (
-            self._view.end is not None or not any(call.awaited for call in calls)
-        )
+        if not is_at_rest(self._view, seq, self._log_end):
+            return False
+        # Where another replica owns the conversation, the answers may be stored before this one knows of them.
+        return self._view.end is not None or not self._unread_answers
 
     def _encode_fleeting(self, event: Fleeting) -> list[bytes]:
         match event:

@@ -106,7 +106,7 @@ class Exchanges:
             thread_id=body.thread_id,
             run_id=body.run_id,
             is_current=body.protocol_version is not None,
-            answered=answers.call_ids,
+            answered=frozenset() if is_new else answers.call_ids,
             # A snapshot does not hold them: it is what the log had before.
             delivered=frozenset(() if snapshots else answers.results),
             state=body.state or None,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, cast
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError, convert
 
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
@@ -20,6 +20,7 @@ MAX_MESSAGES = 20_000
 MAX_TOOLS = 128
 """The largest number of tools that the providers accept."""
 MAX_NAME_CHARS = 200
+MAX_EXAMPLES = 20
 CLIENT_S = 86_400.0
 """How long a run waits for the result of a front-end tool, which may ask a person."""
 STATE_FIELD = "state"
@@ -52,11 +53,12 @@ class InputMessage(Struct, gc=False, kw_only=True, rename="camel"):
 
 
 class InputTool(Struct, kw_only=True):
-    """A tool that the front end runs."""
+    """A tool that the front end runs. `metadata.toolyard.examples` are requests that it is meant for."""
 
     name: str
     description: str = ""
     parameters: object = None
+    metadata: object = None
 
 
 class InputContext(Struct, kw_only=True):
@@ -228,8 +230,23 @@ def _read_tool(tool: InputTool, index: int) -> Tool:
     parameters = tool.parameters or dict(EMPTY_OBJECT)
     if not isinstance(parameters, dict):
         raise invalid_field(f"tools.{index}.parameters", "must be a JSON Schema")
-    schema = cast(Table, parameters)
-    return Tool(name=tool.name, description=tool.description, parameters=schema, venue="client", client_s=CLIENT_S)
+    return Tool(
+        name=tool.name,
+        description=tool.description,
+        parameters=cast(Table, parameters),
+        venue="client",
+        client_s=CLIENT_S,
+        examples=_read_examples(tool.metadata, f"tools.{index}.metadata.toolyard.examples"),
+    )
+
+
+def _read_examples(metadata: object, field: str) -> tuple[str, ...]:
+    own = cast(Table, metadata).get("toolyard") if isinstance(metadata, dict) else None
+    examples = cast(Table, own).get("examples", []) if isinstance(own, dict) else []
+    try:
+        return convert(examples, tuple[ShortText, ...])[:MAX_EXAMPLES]
+    except ValidationError:
+        raise invalid_field(field, "must be a list of texts") from None
 
 
 def _read_part(part: object, field: str) -> Part:
