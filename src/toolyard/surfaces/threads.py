@@ -219,8 +219,15 @@ class Threads:
                 left_results = results.keys() - open_results.keys()
                 repeated = await self._find_repeated(thread, left, left_results) if left or left_results else None
                 if runs.front is not None and (open_decisions or open_results or replies):
-                    await self._hand_over(thread, open_decisions, open_results, replies)
-                    return ThreadRun(view=runs.front, reader=reader)
+                    try:
+                        await self._hand_over(thread, open_decisions, open_results)
+                        await self._hand_over_replies(thread, replies)
+                        return ThreadRun(view=runs.front, reader=reader)
+                    except Refused:
+                        if replies:
+                            raise
+                        # Another replica may have taken the same answers just before.
+                        repeated = await self._find_repeated(thread, decisions, results)
             except BaseException:
                 reader.detach()
                 raise
@@ -298,10 +305,13 @@ class Threads:
         try:
             started = await service.start_run(thread.conversation, start)
         except Refused:
-            # Another replica may have taken the same message just before.
-            if message is None or not self.is_answered(await self._load(thread), message):
+            # Another replica may have taken the same message just before. The log has it, even if the state that this
+            # one knows does not yet.
+            entries = await service.read_entries(thread.conversation) if message is not None else ()
+            run_id = find_answering_run(entries, message.item_id) if message is not None else ""
+            if not run_id:
                 raise
-            return await self._follow_answer(thread, message.item_id)
+            return await self._follow(thread, run_id)
         view = RunView(run_id=started.run_id, conversation=thread.conversation)
         return ThreadRun(view=view, reader=started.reader, headers=headers)
 
@@ -334,11 +344,7 @@ class Threads:
         return state
 
     async def _hand_over(
-        self,
-        thread: Thread,
-        decisions: Sequence[CallDecision],
-        results: Mapping[str, Value | Failure],
-        replies: Sequence[QuestionReply],
+        self, thread: Thread, decisions: Sequence[CallDecision], results: Mapping[str, Value | Failure]
     ) -> None:
         service, conversation, by, trace = self._service, thread.conversation, thread.caller, thread.correlation_id
         if results:
@@ -352,11 +358,17 @@ class Threads:
                 )
             )
             await service.submit(conversation, command)
+
+    async def _hand_over_replies(self, thread: Thread, replies: Sequence[QuestionReply]) -> None:
         for reply in replies:
-            answer = Answer(
-                by=by, correlation_id=trace, call_id=reply.call_id, reply=reply.reply, content=reply.content
+            command = Answer(
+                by=thread.caller,
+                correlation_id=thread.correlation_id,
+                call_id=reply.call_id,
+                reply=reply.reply,
+                content=reply.content,
             )
-            await service.submit(conversation, answer)
+            await self._service.submit(thread.conversation, command)
 
     async def _find_repeated(self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str]) -> Entry:
         """Return the first entry of the answers that were given before. Raise Refused for any other answer."""

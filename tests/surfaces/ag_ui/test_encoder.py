@@ -1,6 +1,7 @@
 """The stream of any run says what the log says, whatever a reader missed or read twice."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Literal
 
@@ -31,8 +32,11 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning
 from toolyard.core.limits import Limits
+from toolyard.core.run_view import RunView
 from toolyard.core.state import fold
+from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
 from toolyard.surfaces.ag_ui.messages import build_messages, list_message_ids
+from toolyard.surfaces.sse import RunEncoder, StreamEncoder
 
 ANN = Caller(user="ann")
 
@@ -160,3 +164,24 @@ def test_reasoning_is_one_message_and_complete() -> None:
     deltas = [event for event in stream if event["type"] == "REASONING_MESSAGE_CONTENT"]
     assert "".join(event["delta"] for event in deltas) == "Hmm, well."
     assert {event["messageId"] for event in deltas} == {"run-1-reasoning"}
+
+
+def measure_chunk_s(encoder: StreamEncoder) -> float:
+    """Return the least CPU time of several passes over the chunks of a turn."""
+    events = (RunQueued(caller=ANN, input=()), RunStarted(model="m", limits=Limits()), TurnStarted(number=1, epoch=1))
+    for event in events:
+        encoder.item(build_entry(event), Cursor(1))
+    chunks = [(TextAppended(turn=1, offset=5 * n, text="word "), Cursor(1, 1, 5 * n)) for n in range(2_000)]
+    times: list[float] = []
+    for _ in range(7):
+        started = time.process_time()
+        for chunk, cursor in chunks:
+            encoder.item(chunk, cursor)
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+def test_a_chunk_costs_little_more_than_in_other_streams() -> None:
+    exchange = Exchange(thread_id="t", run_id="r", is_current=True)
+    cost_s = measure_chunk_s(ExchangeEncoder(RunView(run_id="run"), exchange, 0, 0))
+    assert cost_s <= 1.3 * measure_chunk_s(RunEncoder(RunView(run_id="run")))

@@ -7,6 +7,7 @@ import pytest
 
 from page.mortal import open_killable_server
 from page.site import HOLD
+from real_servers import find_node, install_npm_package
 from surfaces.ag_ui.real_clients.agents import CAMERA, Agent, AgentProcess, done, serve_script
 from surfaces.talk import Json
 from toolyard.core.items import UserMessage
@@ -226,3 +227,15 @@ async def test_after_a_restart_in_the_middle_of_a_turn_the_next_request_follows(
             ],
         )
         assert server.written_text == "milk\n"
+
+
+async def test_what_the_page_shows_gets_an_answer(process: AgentProcess, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "how-to" / "ag-ui.md").read_text("utf-8")
+    code = page.partition("```js\n")[2].partition("```")[0]
+    (tmp_path / "node_modules").symlink_to(install_npm_package("@ag-ui/client").parents[1])
+    async with serve_script(process, [say("Milk is on the list.")]) as served:
+        (tmp_path / "example.mjs").write_text(code.replace("http://127.0.0.1:8080", served.url))
+        command = [find_node()[0], "example.mjs"]
+        example = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, stdout=-1)
+        out, _ = await example.communicate()
+    assert out.decode() == "Milk is on the list.\n"
