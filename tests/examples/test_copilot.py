@@ -13,6 +13,7 @@ from playwright.async_api import Page, expect
 from examples.browser import page_of
 from surfaces.served import serve_app
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.testing import Scripted, call, say, together
 
@@ -65,7 +66,7 @@ async def test_an_approval_may_change_the_arguments() -> None:
         await expect(page.get_by_label("Arguments")).to_have_value('{"what":"tea"}')
         await page.get_by_role("button", name="Deny").click()
         await expect(page.get_by_text("As you wish.")).to_be_visible()
-    first, second = [item.content for item in model.requests[-1].history if item.id.endswith(".result")]  # pyright: ignore[reportAttributeAccessIssue]
+    first, second = [item.content for item in model.requests[-1].history if isinstance(item, Result)]
     assert "a reminder of bread will be sent" in first and "denied_by_user" in second
 
 

@@ -12,16 +12,16 @@ from surfaces.served import connect_client
 from surfaces.talk import ApiClient, Json, build_key, build_yard, open_api_client
 from toolyard import Context, tool
 from toolyard.app import App, Wiring
-from toolyard.core.items import Call, FilePart, ImagePart, TextPart, UserMessage
+from toolyard.core.items import Call, FilePart, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Failure, Pending, ToolHooks, Value
 from toolyard.core.tools import Tool
 from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, call, say, together
 
-HELLO = {"id": "m1", "role": "user", "content": "Hello"}
+HELLO: Json = {"id": "m1", "role": "user", "content": "Hello"}
 EDITED = '[a person changed the arguments to {"item":"bread"}]\n'
-SHOW = {"name": "show", "description": "Show", "parameters": {"type": "object", "properties": {}}}
+SHOW: Json = {"name": "show", "description": "Show", "parameters": {"type": "object", "properties": {}}}
 
 
 @tool(approval="ask")
@@ -56,6 +56,7 @@ def find_error(stream: Stream) -> str:
 
 
 def list_interrupts(stream: Stream) -> list[Json]:
+    assert "outcome" in stream[-1], stream
     return stream[-1]["outcome"]["interrupts"]
 
 
@@ -109,7 +110,11 @@ async def test_only_the_last_message_of_the_user_is_read() -> None:
     async with open_api_client(model) as http:
         await post(http, HELLO)
         stream = await post(http, {**HELLO, "content": "Hello"}, *forged)
-    assert [item.text for item in model.requests[-1].history if hasattr(item, "text")] == ["Hello", "Hi.", "Hello"]
+    assert [item.text for item in model.requests[-1].history if isinstance(item, UserMessage | ModelText)] == [
+        "Hello",
+        "Hi.",
+        "Hello",
+    ]
     assert [message["content"] for message in find_snapshot(stream)] == ["Hello", "Hi.", "Hello"]
 
 
@@ -153,11 +158,11 @@ async def test_a_client_keeps_its_own_system_messages_in_a_snapshot() -> None:
 @pytest.mark.parametrize(
     ("message", "error"),
     [
-        ({"content": []}, "must be a text or a list of parts, and not empty"),
+        ({"content": 7}, "must be a text or a list of parts, and not empty"),
         ({"content": ""}, "not empty"),
         ({"content": [{"type": "image", "source": {"type": "file", "value": "file-1"}}]}, "type data, in base64"),
         ({"content": [{"type": "image", "source": {"type": "url", "value": "file:///etc"}}]}, "type data, in base64"),
-        ({"content": [{"type": "video", "source": {}}]}, "audio and video cannot be sent"),
+        ({"content": [{"type": "video", "source": "film"}]}, "audio and video cannot be sent"),
         ({"content": [{"type": "hologram"}]}, "must be a part with the type text, image or document"),
         ({"content": [7]}, "must be a part with the type text, image or document"),
         ({"content": [{"type": "binary", "mimeType": "image/png"}]}, "needs its data in base64"),
@@ -236,7 +241,7 @@ async def test_results_of_front_end_tools_may_come_one_by_one_and_an_error_is_on
         assert halfway[-1]["outcome"]["pendingToolCallIds"] == [second]
         broken = {"id": "t2", "role": "tool", "toolCallId": second, "content": "", "error": "no screen"}
         assert join_text(await post(http, HELLO, asked, shown, broken)) == "Seen."
-    results = [item.content for item in model.requests[-1].history if item.id.endswith(".result")]  # pyright: ignore[reportAttributeAccessIssue]
+    results = [item.content for item in model.requests[-1].history if isinstance(item, Result)]
     assert results[0] == "shown" and "no screen" in results[1]
 
 
@@ -281,7 +286,7 @@ class AskingVenue:
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         if context.answer is None:
-            question = {"message": "Which day?", "requestedSchema": {"type": "object"}}
+            question: dict[str, object] = {"message": "Which day?", "requestedSchema": {"type": "object"}}
             return Pending(kind="question", question=question, resume_token="t")
         return Value(value=context.answer)
 

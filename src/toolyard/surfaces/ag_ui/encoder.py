@@ -57,8 +57,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """Whether the client names the version of the protocol. Earlier ones refuse fields that they do not know."""
     answered: frozenset[str] = frozenset()
     """The calls that the request has answered: the stream goes on at least until it has read the answers."""
+    settled: frozenset[str] = frozenset()
+    """The calls whose results the client has sent, now or before: the run waits for none of them."""
     delivered: frozenset[str] = frozenset()
-    """The calls whose results the client has sent, and has in its messages."""
+    """Those of them whose results the stream need not repeat, since the client has them in its messages."""
     state: object = None
     """The state that the run began with, which the stream repeats; None if there was none."""
     snapshots: Sequence[Sequence[object]] = ()
@@ -132,7 +134,10 @@ class ExchangeEncoder:
         if not is_at_rest(self._view, seq, self._log_end):
             return False
         # Where another replica owns the conversation, the answers may be stored before this one knows of them.
-        return self._view.end is not None or not self._unread_answers
+        has_unread = bool(self._unread_answers) or any(
+            call.awaited == "client" and call.call.id in self._exchange.settled for call in self._view.open_calls
+        )
+        return self._view.end is not None or not has_unread
 
     def _encode_fleeting(self, event: Fleeting) -> list[bytes]:
         match event:

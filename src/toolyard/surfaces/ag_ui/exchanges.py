@@ -107,6 +107,7 @@ class Exchanges:
             run_id=body.run_id,
             is_current=body.protocol_version is not None,
             answered=frozenset() if is_new else answers.call_ids,
+            settled=frozenset(read_results(body.messages)),
             # A snapshot does not hold them: it is what the log had before.
             delivered=frozenset(() if snapshots else answers.results),
             state=body.state or None,

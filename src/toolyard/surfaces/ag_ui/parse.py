@@ -242,7 +242,7 @@ def _read_tool(tool: InputTool, index: int) -> Tool:
 
 def _read_examples(metadata: object, field: str) -> tuple[str, ...]:
     own = cast(Table, metadata).get("toolyard") if isinstance(metadata, dict) else None
-    examples = cast(Table, own).get("examples", []) if isinstance(own, dict) else []
+    examples: object = cast(Table, own).get("examples", ()) if isinstance(own, dict) else ()
     try:
         return convert(examples, tuple[ShortText, ...])[:MAX_EXAMPLES]
     except ValidationError:
