@@ -98,6 +98,13 @@ ROWS = [
     Row("POST", "/ai-sdk/chat", WITH_KEY, body={"id": "none", "messages": [UI_MESSAGE]}),
     Row("GET", "/ai-sdk/chat/{thread_id}/stream", WITH_KEY),
     Row("POST", "/ai-sdk/chat/{thread_id}/stop", WITH_KEY),
+    Row("GET", "/ag-ui/capabilities", WITH_KEY),
+    Row(
+        "POST",
+        "/ag-ui",
+        WITH_KEY,
+        body={"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "hi"}]},
+    ),
     Row("POST", "/mcp", WITH_KEY, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
     Row("GET", "/models", WITH_KEY),
     Row("GET", "/providers", WITH_KEY),
