@@ -247,6 +247,7 @@ class Responses:
             output_name="function_call_output",
             find=lambda: find_continuation(service, data, caller),
             read=lambda delivered: self._read_request(request, data, items, delivered, declaration),
+            has_decisions=bool(brought.decisions),
         )
         return await start_continued(service, self._starter, request, continued)
 
