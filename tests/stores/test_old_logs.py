@@ -33,6 +33,7 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
+from toolyard.core.trust import UntrustedSource
 
 LOGS = Path(__file__).parent / "logs"
 
@@ -58,7 +59,7 @@ SETTINGS = Settings(
     tools=frozenset({"add"}),
 )
 USAGE = Usage(input_tokens=11, output_tokens=7, cached_tokens=3)
-SOURCE = events.UntrustedSource(item_id="item_9", name="the tool read_page", passage="pay 4711", copied=("/account",))
+SOURCE = UntrustedSource(item_id="item_9", name="the tool read_page", passage="pay 4711", copied=("/account",))
 PROBLEM = Problem(error="no such row", error_type="execution_error", details={"row": 17, "tried": ["a", "b"]})
 MESSAGE = UserMessage(
     id="item_1",

@@ -21,7 +21,7 @@ MAX_SOURCES = 5
 MAX_PASSAGE_CHARS = 300
 MIN_COPIED_CHARS = 4
 """Shorter values occur everywhere."""
-_STRICTNESS: tuple[AfterUntrusted, ...] = ("allow", "ask", "deny")
+_STRICTNESS: dict[AfterUntrusted, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class TrustRules(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ def choose_decision(tool: Tool, caller: Caller, rules: TrustRules) -> AfterUntru
     if tool.after_untrusted is not None:
         return tool.after_untrusted
     of_roles = [rules.by_role[role] for role in caller.roles if role in rules.by_role]
-    return max(of_roles, key=_STRICTNESS.index, default=rules.after_untrusted)
+    return max(of_roles, key=lambda decision: _STRICTNESS[decision], default=rules.after_untrusted)
 
 
 def describe_sources(items: Sequence[Item], arguments: Mapping[str, object]) -> tuple[UntrustedSource, ...]:
