@@ -15,17 +15,19 @@ PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
 CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_cluster.py \
-	tests/examples/test_shop.py tests/replicas tests/surfaces/openai \
+	tests/examples/test_copilot.py tests/examples/test_shop.py tests/replicas tests/surfaces/openai \
+	tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
 	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py \
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop cluster cluster-storm browser test test-fast test-clients check docs bench bench-growth crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot cluster cluster-storm browser test test-fast test-clients check docs bench bench-growth crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
 	@echo "make page    build the web page, as make serve does"
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
+	@echo "make copilot open a board on http://127.0.0.1:8091 whose assistant speaks AG-UI, with a tool that runs in the page"
 	@echo "make cluster start three replicas on a PostgreSQL of their own, behind the load balancer that is installed"
 	@echo "make test    run the tests, but for those of test-clients"
 	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
@@ -53,11 +55,15 @@ page: $(PAGE)
 shop: $(SERVING)
 	@$(BIN)/python examples/shop/serve.py $(ARGS)
 
+copilot: $(SERVING)
+	@$(BIN)/python examples/copilot/serve.py $(ARGS)
+
 cluster: $(CLUSTER) $(PAGE)
 	@$(BIN)/python examples/cluster/cluster.py $(ARGS)
 
+# Three at a time also on two cores: the tests wait more than they compute.
 test: $(READY) $(PAGE)
-	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(CLIENTS))
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(addprefix --ignore=,$(CLIENTS))
 
 test-fast: $(READY)
 	$(BIN)/python -m pytest -n 2 tests/core tests/engine tests/tool_index tests/flows tests/contracts \
@@ -65,7 +71,7 @@ test-fast: $(READY)
 
 test-clients: $(READY) $(REAL_CLIENTS_READY) $(PAGE) browser
 	$(BIN)/python web/build.py test
-	$(BIN)/python -m pytest -n 2 $(CLIENTS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(CLIENTS)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -104,7 +110,7 @@ browser:
 	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	{ echo "The tests of pages need a browser: sudo apt-get install -y chromium"; exit 1; }
 
-$(PAGE): web/index.html web/package-lock.json web/vite.config.ts $(shell find web/src -type f) | $(NODE)
+$(PAGE): web/index.html web/package-lock.json web/vite.config.ts web/vite.diagram.config.ts $(shell find web/src -type f) | $(NODE)
 	@echo "Building the web page ..."
 	@$(BIN)/python web/build.py build
 	@touch $@

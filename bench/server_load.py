@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from time import clock_gettime, perf_counter
 from typing import Any
+from uuid import uuid4
 
 import uvloop
 
@@ -89,6 +90,10 @@ class Order(dict[str, Any]):
                 "messages": [{"role": "user", "content": prompt}],
             },
             "/v1/responses": {"model": "default", "stream": True, "store": False, "input": prompt},
+            "/ai-sdk/chat": {
+                "id": f"thread-{uuid4().hex}",
+                "messages": [{"id": "message-1", "role": "user", "parts": [{"type": "text", "text": prompt}]}],
+            },
         }
         return encode_post(self.path, bodies[self.path])
 
@@ -98,7 +103,7 @@ class Order(dict[str, Any]):
     def is_complete(self, body: bytes) -> bool:
         """Return whether a body has every chunk once and in order, and every call.
 
-        OpenAI's doors do not show calls, but the model begins its text only after the result of the last one.
+        Not every door shows calls in this form, but the model begins its text only after the result of the last one.
         """
         deltas = body.partition(b"event: response.output_text.done")[0]
         words = [int(number) for number in WORD.findall(deltas)]

@@ -1,14 +1,17 @@
 """A client that sends requests with an Idempotency-Key, in a process that kills itself right after a chosen commit.
 
-`request_child.py DATABASE EFFECTS KILL_AT [new-keys]`: it is started again on the same database and sends all of them
-once more, as a client does that lost its connection. KILL_AT 0 means never; `new-keys` makes new keys in each process:
-the negative control. Each effect is a line in a file that only grows.
+It reads lines of JSON, `[DATABASE, EFFECTS, KILL_AT, HAS_NEW_KEYS]`, forks a process for each, so that the imports are
+paid for once, and prints how that one ended. The next one on the same database sends all requests once more, as a
+client does that lost its connection. KILL_AT 0 means never; with new keys in each process it is the negative control.
+Each effect is a line in a file that only grows.
 """
 
 import asyncio
+import json
 import os
 import signal
 import sys
+import traceback
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from toolyard.app import Wiring
 from toolyard.core.store import Append
 from toolyard.events import Result, UserMessage
 from toolyard.stores.sqlite import SqliteStore
+from toolyard.surfaces import app as app
 from toolyard.testing import Scripted, Turn, call, say
 
 Json = Any
@@ -27,9 +31,6 @@ MCP_META: Json = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-
-
-SUFFIX = str(os.getpid()) if "new-keys" in sys.argv else ""
 
 
 class DyingStore(SqliteStore):
@@ -57,13 +58,12 @@ def script(request: ModelRequest) -> Turn:
     return call("charge", purpose=last.text)
 
 
-async def send(client: InProcessClient, key: str, path: str, body: object, **headers: str) -> Json:
-    status, answer, _ = await client.ask("POST", path, body, idempotency_key=f"{key}{SUFFIX}", **headers)
-    assert status in (200, 201), (key, status, answer)
-    return answer
+async def send_all(client: InProcessClient, suffix: str) -> None:
+    async def send(client: InProcessClient, key: str, path: str, body: object, **headers: str) -> Json:
+        status, answer, _ = await client.ask("POST", path, body, idempotency_key=f"{key}{suffix}", **headers)
+        assert status in (200, 201), (key, status, answer)
+        return answer
 
-
-async def send_all(client: InProcessClient) -> None:
     created = await send(client, "open", "/conversations", {"title": "t"})
     path = f"/conversations/{created['conversation']['id']}"
     first = await send(client, "chat", f"{path}/chat", {"content": "one"})
@@ -74,7 +74,7 @@ async def send_all(client: InProcessClient) -> None:
     forked = await send(client, "fork", f"{path}/fork", {"after": first["run_id"]})
     fork_path = f"/conversations/{forked['conversation']['id']}"
     async with aclosing(
-        client.stream("POST", f"{fork_path}/chat", {"content": "three"}, idempotency_key=f"stream{SUFFIX}")
+        client.stream("POST", f"{fork_path}/chat", {"content": "three"}, idempotency_key=f"stream{suffix}")
     ) as events:
         last = [event async for _, event in events][-1]
     assert (last["type"], last["ending"]) == ("done", "done"), last
@@ -86,12 +86,12 @@ async def send_all(client: InProcessClient) -> None:
     assert "result" in called, called
     history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
     respond = {"prompt": "five", "history": history}
-    async with aclosing(client.stream("POST", "/ai/respond", respond, idempotency_key=f"respond{SUFFIX}")) as events:
+    async with aclosing(client.stream("POST", "/ai/respond", respond, idempotency_key=f"respond{suffix}")) as events:
         last = [event async for _, event in events][-1]
     assert last["ending"] == "done", last
 
 
-async def main(database: str, effects: str, kill_at: int) -> None:
+async def run(database: str, effects: str, kill_at: int, has_new_keys: bool) -> None:
     file = os.open(effects, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
     @tool
@@ -105,9 +105,21 @@ async def main(database: str, effects: str, kill_at: int) -> None:
     store.kill_at = kill_at
     wiring = Wiring(model=Scripted(script), tools=[charge], opened_store=store)
     async with asyncio.timeout(60), Yard.from_wiring(wiring) as yard:
-        await send_all(InProcessClient(yard.asgi(), {}))
+        await send_all(InProcessClient(yard.asgi(), {}), str(os.getpid()) if has_new_keys else "")
+
+
+def main() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            try:
+                asyncio.run(run(*json.loads(line)))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    main()

@@ -1,9 +1,11 @@
 """Kill -9 right after every commit, then the same requests again: rewinds, forks and runs happen once."""
 
 import asyncio
+import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,25 @@ CHILD = Path(__file__).with_name("request_child.py")
 KILLED = -9
 
 
-def run_child(folder: Path, kill_at: int, *flags: str) -> int:
-    command = [sys.executable, str(CHILD), str(folder / "yard.db"), str(folder / "effects"), str(kill_at), *flags]
-    return subprocess.run(command, timeout=90, check=False).returncode
+class Clients:
+    """Processes that send the requests, one after the other."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def run(self, folder: Path, kill_at: int, *, has_new_keys: bool = False) -> int:
+        """Run a process, and return how it ended. It has a deadline of its own."""
+        order = [str(folder / "yard.db"), str(folder / "effects"), kill_at, has_new_keys]
+        assert self._process.stdin and self._process.stdout
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
+
+@pytest.fixture
+def clients() -> Iterator[Clients]:
+    command = [sys.executable, str(CHILD)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Clients(process)
 
 
 async def read_logs(database: Path) -> dict[str, list[Entry]]:
@@ -64,15 +82,17 @@ def find_violations(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_requests_that_are_sent_again_after_a_kill_at_any_commit_happen_once(tmp_path: Path, first: int) -> None:
+def test_requests_that_are_sent_again_after_a_kill_at_any_commit_happen_once(
+    tmp_path: Path, first: int, clients: Clients
+) -> None:
     kill_at, kills = first, 0
     while True:
         folder = tmp_path / str(kill_at)
         folder.mkdir()
-        code = run_child(folder, kill_at)
+        code = clients.run(folder, kill_at)
         if code == KILLED:
             kills += 1
-            code = run_child(folder, 0)
+            code = clients.run(folder, 0)
         assert code == 0, f"the child failed after a kill at commit {kill_at}"
         assert find_violations(folder) == [], f"after a kill at commit {kill_at}"
         if kills < (kill_at - first) // 2 + 1:
@@ -81,7 +101,7 @@ def test_requests_that_are_sent_again_after_a_kill_at_any_commit_happen_once(tmp
     assert kills >= 8
 
 
-def test_the_check_can_fail_requests_with_new_keys_happen_twice(tmp_path: Path) -> None:
-    assert run_child(tmp_path, 8, "new-keys") == KILLED
-    assert run_child(tmp_path, 0, "new-keys") == 0
+def test_the_check_can_fail_requests_with_new_keys_happen_twice(tmp_path: Path, clients: Clients) -> None:
+    assert clients.run(tmp_path, 8, has_new_keys=True) == KILLED
+    assert clients.run(tmp_path, 0, has_new_keys=True) == 0
     assert any("runs: " in fault or "conversations: " in fault for fault in find_violations(tmp_path))

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager
 from typing import TypeVar
@@ -15,7 +15,7 @@ from toolyard.app import Wiring
 from toolyard.core.commands import AddMessage, Open
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import Call, Item, ModelText, TextPart, UserMessage
+from toolyard.core.items import Call, Item, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.testing import Scripted, Turn, say
@@ -46,26 +46,37 @@ class Site:
     async def hold(self) -> None:
         await self._may_go_on.acquire()
 
-    def create_long_conversation(self, messages: int) -> str:
-        """A conversation with so many messages, by turns of the user and the model."""
+    def create_long_conversation(self, messages: int, calls: int = 0) -> str:
+        """A conversation with so many messages, by turns of the user and the model, whose first ones call a tool."""
 
-        def message(number: int) -> Item:
+        def write(number: int) -> Iterator[tuple[Item, ...]]:
             id, text = f"item_{number}", f"message number {number}"
-            user_message = UserMessage(id=id, at=0, parts=(TextPart(text=text),))
-            return ModelText(id=id, at=0, text=text) if number % 2 else user_message
+            if number % 2 == 0:
+                yield (UserMessage(id=id, at=0, parts=(TextPart(text=text),)),)
+                return
+            answer, call_id = ModelText(id=id, at=0, text=text), f"call_{number}"
+            if number // 2 >= calls:
+                yield (answer,)
+                return
+            yield answer, Call(id=call_id, at=0, tool="weigh", arguments={"item": number})
+            content = f'{{"item": {number}}}'
+            yield (Result(id=f"{call_id}.result", at=0, call_id=call_id, tool="weigh", outcome="ok", content=content),)
 
-        return self.create_conversation("Long", *map(message, range(messages)))
+        return self.create_conversation("Long", *(items for number in range(messages) for items in write(number)))
 
-    def create_conversation(self, title: str, *items: Item) -> str:
-        """A conversation with these messages."""
+    def create_conversation(self, title: str, *messages: Item | tuple[Item, ...]) -> str:
+        """A conversation with these messages, each of one or several items."""
 
         async def fill() -> str:
             service, by = self.yard.service, LOCAL_ADMIN
             conversation = service.clock.new_id("conversation")
             await service.submit(conversation, Open(by=by, settings=Settings(title=title)))
-            for item in items:
+            for message in messages:
                 at = service.clock.now()
-                await service.submit(conversation, AddMessage(by=by, items=(replace(item, at=at),)))
+                items = message if isinstance(message, tuple) else (message,)
+                await service.submit(
+                    conversation, AddMessage(by=by, items=tuple(replace(item, at=at) for item in items))
+                )
             return conversation
 
         return self.run(fill())

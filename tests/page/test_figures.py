@@ -13,7 +13,9 @@ from surfaces.talk import Json
 from toolyard import Limits, tool
 from toolyard.testing import call, say, together
 
-MESSAGES, CALLS = 2000, 200
+MESSAGES, CALLS, EARLIER_CALLS, CONVERSATIONS = 2000, 200, 500, 200
+RESULT_LINE = "one more line of what there is\n"
+RESULT_LINES = 5_000_000 // len(RESULT_LINE)
 MAX_DELAY_MS = 2_000
 """By the clock, on a machine that may have other work: whoever waits longer thinks that the page is broken."""
 MAX_BYTES = 250_000
@@ -28,9 +30,16 @@ def weigh(item: int) -> dict[str, int]:
     return {"item": item, "grams": item * 10}
 
 
-TOOLS = [weigh]
+@tool(read_only=True, max_result_bytes=10_000_000)
+def read_all() -> str:
+    """Return everything there is."""
+    return RESULT_LINE * RESULT_LINES
+
+
+TOOLS = [weigh, read_all]
 SCENES = {
     "tell me more": [say("Well: ", *WORDS, "The end.")],
+    "read all": [call("read_all"), say("All is read.")],
     "weigh all": [together(*(call("weigh", item=number) for number in range(CALLS))), say("All weighed.")],
 }
 WIRING = {"limits": Limits(calls_per_turn=CALLS, parallel_calls=16), "pace_s": 0.005}
@@ -69,7 +78,7 @@ def measure_longest_task(page: Page) -> Generator[LongestTask]:
     tasks = [
         event for event in events if event["name"].endswith("RunTask") and names[event["pid"], event["tid"]] == MAIN
     ]
-    assert len(tasks) > 100 and any("tdur" in task for task in tasks), "the browser did not tell of its tasks"
+    assert len(tasks) > 10 and any("tdur" in task for task in tasks), "the browser did not tell of its tasks"
     longest.wall_ms = max(task.get("dur", 0) for task in tasks) / 1000
     longest.cpu_ms = max(task.get("tdur", 0) for task in tasks) / 1000
 
@@ -130,22 +139,38 @@ def test_what_a_visitor_does_is_answered_and_the_time_is_told(
     assert 0 <= timing["delay_ms"] < MAX_DELAY_MS
 
 
-def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(
+def test_an_answer_streams_smoothly_below_all_that_a_long_conversation_has(
     windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    conversation = server.create_long_conversation(MESSAGES)
+    for number in range(CONVERSATIONS):
+        server.create_conversation(f"Conversation {number}")
+    conversation = server.create_long_conversation(MESSAGES, EARLIER_CALLS)
     window = windows.open(server)
     with measure_longest_task(window.page) as loading:
         window.page.goto(f"{server.url}/#/chat/{conversation}")
         wait_for_text(window.page, f"message number {MESSAGES - 1}")
     nodes: int = window.page.evaluate("() => document.querySelectorAll('*').length")
+    listed = window.page.get_by_role("region", name="Conversations").get_by_role("listitem")
+    for shown in range(80, CONVERSATIONS + 1, 40):
+        window.button("Show more").click()
+        expect(listed).to_have_count(shown)
+    with measure_longest_task(window.page) as receiving:
+        window.send("read all")
+        wait_for_text(window.page, "All is read.")
+    window.card("read_all").get_by_role("button").first.click()
+    with measure_longest_task(window.page) as opening:
+        window.button("Open the whole result").click()
+        expect(window.page.get_by_role("dialog")).to_contain_text(f"+ {RESULT_LINES + 1 - 2000}")
+    window.page.keyboard.press("Escape")
+    expect(window.page.get_by_role("dialog")).to_have_count(0)
     with measure_longest_task(window.page) as streaming:
         window.send("tell me more")
         wait_for_text(window.page, "The end.")
     print_line(
         capsys,
-        f"{MESSAGES} messages: {nodes} nodes; longest task {format_task(loading)} to load, "
-        f"{format_task(streaming)} to stream",
+        f"{MESSAGES} messages and {EARLIER_CALLS} calls: {nodes} nodes; longest task {format_task(loading)} to load, "
+        f"{format_task(receiving)} to receive a result of 5 MB, {format_task(opening)} to open it, "
+        f"{format_task(streaming)} to stream beside {CONVERSATIONS} conversations",
     )
     assert nodes < MAX_NODES
     assert streaming.cpu_ms <= 50, "the page stood still while an answer streamed"
@@ -161,7 +186,7 @@ def test_two_hundred_calls_of_one_turn_are_drawn_without_standing_still(
     with measure_longest_task(window.page) as drawing:
         window.send("weigh all")
         wait_for_text(window.page, "All weighed.")
-    expect(window.page.get_by_role("region", name="Call of weigh")).to_have_count(CALLS)
+    expect(window.page.get_by_role("group", name="Call of weigh")).to_have_count(CALLS)
     print_line(capsys, f"{CALLS} calls in one turn: longest task {format_task(drawing)}")
     assert drawing.cpu_ms <= 200
 

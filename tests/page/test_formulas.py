@@ -4,7 +4,6 @@ from playwright.sync_api import expect
 
 from page.site import HOLD, Site
 from page.test_hostile import EVIL, check_harmless
-from page.test_visitors import find_violations
 from page.window import Window, Windows
 from toolyard.testing import say
 
@@ -58,7 +57,6 @@ def test_formulas_are_drawn_and_their_chunk_is_loaded_when_the_first_is_met(wind
     expect(window.answer).to_contain_text("not $5 or $6.")
     expect(window.answer.locator("code")).to_have_text("$x$")
     expect(window.answer).to_contain_text(WRONG)
-    assert find_violations(window) == []
     assert window.page.evaluate("() => document.documentElement.scrollWidth") <= 375
 
 

@@ -83,8 +83,9 @@ def test_the_first_message_can_be_edited_and_escape_leaves_it_as_it_is(windows: 
     expect(locate_versions(window, "Version 2 of 2")).to_be_visible()
 
 
-def test_an_answer_is_asked_for_again_and_the_earlier_one_stays(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
+@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
+def test_an_answer_is_asked_for_again_and_the_earlier_one_stays(windows: Windows, server: Site, width: int) -> None:
+    window = windows.open(server, width=width)
     window.send("look")
     expect(window.answer).to_have_text("There is milk.")
     window.button("Try again").click()

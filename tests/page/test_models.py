@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from page.site import Site, start_site
-from page.test_visitors import find_violations
 from page.window import Window, Windows
 from surfaces.talk import Json
 from toolyard.core.ports import Model
@@ -54,7 +53,6 @@ def test_the_model_is_shown_and_chosen_and_the_conversation_remembers_it(
     expect(search).to_be_focused()
     expect(page.get_by_role("option", name="anthropic:gamma")).to_contain_text("needs ANTHROPIC_API_KEY")
     expect(page.get_by_role("option", name="anthropic:gamma")).to_have_attribute("aria-disabled", "true")
-    assert find_violations(window) == []
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     search.fill("bet")
     expect(page.get_by_role("option")).to_have_count(1)
@@ -88,4 +86,3 @@ def test_a_model_is_tested_with_a_real_request(windows: Windows, server: Site) -
     page.get_by_role("combobox", name="Model", exact=True).select_option("anthropic:gamma")
     expect(page.get_by_text("needs ANTHROPIC_API_KEY")).to_be_visible()
     expect(window.button("Test with a request")).to_be_disabled()
-    assert find_violations(window) == []

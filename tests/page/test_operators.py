@@ -51,6 +51,7 @@ A_DOT = re.compile(r"^(M[\d.]+ [\d.]+h0)+$")
 A_TIME = re.compile(r"^p95: (<1|[\d.]+) (ms|s)$")
 SCENES = {
     "sell it": [call("sell", item="milk"), say("Sold.")],
+    "sell both": [together(call("sell", item="milk"), call("sell", item="bread")), say("Both are sold.")],
     "look": [together(call("stock", item="milk"), call("stock", item="gold")), say("One of two.")],
     "look once more": [together(call("stock", item="milk"), call("stock", item="gold")), say("One of two.")],
     "draw": [call("chart"), say("There.")],
@@ -233,6 +234,35 @@ def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, serv
     expect(window.answer).to_have_text("Now I know.")
     card.get_by_role("button").first.click()
     expect(card).to_contain_text("Ann")
+
+
+def test_forms_tell_of_a_lost_connection_in_our_own_words_until_it_is_back(windows: Windows, server: Site) -> None:
+    windows.expected_complaint = "ERR_INTERNET_DISCONNECTED"
+    window = windows.open(server)
+    page = window.page
+    problem = page.get_by_role("alert").filter(has_text="The server cannot be reached.")
+
+    def press_without_connection(name: str) -> None:
+        expect(window.button(name)).to_be_enabled()
+        page.context.set_offline(True)
+        window.button(name).click()
+        expect(problem).to_be_visible()
+        expect(page.get_by_text("Failed to fetch")).to_have_count(0)
+        page.context.set_offline(False)
+        expect(problem).to_have_count(0)
+        window.button(name).click()
+
+    window.send("sell both")
+    press_without_connection("Approve all")
+    expect(window.answer).to_have_text("Both are sold.")
+    window.send("who am I")
+    window.card("ask").get_by_label("name").fill("Ann")
+    press_without_connection("Answer")
+    expect(window.answer).to_have_text("Now I know.")
+    page.goto(f"{server.url}/#/tools/stock")
+    page.get_by_label("item").fill("milk")
+    press_without_connection("Call stock")
+    expect(window.card("stock")).to_contain_text("milk")
 
 
 def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Site, plain: PlainServer) -> None:

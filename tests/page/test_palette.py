@@ -4,7 +4,6 @@ import pytest
 from playwright.sync_api import expect
 
 from page.site import Site
-from page.test_visitors import find_violations
 from page.window import Windows
 from toolyard import tool
 
@@ -33,7 +32,6 @@ def test_everything_is_reached_from_the_keyboard(windows: Windows, server: Site,
         expect(search).to_be_focused()
         search.fill(text)
         expect(page.get_by_role("option", name=option).first).to_be_visible()
-        assert find_violations(window) == []
         while option not in page.locator("[data-active]").inner_text():
             search.press("ArrowDown")
         search.press("Enter")

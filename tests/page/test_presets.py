@@ -6,7 +6,6 @@ from playwright.sync_api import Locator, expect
 
 from page.site import start_site
 from page.test_sharing import open_signed_in
-from page.test_visitors import find_violations
 from page.window import Window, Windows
 from surfaces.talk import build_key
 from toolyard import tool
@@ -56,12 +55,10 @@ def test_a_preset_is_saved_used_in_a_new_chat_and_shared_with_a_colleague(window
     ann.page.get_by_role("textbox", name="Name of the preset").fill("In verse")
     ann.button("Save as preset").click()
     expect(ann.page.get_by_text("The preset is saved.")).to_be_visible()
-    assert find_violations(ann) == []
     assert "verse" not in requests[-1].system, "only the preset has it so far"
 
     start_chat(ann, server.url)
     find_picker(ann).select_option("In verse")
-    assert find_violations(ann) == []
     ann.send("again")
     expect(ann.answer).to_have_text("You said: again")
     assert "Answer in verse." in requests[-1].system and requests[-1].options.temperature == 0.5
@@ -80,7 +77,6 @@ def test_a_preset_is_saved_used_in_a_new_chat_and_shared_with_a_colleague(window
     find_picker(bob).select_option("In verse, by ann")
     expect(bob.button("Delete preset")).to_have_count(0)
     assert bob.page.evaluate("() => document.documentElement.scrollWidth") <= 375
-    assert find_violations(bob) == []
     bob.button("Use preset").click()
     expect(bob.page.get_by_role("dialog")).to_have_count(0)
     bob.send("how are you?")
@@ -98,7 +94,7 @@ def test_a_preset_is_saved_used_in_a_new_chat_and_shared_with_a_colleague(window
 def test_a_preset_that_the_server_refuses_is_told(windows: Windows, sites: ExitStack) -> None:
     server = sites.enter_context(start_site())
     windows.expected_complaint = "422"
-    window = windows.open(server)
+    window = windows.open(server, width=375)
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
     open_settings(window)

@@ -32,20 +32,10 @@ def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_
         window.page.reload()
         expect(window.answer).to_have_text(ANSWER)
         expect(window.thread.get_by_text("write it down")).to_have_count(1)
-        expect(window.page.get_by_role("region", name="Call of write")).to_have_count(1)
+        expect(window.page.get_by_role("group", name="Call of write")).to_have_count(1)
         expect(window.card("write")).to_contain_text("done")
         assert server.written_text == "milk\n"
-
-
-def test_a_conversation_in_which_nothing_happens_is_no_longer_called_lost_once_the_server_is_back(
-    windows: Windows, tmp_path: Path
-) -> None:
-    windows.expected_complaint = "net::ERR"
-    with open_killable_server(tmp_path) as server:
-        window = windows.open_url(server.url)
-        window.send("hello")
-        expect(window.button("Stop")).to_be_hidden()
-        expect(window.answer).not_to_be_empty()
+        # Nothing happens in the conversation any more, and still it is not called lost for ever.
         server.kill()
         expect(window.page.get_by_text("Connection lost. Trying again…")).to_be_visible()
         server.start()

@@ -1,11 +1,12 @@
 """What viewers who may not do a thing see of it: neither its buttons nor its data."""
 
+from collections.abc import Generator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from page.site import start_site
+from page.site import Site, start_site
 from page.test_sharing import open_signed_in
 from page.window import Windows
 from surfaces.talk import build_key
@@ -32,6 +33,24 @@ SCENES = {"pay it": [call("pay", account="private account"), say("Paid.")]}
 SETTINGS = "Settings of this conversation"
 
 
+@pytest.fixture(scope="module")
+def server() -> Generator[Site]:
+    with start_site(SCENES, keys=KEYS, tools=[pay]) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def paid_url(browser: Browser, server: Site) -> Generator[str]:
+    """The address of a conversation of Ann's in which a call waits. She sees what she may do there."""
+    with ExitStack() as stack:
+        ann = open_signed_in(Windows(browser, stack), server, "ann")
+        ann.send("pay it")
+        expect(ann.button("Approve")).to_be_visible()
+        expect(ann.button(SETTINGS)).to_be_visible()
+        expect(ann.button("Actions for pay it")).to_be_visible()
+        yield ann.page.url
+
+
 @pytest.mark.parametrize(
     ("viewer", "sees", "decides"),
     [
@@ -43,17 +62,11 @@ SETTINGS = "Settings of this conversation"
     ],
 )
 def test_a_viewer_sees_only_what_they_may_see_and_do(
-    windows: Windows, sites: ExitStack, viewer: str, sees: bool, decides: bool
+    windows: Windows, server: Site, paid_url: str, viewer: str, sees: bool, decides: bool
 ) -> None:
-    server = sites.enter_context(start_site(SCENES, keys=KEYS, tools=[pay]))
-    ann = open_signed_in(windows, server, "ann")
-    ann.send("pay it")
-    expect(ann.button("Approve")).to_be_visible()
-    expect(ann.button(SETTINGS)).to_be_visible()
-    expect(ann.button("Actions for pay it")).to_be_visible()
     other = open_signed_in(windows, server, viewer)
     page = other.page
-    page.goto(ann.page.url)
+    page.goto(paid_url)
     if sees:
         expect(page.get_by_text("This conversation belongs to ann. You may read along.")).to_be_visible()
         expect(other.card("pay")).to_be_visible()

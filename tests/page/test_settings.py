@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from page.site import Site
-from page.test_visitors import find_violations
 from page.window import Windows
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
@@ -35,11 +35,12 @@ SCENES: dict[str, list[Turn]] = {
 }
 
 
-def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Windows, server: Site) -> None:
+@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
+def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Windows, server: Site, width: int) -> None:
     requests: list[ModelRequest] = []
     stream = server.stream
     server.stream = lambda request: (requests.append(request), stream(request))[1]
-    window = windows.open(server)
+    window = windows.open(server, width=width)
     page = window.page
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
@@ -48,7 +49,6 @@ def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Win
     page.get_by_label("Temperature").fill("0.5")
     page.get_by_label("Turns with tools per request").fill("3")
     page.get_by_label("Messages that the model sees").fill("20")
-    assert find_violations(window) == []
     window.button("Save").click()
     expect(window.button("Settings of this conversation")).to_be_focused()
     window.send("again")
@@ -58,6 +58,7 @@ def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Win
     page.reload()
     window.button("Settings of this conversation").click()
     expect(page.get_by_label("Temperature")).to_have_value("0.5")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     expect(page.get_by_label("Turns with tools per request")).to_have_value("3")
     page.get_by_label("Temperature").fill("")
     page.get_by_label("Messages that the model sees").fill("")
@@ -70,14 +71,13 @@ def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Win
 
 def test_a_limit_that_the_server_does_not_allow_is_told(windows: Windows, server: Site) -> None:
     windows.expected_complaint = "422"
-    window = windows.open(server, width=375)
+    window = windows.open(server)
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
     window.button("Settings of this conversation").click()
     window.page.get_by_label("Turns with tools per request").fill("100000")
     window.button("Save").click()
     expect(window.page.get_by_role("alert")).to_contain_text("max_turns")
-    assert window.page.evaluate("() => document.documentElement.scrollWidth") <= 375
 
 
 def test_numbers_in_tables_are_aligned_and_a_table_is_copied_as_csv(windows: Windows, server: Site) -> None:
@@ -111,7 +111,6 @@ def test_a_large_result_is_searched_and_downloaded_in_a_viewer(windows: Windows,
     card.get_by_role("button", name="Open the whole result").click()
     viewer = page.get_by_role("dialog", name="Result of read_log")
     expect(viewer).to_contain_text("line 1999 of the log")
-    assert find_violations(window) == []
     viewer.get_by_role("searchbox", name="Search in the result").fill("LINE 1234 of")
     expect(viewer).to_contain_text("Lines found: 1")
     expect(viewer).not_to_contain_text("line 1999 of the log")

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from page.site import HOLD, Site, start_site
-from page.test_visitors import find_violations
 from page.window import Window, Windows
 from surfaces.talk import build_key
 from toolyard import tool
@@ -65,7 +64,6 @@ def test_what_waits_is_counted_and_decided_in_the_inbox(windows: Windows, server
     expect(page.get_by_role("heading", name="Waiting for you")).to_be_visible()
     card = window.card("sell")
     expect(card).to_contain_text("May sell run?")
-    assert find_violations(window) == []
     assert page.evaluate("() => document.querySelector('main').scrollWidth") <= width
     card.get_by_role("button", name="Edit").click()
     card.get_by_label("amount").fill("3")

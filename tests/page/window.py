@@ -72,7 +72,7 @@ class Window:
         self.composer.press("Enter")
 
     def card(self, tool: str, number: int = 0) -> Locator:
-        return self.page.get_by_role("region", name=f"Call of {tool}").nth(number)
+        return self.page.get_by_role("group", name=f"Call of {tool}").nth(number)
 
     def read_clipboard(self, begin: str) -> str:
         """What is on the clipboard, once it begins so. The button tells of it for a moment only."""

@@ -1,4 +1,4 @@
-"""Results that a client of OpenAI delivers to two replicas at once take effect once."""
+"""Results, decisions and retries that a client of OpenAI sends to two replicas at once take effect once."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -12,8 +12,8 @@ from replicas.pair import Replica, open_replicas
 from surfaces.openai.clients import HELLO, define_tool
 from surfaces.talk import Json
 from toolyard import ModelRequest, tool
-from toolyard.core.items import Result
-from toolyard.testing import Turn, call, say
+from toolyard.core.items import Result, UserMessage
+from toolyard.testing import Script, Turn, call, say
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 charges: list[int] = []
@@ -32,20 +32,41 @@ def choose_turn(request: ModelRequest) -> Turn:
     return (call("take_photo", of="me"), call("charge", amount=1), say("done"))[results]
 
 
-async def post(replica: Replica, path: str, body: object) -> Json:
-    status, answer, _ = await replica.http.send_request("POST", path, body)
+@tool(approval="always")
+def wire(amount: int) -> str:
+    """Wire an amount."""
+    charges.append(amount)
+    return "wired"
+
+
+def choose_wire_turn(request: ModelRequest) -> Turn:
+    """Wire an amount for the first message, and charge one for the second."""
+    results = sum(isinstance(item, Result) for item in request.history)
+    messages = sum(isinstance(item, UserMessage) for item in request.history)
+    if messages == 1:
+        return (call("wire", amount=1), say("wired"))[results]
+    return (call("charge", amount=2), say("done"))[results - 1]
+
+
+def choose_charge_turn(request: ModelRequest) -> Turn:
+    """Charge, then end."""
+    return say("done") if isinstance(request.history[-1], Result) else call("charge", amount=1)
+
+
+async def post(replica: Replica, path: str, body: object, **headers: str) -> Json:
+    status, answer, _ = await replica.http.send_request("POST", path, body, **headers)
     assert status == 200, answer
     return answer
 
 
 @asynccontextmanager
-async def open_pair(kind: str) -> AsyncGenerator[list[Replica]]:
+async def open_pair(kind: str, script: Script = choose_turn) -> AsyncGenerator[list[Replica]]:
     charges.clear()
     if kind == "memory":
-        async with open_replicas(script=choose_turn, tools=[charge]) as replicas:
+        async with open_replicas(script=script, tools=[charge, wire]) as replicas:
             yield replicas
         return
-    async with create_database() as url, open_replicas(2, url, script=choose_turn, tools=[charge]) as replicas:
+    async with create_database() as url, open_replicas(2, url, script=script, tools=[charge, wire]) as replicas:
         yield replicas
 
 
@@ -76,6 +97,32 @@ async def test_a_delivery_to_a_response_starts_one_run(kind: str) -> None:
             *(post(replica, "/v1/responses", body) for _ in range(3) for replica in replicas)
         )
     assert {answer["status"] for answer in answers} == {"completed"}
+    assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_a_message_after_a_decision_starts_one_run(kind: str) -> None:
+    tools = [{"type": "mcp", "server_label": "shop"}]
+    async with open_pair(kind, choose_wire_turn) as replicas:
+        waiting: Json = await post(replicas[0], "/v1/responses", {"input": "Hello", "tools": tools})
+        request_id = waiting["output"][-1]["id"]
+        decision = {"type": "mcp_approval_response", "approval_request_id": request_id, "approve": True}
+        message = {"role": "user", "content": "Thanks"}
+        body: Json = {"input": [decision, message], "tools": tools, "previous_response_id": waiting["id"]}
+        answers = await asyncio.gather(
+            *(post(replica, "/v1/responses", body) for _ in range(3) for replica in replicas)
+        )
+    assert {answer["status"] for answer in answers} == {"completed"}
+    assert (len({answer["id"] for answer in answers}), charges) == (1, [1, 2])
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_retries_of_a_request_that_was_lost_start_one_run(kind: str) -> None:
+    retry = {"x-stainless-retry-count": "1"}
+    async with open_pair(kind, choose_charge_turn) as replicas:
+        answers = await asyncio.gather(
+            *(post(replica, "/v1/responses", {"input": "Hello"}, **retry) for _ in range(3) for replica in replicas)
+        )
     assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
 
 

@@ -27,6 +27,9 @@ from toolyard.core.items import ModelText, TextPart, UserMessage
 from toolyard.core.store import Append, CatalogQuery, Claim, Store
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
+from toolyard.stores.postgres.connections import Database
+from toolyard.stores.postgres.search import index_some
+from toolyard.stores.postgres_settings import PostgresSettings
 from toolyard.stores.sqlite import SqliteStore
 
 Index = Callable[[], Awaitable[None]]
@@ -36,11 +39,11 @@ TEXTS = st.text(alphabet="abAB \"'*%_\\\n\x00é中文字典İKς", max_size=12)
 class Writer:
     """Writes conversations of one user into a store, a second apart."""
 
-    def __init__(self, store: Store, tenant: str = "acme") -> None:
+    def __init__(self, store: Store, tenant: str = "acme", *, at: float = 0.0) -> None:
         self._store = store
         self._tenant = tenant
         self._seqs: dict[str, int] = {}
-        self._at = 0.0
+        self._at = at
 
     async def add(self, conversation: str, *events: Durable) -> None:
         claim = await self._store.claim(conversation)
@@ -146,13 +149,30 @@ async def test_a_new_title_replaces_the_old_one(indexed_store: tuple[Store, Inde
 async def test_a_long_text_is_found_across_the_parts_that_it_is_indexed_in(indexed_store: tuple[Store, Index]) -> None:
     store, index = indexed_store
     writer = Writer(store)
-    text = "".join(f"{number:05}." for number in range(5_000))
+    text = "".join(f"{number:05}." for number in range(50_000))
     await writer.open("long", "", text)
     await index()
-    for start in range(0, len(text) - 600, 977):
+    for start in range(0, len(text) - 600, 9_977):
         assert await writer.find(text[start : start + 500]) == ["long"]
         assert await writer.find(text[start : start + 600]) == ["long"]
         assert await writer.find(text[start : start + 499] + "x" + text[start + 500 : start + 600]) == []
+
+
+async def test_long_conversations_are_indexed_in_steps_of_their_own() -> None:
+    async with create_database() as url:
+        store, database = await PostgresStore.open(url), Database(url, PostgresSettings())
+        # The store's own task leaves alone what changes later than now.
+        writer = Writer(store, at=1e12)
+        text = "".join(f"{number:05}." for number in range(50_000))
+        for conversation in ("a", "b", "c"):
+            await writer.open(conversation, "", text, "the end")
+        steps = 0
+        while await index_some(database, quiet_s=float("-inf")):
+            steps += 1
+        assert steps == 3
+        assert await writer.find("49999.") == await writer.find("the end") == ["c", "b", "a"]
+        database.close()
+        await store.close()
 
 
 async def test_what_a_model_says_in_a_run_that_goes_on_is_found(indexed_store: tuple[Store, Index]) -> None:

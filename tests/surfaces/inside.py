@@ -92,6 +92,20 @@ class InProcessClient:
                     elif line.startswith(b"data: "):
                         yield last_id, json.loads(line[6:])
 
+    async def stream_data(
+        self, method: str, path: str, body: object = None, **headers: str
+    ) -> AsyncGenerator[str, None]:
+        """Yield the data of each event of a stream. Closing the generator disconnects the client."""
+        async with self._exchange(method, path, body, headers) as exchange:
+            status, response_headers = await exchange.read_start()
+            assert (status, response_headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+            unfinished = b""
+            async for piece in exchange.iter_body():
+                *lines, unfinished = (unfinished + piece).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data: "):
+                        yield line[6:].decode()
+
     @asynccontextmanager
     async def _exchange(
         self, method: str, path: str, body: object, headers: dict[str, str]

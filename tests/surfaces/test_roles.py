@@ -70,10 +70,12 @@ def make_hidden_row(method: str, path: str, may: frozenset[str], body: object = 
 CONVERSATION = "/conversations/{conversation_id}"
 CALL = f"{CONVERSATION}/calls/{{call_id}}"
 NOTHING: dict[str, object] = {}
+UI_MESSAGE = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 TOOL_NAME = {"server_id": "function", "tool_name": "x"}
 HIDDEN = ("there is no conversation", "there is no trace", "there is no response", "there is no shared")
 ROWS = [
     Row("GET", "/", EVERYBODY),
+    Row("GET", "/diagram", EVERYBODY),
     Row("GET", "/assets/{name}", EVERYBODY),
     Row("GET", "/healthz", EVERYBODY),
     Row("GET", "/readyz", EVERYBODY),
@@ -93,6 +95,16 @@ ROWS = [
     make_hidden_row("GET", "/v1/responses/{response_id}/input_items", OWNER),
     make_hidden_row("DELETE", "/v1/responses/{response_id}", OWNER),
     Row("POST", "/chat/v1/conversation", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
+    Row("POST", "/ai-sdk/chat", WITH_KEY, body={"id": "none", "messages": [UI_MESSAGE]}),
+    Row("GET", "/ai-sdk/chat/{thread_id}/stream", WITH_KEY),
+    Row("POST", "/ai-sdk/chat/{thread_id}/stop", WITH_KEY),
+    Row("GET", "/ag-ui/capabilities", WITH_KEY),
+    Row(
+        "POST",
+        "/ag-ui",
+        WITH_KEY,
+        body={"threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "hi"}]},
+    ),
     Row("POST", "/mcp", WITH_KEY, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
     Row("GET", "/models", WITH_KEY),
     Row("GET", "/providers", WITH_KEY),
@@ -179,7 +191,7 @@ class RoleClient:
         self._url = url
         self.ids: dict[str, str] = {
             "name": "none", "server_id": "shared", "call_id": "none", "context_id": "none", "message_id": "none",
-            "provider_id": "none", "share_id": "none",
+            "provider_id": "none", "share_id": "none", "thread_id": "none",
             "number": "1",
         }  # fmt: skip
 

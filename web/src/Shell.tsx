@@ -62,7 +62,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
           </a>
         )}
       </header>
-      <div className="side">
+      <aside className="side" aria-label={t("nav.side")}>
         <div className="side-head">
           <a className="brand" href={buildHref("chat")}>
             <Logo /> {t("app.name")}
@@ -83,7 +83,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
         </nav>
         <ConversationList current={route.page === "chat" ? route.id : ""} />
         <UserBar theme={theme} setLanguage={setLanguage} signOut={signOut} />
-      </div>
+      </aside>
       <div className="scrim" onClick={() => setOpen(false)} />
       <main id="content" tabIndex={-1}>
         {children}

@@ -1,5 +1,7 @@
 """The client for applications: their tools run in the application, while the server talks to the model.
 
+A chat of CopilotKit, or of another front end that speaks AG-UI, needs no client of Toolyard's: it uses `/ag-ui`.
+
 The server's dependencies are not needed: `pip install -e '.[client]'` in a clone.
 """
 

@@ -166,6 +166,13 @@ class Authenticator:
         key = next((key for key in self.keys() if hmac.compare_digest(key.hash, binding.key_hash)), None)
         return _build_caller(key) if key is not None and _digest_rights(key) == binding.rights else None
 
+    def is_missing_user(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a key that speaks for end users names none. Raises Unauthenticated."""
+        secret = read_secret(headers)
+        if self.is_local or self.find_verifier(secret):
+            return False
+        return self._find_key(hash_key(secret)).trusted and not headers.get("x-user")
+
     def authenticate_in_division(self, headers: Mapping[str, str], division: str) -> Caller:
         """Return the caller in a division that the request's body names. Raises Forbidden for a division of others."""
         caller = self.authenticate(headers)

@@ -15,6 +15,8 @@ from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.engine.sessions import Sessions
+from toolyard.surfaces.ag_ui import routes as ag_ui
+from toolyard.surfaces.ai_sdk import routes as ai_sdk
 from toolyard.surfaces.app_chat import routes as app_chat
 from toolyard.surfaces.catalog import routes as catalog
 from toolyard.surfaces.conversations import routes as conversations
@@ -35,6 +37,8 @@ SURFACES: Sequence[Surface] = (
     conversations.SURFACE,
     app_chat.SURFACE,
     openai.SURFACE,
+    ai_sdk.SURFACE,
+    ag_ui.SURFACE,
     catalog.SURFACE,
     operators.SURFACE,
     page.SURFACE,

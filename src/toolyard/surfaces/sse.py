@@ -19,7 +19,6 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.events import Entry, Published, RunSuspended, TextAppended
 from toolyard.core.run_view import OpenRuns, RunView
-from toolyard.engine.readers import Reader
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import build_error_response
@@ -30,6 +29,14 @@ from toolyard.surfaces.stream_objects import build_done, build_objects
 HEARTBEAT_S = 15.0
 NO_HEADERS: Mapping[str, str] = {}
 STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+class BatchReader(Protocol):
+    """Reads a conversation: a `Reader`, or what stands in for one."""
+
+    async def read_batch(self, timeout_s: float | None = None) -> list[tuple[Published, Cursor]]: ...
+
+    def detach(self) -> None: ...
 
 
 class StreamEncoder(Protocol):
@@ -176,7 +183,7 @@ class Hold:
 
 
 async def stream_events(
-    reader: Reader, encoder: StreamEncoder, correlation_id: str, hold: Hold | None = None
+    reader: BatchReader, encoder: StreamEncoder, correlation_id: str, hold: Hold | None = None
 ) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of the stream until it is over, with a heartbeat comment where nothing happens.
 

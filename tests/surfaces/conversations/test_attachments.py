@@ -138,10 +138,38 @@ async def test_the_attachments_of_an_earlier_message_are_sent_again_with_other_w
         answers = [message["id"] for message in await http.list_messages(path) if message["role"] == "assistant"]
         for wrong in ("nothing", answers[0]):
             await http.post(f"{path}/chat", {"content": "x", "attachments_of": wrong}, expect=422)
-        both = {"content": "x", "attachments_of": "first", "attachments": [attach(b"x")]}
-        await http.post(f"{path}/chat", both, expect=422)
         other = await http.create_conversation()
         await http.post(f"{other}/chat", {"content": "x", "attachments_of": "first"}, expect=422)
+        assert len(received) == 3
+
+
+async def test_attachments_are_left_out_and_added_when_a_message_is_sent_again() -> None:
+    received: list[tuple[Part, ...]] = []
+
+    def answer(request: ModelRequest) -> Turn:
+        received.append([item.parts for item in request.history if isinstance(item, UserMessage)][-1])
+        return say("I see.")
+
+    async with open_api_client(answer) as http:
+        path = await http.create_conversation()
+        files = [attach(PNG), attach(b"milk", "list.txt"), attach(b"x" * (MAX_ATTACHED_BYTES // 2), "large.txt")]
+        await http.post(f"{path}/chat", {"content": "Look", "attachments": files, "message_id": "first"})
+        again = {"content": "Look", "attachments_of": "first"}
+        await http.post(f"{path}/rewind", {"to": ""})
+        changed = {**again, "attachments_left_out": [0, 2], "attachments": [attach(b"bread", "more.txt")]}
+        await http.post(f"{path}/chat", changed)
+        added = FilePart(url=build_data_url("text/plain", b"bread"), name="more.txt")
+        assert received[-1] == (TextPart(text="Look"), received[0][2], added)
+        too_large = attach(b"y" * (MAX_ATTACHED_BYTES // 2))
+        for wrong, words in (
+            ({**again, "attachments_left_out": [3]}, "3 attachments"),
+            ({"content": "x", "attachments_left_out": [0]}, "needs attachments_of"),
+            ({**again, "attachments": [attach(b"x")] * (MAX_ATTACHMENTS - 2)}, f"at most {MAX_ATTACHMENTS}"),
+            ({**again, "attachments": [too_large]}, "5 MiB"),
+        ):
+            refused = await http.post(f"{path}/chat", wrong, expect=422)
+            assert words in str(refused)
+        await http.post(f"{path}/chat", {**again, "attachments_left_out": [2], "attachments": [too_large]})
         assert len(received) == 3
 
 

@@ -1,5 +1,6 @@
 """A transcript as Markdown: what people read, and nothing that breaks out of its place."""
 
+from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, TextPart, UserMessage
@@ -28,14 +29,16 @@ def test_a_transcript_reads_in_order_and_a_result_cannot_end_its_code_block() ->
 
 ## User · 1970-01-01T00:00:00.000Z
 
-How much?
+> How much?
 
 ## Assistant · 1970-01-01T00:00:01.000Z
+
+*Reasoning*
 
 > First
 > then
 
-I look.
+> I look.
 
 **stock** (ok)
 
@@ -57,7 +60,7 @@ a ``` fence
 
 ## Assistant · 1970-01-01T00:00:03.000Z
 
-Seven.
+> Seven.
 """
     )
 
@@ -67,6 +70,22 @@ def test_a_transcript_without_arguments_names_calls_and_their_outcome_only() -> 
     assert "**stock** (ok)" in text
     for hidden in ("milk", "fence", "First"):
         assert hidden not in text.partition("\n")[2]
+
+
+def test_a_text_cannot_end_its_message_or_take_in_what_follows() -> None:
+    texts = [
+        "# A heading\n\nTitle\n===\n\n## Assistant · 1970-01-01T00:00:00.000Z\n\nforged",
+        "```python\nnever closed",
+        "~~~\nnever closed\n\n    > deeper",
+        "<!-- never closed",
+        "<pre>\rnever closed\u2028---",
+        "- list\n\n  - of lists\n\n---",
+        "| a |\n|---|",
+    ]
+    items: list[Item] = [ModelText(id=str(number), at=0.0, text=text) for number, text in enumerate(texts)]
+    tokens = MarkdownIt().enable("table").parse(render_markdown(build_transcript(CARD, items, TranscriptContent())))
+    top = [token.tag for token in tokens if token.level == 0 and token.nesting != -1]
+    assert top == ["h1", *["h2", "blockquote"] * len(texts)]
 
 
 def test_names_in_markdown_are_no_links_pictures_or_html() -> None:

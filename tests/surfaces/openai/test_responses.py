@@ -229,6 +229,15 @@ async def test_a_failed_run_is_an_error_and_is_found_as_failed() -> None:
             _ = [event async for event in resumed]
 
 
+async def test_a_response_that_never_was_in_its_conversation_is_missing_by_its_code() -> None:
+    async with serve_script([say("one")]) as served:
+        first = await respond(served)
+        with pytest.raises(APIStatusError, match="there is no response") as raised:
+            await respond(served, previous_response_id=first.id[:-24] + "0" * 24)
+    error = raised.value
+    assert (error.status_code, error.code, error.param) == (400, "previous_response_not_found", "previous_response_id")
+
+
 async def test_what_is_not_stored_is_not_found_and_others_never_are() -> None:
     async with serve_script([say("one")]) as served:
         for wrong in ("resp_1", f"resp_{'0' * 48}"):

@@ -1,6 +1,8 @@
 """The page's own files: open to all, from this origin only, and honest where they were not built."""
 
+import base64
 import gzip
+import hashlib
 from pathlib import Path
 
 from litestar import Litestar, Response
@@ -17,6 +19,7 @@ from toolyard.surfaces.request_context import HttpRequest
 def write_build(folder: Path) -> Path:
     (folder / "assets").mkdir()
     (folder / "index.html").write_text("<title>Toolyard</title>")
+    (folder / "diagram.html").write_text("<title>Diagram</title><script>draw()</script>")
     (folder / "assets" / "index-1a2b.js").write_text("go()" * 100)
     (folder / "assets" / "secret.txt").write_text("not of the page")
     return folder
@@ -39,6 +42,26 @@ def test_the_page_comes_with_a_policy_that_lets_nothing_else_in(tmp_path: Path) 
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
     assert "unsafe" not in answer.headers["content-security-policy"]
     assert "http" not in answer.headers["content-security-policy"]
+
+
+def test_the_frame_of_diagrams_is_sandboxed_and_reaches_nothing(tmp_path: Path) -> None:
+    with make_client(write_build(tmp_path)) as http:
+        answer = http.get("/diagram")
+        again = http.get("/diagram", headers={"if-none-match": answer.headers["etag"]})
+    assert answer.text == "<title>Diagram</title><script>draw()</script>"
+    assert (again.status_code, again.text) == (304, "")
+    digest = base64.b64encode(hashlib.sha256(b"draw()").digest()).decode()
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert policy == {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{digest}'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'self'",
+        "sandbox": "allow-scripts",
+    }
 
 
 def test_its_files_are_packed_and_kept_for_ever(tmp_path: Path) -> None:
@@ -64,6 +87,7 @@ def test_nothing_but_its_files_is_to_be_had(tmp_path: Path) -> None:
 def test_a_checkout_without_the_build_says_how_to_make_it(tmp_path: Path) -> None:
     with make_client(tmp_path) as http:
         answer = http.get("/")
+        assert http.get("/diagram").status_code == 404
     assert answer.status_code == 200
     assert "make page" in answer.text and "script" not in answer.text
 

@@ -17,17 +17,18 @@ export interface Attachment {
 
 let lastId = 0
 
-export function useAttachments(fail: (error: Error) => void, clearProblem: () => void) {
+/** The message may have attachments already, which count towards its limits. */
+export function useAttachments(fail: (error: Error) => void, clearProblem: () => void, kept: { bytes: number }[] = []) {
   const t = useTranslate()
   const [items, setItems] = useState<Attachment[]>([])
   const add = async (files: File[]) => {
     // Checked before reading: a large file would fill the memory. The server checks again.
-    if (items.length + files.length > MAX_ATTACHMENTS) return fail(new Error(t("attach.many", { n: MAX_ATTACHMENTS })))
-    const bytes = [...items.map((item) => item.bytes), ...files.map((file) => file.size)].reduce((sum, size) => sum + size, 0)
+    if (kept.length + items.length + files.length > MAX_ATTACHMENTS) return fail(new Error(t("attach.many", { n: MAX_ATTACHMENTS })))
+    const bytes = [...[...kept, ...items].map((item) => item.bytes), ...files.map((file) => file.size)].reduce((sum, size) => sum + size, 0)
     if (bytes > MAX_MIB * 1024 * 1024) return fail(new Error(t("attach.large", { size: MAX_MIB })))
     clearProblem()
     const added = await Promise.all(files.map((file) => readFile(file, t("attach.pasted"))))
-    setItems((before) => [...before, ...added].slice(0, MAX_ATTACHMENTS))
+    setItems((before) => [...before, ...added].slice(0, MAX_ATTACHMENTS - kept.length))
   }
   const take = (event: ClipboardEvent | DragEvent, transfer: DataTransfer | null) => {
     const files = [...(transfer?.files ?? [])]

@@ -32,7 +32,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
   const wide = open || showsArguments || call.phase === "asking" || call.phase === "parked" || showsPicture
   const Icon = call.result ? OUTCOME_ICONS[call.result.outcome] : (PHASE_ICONS[call.phase as keyof typeof PHASE_ICONS] ?? CircleAlert)
   return (
-    <section className="call" data-state={state} data-wide={wide || undefined} aria-label={t("call.label", { tool: call.call.tool })}>
+    <section className="call" role="group" data-state={state} data-wide={wide || undefined} aria-label={t("call.label", { tool: call.call.tool })}>
       <button className="call-head" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon className="call-icon" aria-hidden />
         <code>{call.call.tool}</code>

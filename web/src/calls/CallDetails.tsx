@@ -24,14 +24,14 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
     <div className="call-details">
       {!(mayDecide && call.phase === "asking") && (
         <>
-          <h4>{call.edited ? t("call.editedArguments", { by: call.decidedBy ?? "" }) : t("call.arguments")}</h4>
+          <h2>{call.edited ? t("call.editedArguments", { by: call.decidedBy ?? "" }) : t("call.arguments")}</h2>
           {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <JsonView value={call.edited ?? call.call.arguments} />}
           {call.edited && <ArgumentsDiff before={call.call.arguments} after={call.edited} />}
         </>
       )}
       {result && (
         <>
-          <h4>{t(result.error ? "call.error" : "call.result")}</h4>
+          <h2>{t(result.error ? "call.error" : "call.result")}</h2>
           {result.error ? <p className="problem">{result.error.error}</p> : <ResultView result={result} />}
           {result.handle && <small>{t("call.truncated", { bytes: formatBytes(result.whole_bytes ?? 0) })}</small>}
         </>

@@ -2,7 +2,8 @@
 import { useState } from "react"
 import { useConversation } from "../state/conversationContext"
 import type { CallView } from "../state/view"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 import { chooseDisplay } from "./resultDisplay"
 import { DisplayView } from "./ResultView"
@@ -12,12 +13,13 @@ export function ClientCall({ call }: { call: CallView }) {
   const { conversation } = useConversation()
   const [text, setText] = useState("")
   const [open, setOpen] = useState(false)
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const deliver = async () => {
+    clear()
     try {
       await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/result`, { result: parseJsonOrText(text) })
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
     }
   }
   return (

@@ -7,7 +7,7 @@ const MAX_DRAFT_CHARS = 90
 export function DraftCard({ tool, text }: { tool: string; text: string }) {
   const t = useTranslate()
   return (
-    <section className="call" data-state="written" aria-label={t("call.label", { tool })}>
+    <section className="call" role="group" data-state="written" aria-label={t("call.label", { tool })}>
       <div className="call-head">
         <CircleDashed className="call-icon" aria-hidden />
         <code>{tool}</code>

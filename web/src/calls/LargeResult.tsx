@@ -7,7 +7,7 @@ import { useTranslate } from "../locales"
 
 const MAX_PREVIEW_CHARS = 600
 /** Of more lines only the first are rendered; the search looks through all of them. */
-const MAX_LINES = 5000
+const MAX_LINES = 2000
 
 export function LargeResult({ tool, content }: { tool: string; content: string }) {
   const t = useTranslate()

@@ -5,7 +5,8 @@ import { isWebLink } from "../urls"
 import { SchemaForm } from "../components/SchemaForm"
 import type { Schema } from "../components/schemaFields"
 import type { CallView } from "../state/view"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 
 const NO_VALUES = {}
@@ -16,15 +17,16 @@ export function QuestionForm({ call }: { call: CallView }) {
   const question = call.parked?.question ?? {}
   const schema = (question["requestedSchema"] ?? {}) as Schema
   const [content, setContent] = useState<Record<string, unknown> | null>({})
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const [busy, setBusy] = useState(false)
   const reply = async (reply: "accepted" | "declined" | "cancelled") => {
     setBusy(true)
+    clear()
     try {
       const body = reply === "accepted" ? { content: content ?? {}, reply } : { reply }
       await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/answer`, body)
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
       setBusy(false)
     }
   }

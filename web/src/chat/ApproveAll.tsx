@@ -1,22 +1,29 @@
 import { CheckCheck } from "lucide-react"
-import { useState } from "react"
 import type { CallView } from "../state/view"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 
 /** A button that approves all waiting calls with their arguments as they are, if there are several. */
 export function ApproveAll({ conversation, calls }: { conversation: string; calls: CallView[] }) {
   const t = useTranslate()
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   if (calls.length < 2) return null
   const approve = async () => {
     const requests = calls.map((call) => requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/approve`, {}))
     const failed = (await Promise.allSettled(requests)).find((outcome) => outcome.status === "rejected")
-    setProblem(failed ? describeError(failed.reason) : "")
+    if (failed) fail(failed.reason)
+    else clear()
   }
   return (
     <div className="approve-all">
-      <span>{problem || t("ask.several", { n: calls.length })}</span>
+      {problem ? (
+        <span className="problem" role="alert">
+          {problem}
+        </span>
+      ) : (
+        <span>{t("ask.several", { n: calls.length })}</span>
+      )}
       <button onClick={() => void approve()}>
         <CheckCheck aria-hidden /> {t("ask.approveAll")}
       </button>

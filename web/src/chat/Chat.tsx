@@ -31,7 +31,7 @@ function NewConversation() {
     const title = makeTitle(text || attachments[0]?.name || t("attach.untitled"))
     const settings = { ...preset?.settings, title, model }
     const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", settings)
-    await sendMessage(conversation.id, text, attachments)
+    await sendMessage(conversation.id, text, { added: attachments })
     notifyConversationsChanged()
     navigate("chat", conversation.id)
   }, [model, preset, t])

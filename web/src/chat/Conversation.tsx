@@ -29,7 +29,7 @@ export function Conversation({ id }: { id: string }) {
   const me = useMe()
   const store = useMemo(() => getConversationStore(id), [id])
   const { view, status, problem } = useSyncExternalStore(store.subscribe, store.getSnapshot)
-  const send = useCallback((text: string, attachments: Attachment[] = []) => sendMessage(id, text, attachments), [id])
+  const send = useCallback((text: string, attachments: Attachment[] = []) => sendMessage(id, text, { added: attachments }), [id])
   useTitle(view.title)
   const running = view.run !== null
   // Until the owner is known, guess what is most likely: operators mostly read the conversations of others.
@@ -101,7 +101,7 @@ function createActions(store: ConversationStore, fail: (error: unknown) => void,
   const getEnd = () => findHead(store.getSnapshot().view.rows)
   return {
     retry: (message) => void run(() => branch(id, message, "", getEnd())),
-    resend: (after, text, attachmentsOf) => run(() => branch(id, after, text, getEnd(), attachmentsOf)),
+    resend: (after, text, files) => run(() => branch(id, after, text, getEnd(), files)),
     show: (head) => void run(() => rewind(id, head)),
     remove: (message) => void run(() => deleteMessage(id, message)),
   }

@@ -1,5 +1,5 @@
 import { MoreHorizontal, Pencil, Plus, Search, Trash2 } from "lucide-react"
-import { useEffect, useMemo, useRef, useState, type FormEvent } from "react"
+import { memo, useEffect, useMemo, useRef, useState, type FormEvent } from "react"
 import { useMe } from "../caller"
 import { Dialog } from "../components/Dialog"
 import { OwnerFilter } from "../components/OwnerFilter"
@@ -8,7 +8,7 @@ import { notifyConversationsChanged, onConversationsChanged } from "../state/con
 import { forgetConversationStore } from "../state/conversationStore"
 import { useOpenRuns } from "../state/openRuns"
 import { requestJson } from "../wire/http"
-import type { ConversationList as Page, ConversationSummary } from "../wire/types"
+import type { ConversationList as Page, ConversationSummary, OpenRun } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useTranslate, type MessageKey } from "../locales"
 
@@ -28,6 +28,8 @@ export function ConversationList({ current }: { current: string }) {
   useEffect(() => onConversationsChanged(refetch), [refetch])
   const [page, setPage] = useState<Page | null>(null)
   if (data && data !== page) setPage(data) // the old list stays until the response for a new query is there
+  const openRuns = useOpenRuns()
+  const statuses = useMemo(() => new Map(openRuns.map((run) => [run.conversation, run.status])), [openRuns])
   const groups = useMemo(() => groupByDay(page?.conversations ?? []), [page])
   return (
     <section className="conversations" aria-label={t("list.label")}>
@@ -46,7 +48,7 @@ export function ConversationList({ current }: { current: string }) {
             <h2>{t(heading)}</h2>
             <ul>
               {conversations.map((conversation) => (
-                <ConversationItem key={conversation.id} conversation={conversation} current={conversation.id === current} />
+                <ConversationItem key={conversation.id} conversation={conversation} current={conversation.id === current} status={statuses.get(conversation.id)} />
               ))}
             </ul>
           </div>
@@ -61,12 +63,19 @@ export function ConversationList({ current }: { current: string }) {
   )
 }
 
-function ConversationItem({ conversation, current }: { conversation: ConversationSummary; current: boolean }) {
+interface ConversationItemProps {
+  conversation: ConversationSummary
+  current: boolean
+  /** The status of its open run, if it has one. */
+  status: OpenRun["status"] | undefined
+}
+
+/** Rendered again only if something that it shows has changed: each answer of a poll is a new list of new objects. */
+const ConversationItem = memo(function ConversationItem({ conversation, current, status }: ConversationItemProps) {
   const t = useTranslate()
   const me = useMe()
   const title = conversation.title || t("list.untitled")
   const [open, setOpen] = useState<"menu" | "rename" | "delete" | null>(null)
-  const run = useOpenRuns().find((candidate) => candidate.conversation === conversation.id)
   const menu = useRef<HTMLDivElement>(null)
   useEffect(() => {
     if (open !== "menu") return
@@ -86,7 +95,7 @@ function ConversationItem({ conversation, current }: { conversation: Conversatio
     <li className="conversation-item" data-current={current || undefined}>
       <a href={buildHref("chat", conversation.id)} aria-current={current ? "true" : undefined}>
         <span className="conversation-title">{title}</span>
-        {run && <span className="dot" data-state={run.status} role="img" aria-label={t(`status.${run.status === "ended" ? "done" : run.status}`)} title={t(`status.${run.status === "ended" ? "done" : run.status}`)} />}
+        {status && <span className="dot" data-state={status} role="img" aria-label={t(`status.${status === "ended" ? "done" : status}`)} title={t(`status.${status === "ended" ? "done" : status}`)} />}
       </a>
       {conversation.user === me.user && (
         <div className="conversation-item-menu" ref={menu}>
@@ -109,6 +118,11 @@ function ConversationItem({ conversation, current }: { conversation: Conversatio
       {open === "delete" && <DeleteDialog conversation={conversation} title={title} current={current} onClose={() => setOpen(null)} />}
     </li>
   )
+}, isSameItem)
+
+function isSameItem(before: ConversationItemProps, after: ConversationItemProps): boolean {
+  const [old, now] = [before.conversation, after.conversation]
+  return old.id === now.id && old.title === now.title && old.user === now.user && before.current === after.current && before.status === after.status
 }
 
 function RenameDialog({ conversation, onClose }: { conversation: ConversationSummary; onClose: () => void }) {

@@ -1,7 +1,8 @@
 import { useEffect, useState } from "react"
 import { enqueueRequest } from "../state/requestQueue"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
 import type { AvailableTools, EnabledTools as Answer, EnabledTool } from "../wire/types"
+import { useProblem } from "../wire/useProblem"
 import { useQuery } from "../wire/useQuery"
 
 /** A list that chooses the tools of a conversation. A change applies at once, to a run that is active too. */
@@ -10,7 +11,7 @@ export function EnabledTools({ conversation }: { conversation: string }) {
   const available = useQuery<AvailableTools>(`${path}/available`)
   const initial = useQuery<Answer>(path)
   const [enabled, setEnabled] = useState<Set<string> | null>(null)
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   useEffect(() => {
     if (initial.data) setEnabled(toKeys(initial.data))
   }, [initial.data])
@@ -22,10 +23,10 @@ export function EnabledTools({ conversation }: { conversation: string }) {
     setEnabled(expected) // at once: the checkbox must not wait for requests that are queued before this one
     try {
       setEnabled(toKeys(await enqueueRequest(conversation, () => requestJson<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name }))))
-      setProblem("")
+      clear()
     } catch (error) {
       setEnabled(before)
-      setProblem(describeError(error))
+      fail(error)
     }
   }
   return (

@@ -4,7 +4,7 @@ import { useState } from "react"
 import { Dialog } from "../components/Dialog"
 import { SearchList, matchesQuery } from "../components/SearchList"
 import { loadModels, useModels } from "../state/models"
-import { describeError } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 
 interface ModelPickerProps {
@@ -40,7 +40,7 @@ function ModelDialog({ model, onChoose, onClose }: { model: string; onChoose: (m
   const t = useTranslate()
   const models = useModels()
   const [query, setQuery] = useState("")
-  const [problem, setProblem] = useState("")
+  const [problem, fail] = useProblem()
   const cards = (models?.models ?? []).filter((card) => matchesQuery(`${card.id} ${card.name}`, query))
   const options = cards.map((card) => ({
     id: card.id,
@@ -51,7 +51,7 @@ function ModelDialog({ model, onChoose, onClose }: { model: string; onChoose: (m
     disabled: !card.available,
   }))
   const pick = (id: string) => {
-    onChoose(id).then(onClose, (error: unknown) => setProblem(describeError(error)))
+    onChoose(id).then(onClose, fail)
   }
   return (
     <Dialog title={t("model.choose")} onClose={onClose}>

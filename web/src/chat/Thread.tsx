@@ -1,7 +1,7 @@
 // The messages of a conversation. Only the visible rows are rendered, however many there are.
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
-import { useCallback, useEffect, useMemo, useRef, useState } from "react"
+import { useCallback, useEffect, useMemo, useRef, useState, type UIEvent } from "react"
 import { findContinuation, getHead, listVersions, type RowVersions } from "../state/branches"
 import type { QueuedRun, Row, ConversationView } from "../state/view"
 import { ErrorBoundary } from "../components/ErrorBoundary"
@@ -52,8 +52,7 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
     const box = scroll.current
     if (box) box.scrollTop = box.scrollHeight
   }, [])
-  const onScroll = () => {
-    const box = scroll.current!
+  const onScroll = ({ currentTarget: box }: UIEvent<HTMLElement>) => {
     const nearEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX
     if (nearEnd) following.current = true
     else if (performance.now() - lastInputAt.current < USER_SCROLL_MS) following.current = false

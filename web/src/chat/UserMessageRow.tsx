@@ -28,8 +28,7 @@ export const UserMessageRow = memo(function UserMessageRow({ item, queued = fals
     setTimeout(() => editButton.current?.focus()) // once the button is there again
   }
   if (editing && actions) {
-    const attachments = attached.length ? <div className="user-message-box">{attached.map(showPart)}</div> : null
-    return <EditMessage text={text} attachments={attachments} onSend={(edited) => actions.resend(after, edited, attached.length ? item.id : "")} onClose={close} />
+    return <EditMessage text={text} attached={attached} onSend={(edited, leftOut, added) => actions.resend(after, edited, { added, keptFrom: attached.length ? item.id : "", leftOut })} onClose={close} />
   }
   return (
     <div className="user-message" data-queued={queued || undefined}>

@@ -5,7 +5,7 @@ import { CopyButton } from "./CopyButton"
 const MAX_HIGHLIGHTED_CHARS = 20_000
 
 /** A block of code. The highlighter is a chunk of its own, loaded when the first complete block is shown. */
-export function CodeBlock({ text, language, open = false }: { text: string; language: string; open?: boolean }) {
+export function CodeBlock({ text, language, label = language, open = false }: { text: string; language: string; label?: string; open?: boolean }) {
   const [html, setHtml] = useState<{ text: string; html: string } | null>(null)
   useEffect(() => {
     if (open || !language || text.length > MAX_HIGHLIGHTED_CHARS) return
@@ -21,7 +21,7 @@ export function CodeBlock({ text, language, open = false }: { text: string; lang
   return (
     <div className="code">
       <div className="code-head">
-        <span>{language || "text"}</span>
+        <span>{label || "text"}</span>
         <CopyButton text={text} />
       </div>
       <pre tabIndex={0}>{html?.text === text ? <code dangerouslySetInnerHTML={{ __html: html.html }} /> : <code>{text}</code>}</pre>

@@ -1,26 +1,37 @@
 // A model's text as Markdown. Each block is memoized by its source: while an answer streams, only the last block renders
 // again, however long the answer is.
-import { memo, useEffect, useMemo, useState } from "react"
+import { lazy, memo, Suspense, useEffect, useMemo, useState } from "react"
 import { CodeBlock } from "./CodeBlock"
 import { CsvButton } from "./CsvButton"
 import { parseBlocks, sanitizeHtml, type Block } from "./markdownBlocks"
+
+/** A chunk of its own: few answers have a diagram. */
+const Diagram = lazy(() => import("../diagram/Diagram").then(({ Diagram }) => ({ default: Diagram })))
 
 export const Markdown = memo(function Markdown({ text, open = false }: { text: string; open?: boolean }) {
   const blocks = useMemo(() => parseBlocks(text), [text])
   return (
     <div className="markdown" data-open={open || undefined}>
       {blocks.map((block, index) => (
-        <BlockView key={index} block={block} open={open && index === blocks.length - 1} />
+        <BlockView key={index} block={block} open={open && index === blocks.length - 1} finished={!open} />
       ))}
     </div>
   )
 })
 
 const BlockView = memo(
-  function BlockView({ block, open }: { block: Block; open: boolean }) {
+  function BlockView({ block, open, finished }: { block: Block; open: boolean; finished: boolean }) {
     switch (block.kind) {
-      case "code":
-        return <CodeBlock text={block.text} language={block.language} open={open} />
+      case "code": {
+        const code = <CodeBlock text={block.text} language={block.language} open={open} />
+        return finished && block.language === "mermaid" ? (
+          <Suspense fallback={code}>
+            <Diagram source={block.text} />
+          </Suspense>
+        ) : (
+          code
+        )
+      }
       case "list": {
         const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} open={open && index === block.items.length - 1} />)
         return block.start === null ? <ul>{items}</ul> : <ol start={block.start}>{items}</ol>
@@ -38,7 +49,8 @@ const BlockView = memo(
         return block satisfies never
     }
   },
-  (before, after) => before.block.raw === after.block.raw && before.open === after.open,
+  // Only code can become a diagram: when an answer is finished, all other blocks stay as they are.
+  (before, after) => before.block.raw === after.block.raw && before.open === after.open && (before.finished === after.finished || after.block.kind !== "code"),
 )
 
 const Html = memo(

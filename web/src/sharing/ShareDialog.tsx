@@ -5,7 +5,8 @@ import { CopyButton } from "../components/CopyButton"
 import { Dialog } from "../components/Dialog"
 import { formatDateTime } from "../format"
 import { buildHref } from "../route"
-import { describeError, requestJson, resolveUrl } from "../wire/http"
+import { requestJson, resolveUrl } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import type { NewShareAnswer, ShareList, ShareView } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate } from "../locales"
@@ -46,13 +47,13 @@ function Links({ path }: { path: string }) {
   const [withArguments, setArguments] = useState(false)
   const [withReasoning, setReasoning] = useState(false)
   const [link, setLink] = useState("")
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const change = async (work: () => Promise<void>) => {
     try {
       await work()
-      setProblem("")
+      clear()
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
     }
     list.refetch()
   }

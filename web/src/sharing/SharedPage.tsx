@@ -26,7 +26,7 @@ function SharedMessage({ message }: { message: TranscriptMessage }) {
   const t = useTranslate()
   const name = t(message.role === "user" ? "share.user" : "share.assistant")
   return (
-    <section className="shared-message" data-role={message.role} aria-label={name}>
+    <section className="shared-message" role="group" data-role={message.role} aria-label={name}>
       <h2>{name}</h2>
       {message.reasoning && (
         <details>

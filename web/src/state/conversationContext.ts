@@ -1,15 +1,15 @@
 // What the components inside a conversation need to know of it.
 import { createContext, useContext } from "react"
+import type { MessageFiles } from "./messages"
 
 /** What the owner may do with messages while no run is active. Failures are shown by the conversation. */
 export interface MessageActions {
   /** Have the user's message with this id answered again, as a new branch. */
   retry: (message: string) => void
   /**
-   * Send a message in place of the one that follows the item `after`, as a new branch, with the images and files of the
-   * message `attachmentsOf`. Resolves to whether it was sent.
+   * Send a message in place of the one that follows the item `after`, as a new branch. Resolves to whether it was sent.
    */
-  resend: (after: string, text: string, attachmentsOf: string) => Promise<boolean>
+  resend: (after: string, text: string, files: MessageFiles) => Promise<boolean>
   /** Show the branch that ends with this item. */
   show: (head: string) => void
   remove: (message: string) => void

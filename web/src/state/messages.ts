@@ -4,14 +4,24 @@ import { beginTrace } from "../wire/consoleLog"
 import { request, requestJson } from "../wire/http"
 import { enqueueRequest } from "./requestQueue"
 
-/** Start a run with this message. Resolves as soon as the server has stored it. */
-export async function sendMessage(conversation: string, content: string, files: { name: string; data: string }[] = []): Promise<void> {
-  const attachments = files.map(({ name, data }) => ({ name, data }))
-  await startRun(conversation, attachments.length ? { content, attachments } : { content })
+/** The images and files of a message that is sent. */
+export interface MessageFiles {
+  added: { name: string; data: string }[]
+  /** The message whose images and files are sent again: the server has them. Empty if there is none. */
+  keptFrom?: string
+  /** Those that are not sent again, by their positions. */
+  leftOut?: number[]
 }
 
-async function startRun(conversation: string, body: { content: string; attachments?: { name: string; data: string }[]; attachments_of?: string }): Promise<void> {
+/** Start a run with this message. Resolves as soon as the server has stored it. */
+export async function sendMessage(conversation: string, content: string, { added, keptFrom = "", leftOut = [] }: MessageFiles = { added: [] }): Promise<void> {
   const path = `conversations/${encodeURIComponent(conversation)}/chat`
+  const body = {
+    content,
+    ...(added.length ? { attachments: added.map(({ name, data }) => ({ name, data })) } : {}),
+    ...(keptFrom ? { attachments_of: keptFrom } : {}),
+    ...(keptFrom && leftOut.length ? { attachments_left_out: leftOut } : {}),
+  }
   // The response streams the run. It is not read, as the event stream carries the same; closing it does not stop the run.
   const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
   const response = await enqueueRequest(conversation, () => request("POST", path, body, { headers }))
@@ -25,13 +35,12 @@ export async function rewind(conversation: string, to: string): Promise<void> {
 
 /**
  * Rewind to the item `to` and send a message from there; an empty one has the last message answered again. If the message is
- * not accepted, the conversation returns to `head`, where it ended before. The images and files of the message
- * `attachmentsOf` are sent again: the server has them.
+ * not accepted, the conversation returns to `head`, where it ended before.
  */
-export async function branch(conversation: string, to: string, content: string, head: string, attachmentsOf = ""): Promise<void> {
+export async function branch(conversation: string, to: string, content: string, head: string, files?: MessageFiles): Promise<void> {
   await rewind(conversation, to) // also where the conversation ends with `to`: the end of a failed run goes away
   try {
-    await startRun(conversation, attachmentsOf ? { content, attachments_of: attachmentsOf } : { content })
+    await sendMessage(conversation, content, files)
   } catch (error) {
     await rewind(conversation, head).catch(() => undefined)
     throw error

@@ -1,7 +1,7 @@
 // Tools of an MCP server whose definition changed since it was accepted, with the difference, and those that were rejected.
 // Models follow what a description says, so a changed tool is not offered before an administrator has read the change.
-import { useState } from "react"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import type { ServerToolView } from "../wire/types"
 import { useTranslate, type MessageKey } from "../locales"
 
@@ -17,10 +17,10 @@ interface QuarantineProps {
 
 export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantineProps) {
   const t = useTranslate()
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const decide = (decision: "accept" | "reject", name: string) => {
-    setProblem("")
-    requestJson("POST", `servers/${encodeURIComponent(server)}/${decision}`, { tools: [name] }).then(onDecided, (error: unknown) => setProblem(describeError(error)))
+    clear()
+    requestJson("POST", `servers/${encodeURIComponent(server)}/${decision}`, { tools: [name] }).then(onDecided, fail)
   }
   const waiting = tools.filter((tool) => tool.state !== "rejected")
   const rejected = tools.filter((tool) => tool.state === "rejected")

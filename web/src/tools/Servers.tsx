@@ -3,7 +3,8 @@ import { useState } from "react"
 import { isServerAdmin, useMe } from "../caller"
 import { buildHref } from "../route"
 import { loadTools } from "../state/tools"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import type { OverviewAnswer, ServerList, ServerTools, ServerView, ServerToolView, ToolFigures } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
@@ -67,15 +68,15 @@ function ServerCard({ server, figures, opened, onChanged }: ServerCardProps) {
     onChanged()
     void loadTools()
   }
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const [busy, setBusy] = useState(false)
   const act = async (...actions: string[]) => {
     setBusy(true)
-    setProblem("")
+    clear()
     try {
       for (const action of actions) await requestJson("POST", `servers/${encodeURIComponent(server.id)}/${action}`, {})
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
     }
     setBusy(false)
     onChanged()

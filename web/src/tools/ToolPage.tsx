@@ -42,7 +42,7 @@ export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps
         <ArrowLeft aria-hidden /> {t("tools.title")}
       </a>
       <header>
-        <h2 className="mono-title">{tool.name}</h2>
+        <h1 className="mono-title">{tool.name}</h1>
         {health && <span className={`pill ${health.kind}`}>{t(health.message)}</span>}
       </header>
       <p className="about">{tool.description}</p>
@@ -54,7 +54,7 @@ export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps
       </dl>
       {health && <HealthLines health={health} />}
       <section>
-        <h3>{t("tools.rules")}</h3>
+        <h2>{t("tools.rules")}</h2>
         <dl className="rules">
           {facts.map(([name, value]) => (
             <div key={name}>

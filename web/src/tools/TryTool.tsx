@@ -7,7 +7,8 @@ import type { Schema } from "../components/schemaFields"
 import { notifyConversationsChanged } from "../state/conversations"
 import { getConversationStore } from "../state/conversationStore"
 import type { CallView, ConversationView } from "../state/view"
-import { HttpError, requestJson, describeError } from "../wire/http"
+import { HttpError, requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import type { DirectCallAnswer, ConversationAnswer, ToolCard } from "../wire/types"
 import { useTranslate, type Translate } from "../locales"
 
@@ -17,23 +18,23 @@ export function TryTool({ tool, onCallChanged }: { tool: ToolCard; onCallChanged
   const t = useTranslate()
   const [value, setValue] = useState<Record<string, unknown> | null>({})
   const [called, setCalled] = useState<{ conversation: string; call: string } | null>(null)
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const [busy, setBusy] = useState(false)
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     setBusy(true)
-    setProblem("")
+    clear()
     try {
       setCalled(await callByHand(tool.name, value ?? {}, t))
     } catch (error) {
-      setProblem(describeError(error))
+      fail(error)
     } finally {
       setBusy(false)
     }
   }
   return (
     <section className="try">
-      <h3>{t("tools.try")}</h3>
+      <h2>{t("tools.try")}</h2>
       <form onSubmit={submit}>
         <SchemaForm schema={tool.parameters as Schema} value={{}} onChange={setValue} />
         {problem && (

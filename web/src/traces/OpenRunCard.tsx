@@ -1,13 +1,14 @@
 // A run that is active or waits, with a button to stop it and the forms of the calls that wait.
 import { Square } from "lucide-react"
-import { useMemo, useState } from "react"
+import { useMemo } from "react"
 import { CallCard } from "../calls/CallCard"
 import { formatRelative } from "../format"
 import { buildHref } from "../route"
 import { ConversationContext } from "../state/conversationContext"
 import { loadOpenRuns } from "../state/openRuns"
 import type { CallView } from "../state/view"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import type { OpenCall, OpenRun } from "../wire/types"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { StatusPill } from "./StatusPill"
@@ -15,10 +16,11 @@ import { StatusPill } from "./StatusPill"
 export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () => void }) {
   const t = useTranslate()
   const language = useLanguage()
-  const [problem, setProblem] = useState("")
+  const [problem, fail, clear] = useProblem()
   const stop = () => {
+    clear()
     const stopped = requestJson("POST", `conversations/${encodeURIComponent(run.conversation)}/cancel`, {})
-    stopped.then(onChanged, (error: unknown) => setProblem(describeError(error))).finally(() => void loadOpenRuns())
+    stopped.then(onChanged, fail).finally(() => void loadOpenRuns())
   }
   const waiting = run.calls.filter((call) => call.waits_for && call.call)
   const others = run.calls.filter((call) => !waiting.includes(call))

@@ -4,7 +4,8 @@ import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
 import { formatCount, formatDuration, formatShortDateTime } from "../format"
 import { navigate, buildHref } from "../route"
 import { useTools } from "../state/tools"
-import { requestJson, describeError } from "../wire/http"
+import { requestJson } from "../wire/http"
+import { useProblem } from "../wire/useProblem"
 import type { RunDigest, RunList } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
@@ -177,13 +178,14 @@ function buildPath(conversation: string, filters: Record<string, string>, everyo
 /** Load the pages after the first on demand. Only the first page is polled. */
 function useEarlierRuns(path: string, first: RunList | null) {
   const [earlier, setEarlier] = useState<{ path: string; runs: RunDigest[]; next: string | null } | null>(null)
-  const [failed, setFailed] = useState("")
+  const [failed, fail, clear] = useProblem()
   useEffect(() => setEarlier(null), [path])
   const next = earlier ? earlier.next : (first?.next ?? null)
   const loadMore = () => {
+    clear()
     requestJson<RunList>("GET", `${path}&after=${encodeURIComponent(next ?? "")}`).then(
       (page) => setEarlier({ path, runs: [...(earlier?.runs ?? []), ...page.runs], next: page.next }),
-      (error: unknown) => setFailed(describeError(error)),
+      fail,
     )
   }
   return { earlier: earlier?.runs ?? [], next, loadMore, failed }

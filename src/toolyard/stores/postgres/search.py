@@ -44,12 +44,23 @@ QUIET_S = 2.0
 """A conversation is indexed this long after its last change: its owner must not wait for the lock of its card."""
 STEP_SIZE = 20
 MAX_STEP_BATCHES = 400
+MAX_STEP_BYTES = 256 * 1024
+"""How much of the logs a step reads, and at least a batch: the cards stay locked meanwhile."""
+MAX_ADDED_PARTS = 50
+"""Parts of texts that one statement adds. The database ends a transaction that sends none for a while."""
 
 _NEXT_UNINDEXED = """SELECT conversation, title, description, indexed_seq FROM cards
 WHERE unindexed AND updated_at <= $1 ORDER BY updated_at DESC LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"""
-_BATCHES = """SELECT batches.conversation, entries FROM unnest($1::text[], $2::bigint[]) AS job (conversation, after)
-JOIN batches ON batches.conversation = job.conversation AND batches.last_seq > job.after
-ORDER BY batches.conversation, batches.last_seq LIMIT $3"""
+_BATCHES = """WITH next AS (
+    SELECT batches.conversation, last_seq, entries, octet_length(entries) AS bytes
+    FROM unnest($1::text[], $2::bigint[]) AS job (conversation, after)
+    JOIN batches ON batches.conversation = job.conversation AND batches.last_seq > job.after
+    ORDER BY batches.conversation, last_seq LIMIT $3
+), summed AS (
+    SELECT *, sum(bytes) OVER (ORDER BY conversation, last_seq) - bytes AS bytes_before, count(*) OVER () AS total
+    FROM next
+)
+SELECT conversation, entries, total FROM summed WHERE bytes_before < $4 ORDER BY conversation, last_seq"""
 _LOGS = "SELECT conversation, entries FROM batches WHERE conversation = ANY($1) ORDER BY conversation, last_seq"
 _ADVANCE = """UPDATE cards SET indexed_seq = job.seq, unindexed = job.unindexed
 FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS job (id, seq, unindexed) WHERE conversation = job.id"""
@@ -113,7 +124,7 @@ class PostgresIndexer(LeasedPorts):
 
 @dataclass(slots=True)
 class _Changes:
-    """What one step changes in the index."""
+    """What one step changes in the index, as far as it is not written yet."""
 
     dropped: list[tuple[str, bytes]] = field(default_factory=list[tuple[str, bytes]])
     added: list[tuple[str, bytes, bytes, str]] = field(default_factory=list[tuple[str, bytes, bytes, str]])
@@ -126,12 +137,21 @@ class _Changes:
     def add(self, conversation: str, item: str, part: str) -> None:
         self.added.append((conversation, item.encode(), part.encode(), " ".join(build_terms(part))))
 
-    def add_entry(self, entry: Entry) -> None:
+    async def add_entry(self, connection: Connection, entry: Entry) -> None:
         if isinstance(entry.event, MessageRemoved):
             for item in entry.event.ids:
                 self.drop(entry.conversation, item)
         for item, part in list_parts(entry.event):
             self.add(entry.conversation, item, part)
+            if len(self.added) >= MAX_ADDED_PARTS:
+                await self.write(connection)
+            # The terms of a long text take seconds: requests must not wait for all of them.
+            await asyncio.sleep(0)
+
+    async def write(self, connection: Connection) -> None:
+        await connection.execute(_DROP_TEXTS, *transpose_rows(self.dropped, 2))
+        await connection.execute(_ADD_TEXTS, *transpose_rows(self.added, 4))
+        self.dropped, self.added = [], []
 
 
 async def index_some(database: Database, quiet_s: float) -> bool:
@@ -149,23 +169,22 @@ async def index_some(database: Database, quiet_s: float) -> bool:
 
 async def _index(connection: Connection, cards: Sequence[Record]) -> None:
     seqs = {conversation: seq for conversation, _, _, seq in cards}
-    rows = await connection.fetch(_BATCHES, list(seqs), list(seqs.values()), MAX_STEP_BATCHES)
+    rows = await connection.fetch(_BATCHES, list(seqs), list(seqs.values()), MAX_STEP_BATCHES, MAX_STEP_BYTES)
     complete = set(seqs)
-    if len(rows) == MAX_STEP_BATCHES:  # the rest is for the next step
+    if rows and (len(rows) < rows[0]["total"] or len(rows) == MAX_STEP_BATCHES):  # the rest is for the next step
         complete = {conversation for conversation in seqs if conversation < rows[-1][0]}
     changes = _Changes()
     for conversation, title, description, _ in cards:
         changes.drop(conversation, "")
         for part in (*fold_parts(title.decode()), *fold_parts(description.decode())):
             changes.add(conversation, "", part)
-    for conversation, lines in rows:
+    for conversation, lines, _ in rows:
         for entry in decode_readable_batch(lines):
             if entry.seq > seqs[conversation]:
-                changes.add_entry(entry)
+                await changes.add_entry(connection, entry)
                 seqs[conversation] = entry.seq
         await asyncio.sleep(0)
-    await connection.execute(_DROP_TEXTS, *transpose_rows(changes.dropped, 2))
-    await connection.execute(_ADD_TEXTS, *transpose_rows(changes.added, 4))
+    await changes.write(connection)
     unindexed = [conversation not in complete for conversation in seqs]
     await connection.execute(_ADVANCE, list(seqs), list(seqs.values()), unindexed)
 

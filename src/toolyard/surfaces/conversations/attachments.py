@@ -34,12 +34,17 @@ class ChatAttachment(Struct, kw_only=True):
     name: Annotated[str, Meta(max_length=200)] = ""
 
 
-def parse_attachments(attachments: Sequence[ChatAttachment]) -> list[Part]:
-    """Return the attachments as parts of a message. Raise Invalid, with what to do, for one that cannot be sent."""
-    if len(attachments) > MAX_ATTACHMENTS:
+def parse_attachments(attachments: Sequence[ChatAttachment], earlier: Sequence[Part] = ()) -> list[Part]:
+    """Return new attachments as parts of a message, which has the `earlier` ones already.
+
+    Raise Invalid, with what to do, for one that cannot be sent.
+    """
+    if not attachments:
+        return []
+    if len(earlier) + len(attachments) > MAX_ATTACHMENTS:
         raise invalid_field("attachments", f"a message has at most {MAX_ATTACHMENTS}: send the others with another one")
     bodies = [_decode(attachment.data, index) for index, attachment in enumerate(attachments)]
-    if sum(map(len, bodies)) > MAX_ATTACHED_BYTES:
+    if sum(map(len, bodies)) + sum(map(_measure_part, earlier)) > MAX_ATTACHED_BYTES:
         most = MAX_ATTACHED_BYTES // 1024 // 1024
         raise invalid_field("attachments", f"together they have more than {most} MiB: send smaller ones")
     return [
@@ -74,6 +79,11 @@ def clean_name(name: str) -> str:
     # Controls (Cc), formatting such as right-to-left overrides (Cf), and line and paragraph separators (Zl, Zp).
     visible = "".join(" " if unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp") else letter for letter in last)
     return " ".join(visible.split())
+
+
+def _measure_part(part: Part) -> int:
+    """Return about how many bytes a part holds inline: base64 has four letters for three of them."""
+    return len(part.url) * 3 // 4 if not isinstance(part, TextPart) and part.url.startswith("data:") else 0
 
 
 def _decode(data: str, index: int) -> bytes:

@@ -61,7 +61,9 @@ class ChatBody(AnswerFields, kw_only=True):
     attachments: list[ChatAttachment] = field(default_factory=list[ChatAttachment])
     """Images, PDFs and text files, at most 8 with 5 MiB together."""
     attachments_of: MessageId = ""
-    """The id of an earlier message, also of a branch, whose images and files are sent again; not with `attachments`."""
+    """The id of an earlier message, also of a branch, whose images and files are sent again before `attachments`."""
+    attachments_left_out: list[int] = field(default_factory=list[int])
+    """Which attachments of that message are not sent again: their positions, from 0."""
     message_id: MessageId = ""
     """The id of the message. One that is in the conversation already is refused with 409."""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
@@ -182,12 +184,17 @@ def resolve_limits(settings: Settings, server_limits: Limits) -> Limits:
 
 
 def parse_attached(data: ChatBody, state: State) -> list[Part]:
-    """Return the images and files of the message, either new ones or those of an earlier message. Raise Invalid."""
-    if not data.attachments_of:
-        return parse_attachments(data.attachments)
-    if data.attachments:
-        raise invalid_field("attachments_of", "cannot be sent together with attachments")
-    return find_attachments(state, data.attachments_of)
+    """Return the images and files of the message: those of an earlier message, then new ones. Raise Invalid."""
+    earlier: list[Part] = []
+    if data.attachments_of:
+        earlier_parts = find_attachments(state, data.attachments_of)
+        if not set(data.attachments_left_out) <= set(range(len(earlier_parts))):
+            why = f"the message has {len(earlier_parts)} attachments, counted from 0"
+            raise invalid_field("attachments_left_out", why)
+        earlier = [part for index, part in enumerate(earlier_parts) if index not in data.attachments_left_out]
+    elif data.attachments_left_out:
+        raise invalid_field("attachments_left_out", "needs attachments_of")
+    return [*earlier, *parse_attachments(data.attachments, earlier)]
 
 
 def parse_chat(

@@ -117,13 +117,14 @@ class _TranscriptBuilder:
 
 
 def render_markdown(transcript: Transcript) -> str:
-    """Return a transcript as Markdown. Texts are as they were written; calls are listed with what is known of them."""
+    """Return a transcript as Markdown, with texts as quotes and calls with what is known of them."""
     blocks = [f"# {_to_line(transcript.title) or 'Conversation'}"]
     for message in transcript.messages:
         blocks.append(f"## {_HEADINGS[message.role]} · {message.timestamp}")
         if message.reasoning:
-            blocks.append("\n".join(f"> {line}".rstrip() for line in message.reasoning.splitlines()))
-        blocks += [text for text in (message.text.strip(),) if text]
+            blocks += ["*Reasoning*", _quote(message.reasoning)]
+        if text := message.text.strip():
+            blocks.append(_quote(text))
         blocks += [f"- attached: {_to_line(name)}" for name in message.attachments]
         for call in message.calls:
             blocks += _render_call(call)
@@ -137,6 +138,11 @@ def _render_call(call: TranscriptCall) -> Sequence[str]:
     if call.result is not None:
         blocks.append(_fence(call.result))
     return blocks
+
+
+def _quote(text: str) -> str:
+    """Return a text as a quote. Its headings, lists and code keep their look and end with the quote, closed or not."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
 def _fence(text: str, language: str = "") -> str:

@@ -14,8 +14,8 @@ from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import encode_call_id, is_own_conversation, parse_call_id
+from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import FieldNotFound, invalid_field
-from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.request_keys import identify_request
 from toolyard.surfaces.openai.runs import AdmittedRun, RunStarter, WholeRequest, admit_started
@@ -45,6 +45,8 @@ class ContinuedRequest(Struct, frozen=True, kw_only=True):
     """Returns where the request goes on."""
     read: Callable[[frozenset[str]], Awaitable[WholeRequest]]
     """Returns what is new in the request, without the results of the calls with these ids."""
+    has_decisions: bool = False
+    """Whether it has decided calls, which it can do only once."""
 
 
 async def start_continued(
@@ -56,7 +58,7 @@ async def start_continued(
     answers the request.
     """
     context = get_request_context(http_request.scope)
-    identity = await identify_request(http_request, is_delivery=bool(request.outputs))
+    identity = await identify_request(http_request, is_delivery=bool(request.outputs) or request.has_decisions)
     async with starter.hold(request.conversation):
         if joined := await starter.find_joined(identity, context):
             return joined
@@ -73,9 +75,9 @@ async def start_continued(
         delivered = frozenset(call_id for call_id in request.outputs if parse_call_id(call_id)[1] in results)
         whole = await request.read(delivered)
         rate_headers = rename_rate_headers(await admit_request(service, context.caller))
-        target = await _fork_if_needed(service, continuation, context.caller)
         key = identity.build_key(service.clock)
         try:
+            target = await _fork_if_needed(service, continuation, context.caller)
             admitted = await starter.continue_conversation(context, whole, key, target, results)
         except Refused:
             if identity.is_delivery and (joined := await starter.find_joined(identity, context)):
@@ -98,7 +100,13 @@ async def find_in_conversation(service: Service, conversation: str, caller: Call
 async def load_runs(service: Service, conversation: str) -> OpenRuns:
     reader = await service.follow(conversation)
     try:
-        return await load_open_runs(service, conversation, Cursor(reader.end))
+        end = reader.end
+        runs = await load_open_runs(service, conversation, Cursor(end))
+        # A reader may be behind the store if another replica has the conversation: a decision that this request has
+        # just made must be seen.
+        for entry in await service.read_entries(conversation, after=end):
+            runs.apply(entry)
+        return runs
     finally:
         reader.detach()
 

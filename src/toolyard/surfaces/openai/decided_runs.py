@@ -17,7 +17,7 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.openai.current_run import watch_current_run
+from toolyard.surfaces.current_run import watch_current_run
 
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""

@@ -4,8 +4,9 @@ OpenAI's clients repeat a request after a lost connection, without an Idempotenc
 do. So each request is remembered for ten minutes under its caller and its body.
 
 The key of an ordinary request ends in a time and random digits: two people may ask the same question at once, and each
-gets a run. A request that delivers results or decisions ends in zeros: it can take effect only once, and if it reaches
-two replicas at the same time, the store takes one of the two equal keys and refuses the other.
+gets a run. That of a request which is sent again, or delivers results or decisions, ends in zeros: it can take effect
+only once, and if it reaches two replicas at the same time, the store takes one of the two equal keys and refuses the
+other.
 """
 
 import hashlib
@@ -50,7 +51,7 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         """Return the key under which this sending is remembered."""
         if self.own_key is not None:
             return self.own_key
-        if self.is_delivery:
+        if self.may_join:
             # Without time and random digits all sendings have one key, so that the store's uniqueness decides. A lock
             # of this process cannot: another replica may be doing the same.
             end = "0" * (_TIME_DIGITS + _RANDOM_DIGITS)

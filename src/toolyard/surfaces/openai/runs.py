@@ -25,9 +25,9 @@ from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.decided_runs import (
     LinkedCall,
     find_decided_run,

@@ -16,7 +16,7 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.state import State
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.openai.current_run import wait_for_current_run
+from toolyard.surfaces.current_run import wait_for_current_run
 
 
 def find_last_call(items: Sequence[Item]) -> Call | None:

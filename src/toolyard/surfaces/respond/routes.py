@@ -22,10 +22,10 @@ from toolyard.surfaces.history import add_message, find_used_ids, read_history
 from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.respond.titles import build_title
 from toolyard.surfaces.server_views import get_visible_error, list_visible_servers
 from toolyard.surfaces.sse import start_and_stream
 from toolyard.surfaces.surface import Surface
+from toolyard.surfaces.titles import build_title
 
 
 class RespondBody(AnswerFields, Struct, kw_only=True):

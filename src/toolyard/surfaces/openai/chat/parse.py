@@ -91,6 +91,9 @@ class CompletionBody(LenientBody, kw_only=True):
     response_format: ResponseFormat | None = None
     reasoning_effort: str | None = None
     n: int | None = None
+    modalities: list[str] | None = None
+    functions: list[object] | None = None
+    logprobs: bool | None = None
     store: bool | None = None
     conversation: str | ConversationField | None = None
     """A conversation of the caller, with `store`: only the messages after the last answer are read."""
@@ -132,6 +135,12 @@ def read_options(body: CompletionBody) -> Options:
     """Return the options of the request. Raise Invalid for what cannot be done."""
     if body.n is not None and body.n != 1:
         raise invalid_field("n", "must be 1: a run has one answer")
+    if body.modalities and body.modalities != ["text"]:
+        raise invalid_field("modalities", 'must be ["text"]: answers are text')
+    if body.functions:
+        raise invalid_field("functions", "is OpenAI's old field: send tools")
+    if body.logprobs:
+        raise invalid_field("logprobs", "cannot be given: not every provider has them")
     answer = body.response_format or ResponseFormat()
     schema = answer.json_schema.schema if answer.json_schema else None
     return build_options(

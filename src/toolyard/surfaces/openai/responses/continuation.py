@@ -38,6 +38,8 @@ async def find_continuation(service: Service, body: ResponseBody, caller: Caller
     last = runs.front or runs.last
     if last is not None and last.run_id == previous.run and not runs.views.keys() - {previous.run}:
         return Continuation(conversation=previous.conversation, waiting=find_waiting(runs))
+    if not any(entry.run == previous.run for entry in await service.read_entries(previous.conversation)):
+        raise build_missing_error(name)
     return Continuation(conversation=previous.conversation, fork_after=previous.run)
 
 

@@ -22,10 +22,10 @@ from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
 from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
+from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
-from toolyard.surfaces.openai.current_run import follow_run
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_tool_choice
 from toolyard.surfaces.openai.responses.approvals import (
@@ -247,6 +247,7 @@ class Responses:
             output_name="function_call_output",
             find=lambda: find_continuation(service, data, caller),
             read=lambda delivered: self._read_request(request, data, items, delivered, declaration),
+            has_decisions=bool(brought.decisions),
         )
         return await start_continued(service, self._starter, request, continued)
 

@@ -45,11 +45,13 @@ async def watch_current_run(
         reader.detach()
 
 
-async def follow_run(service: Service, conversation: str, run_id: str) -> StartedRun:
+async def follow_run(
+    service: Service, conversation: str, run_id: str, *, include_argument_deltas: bool = False
+) -> StartedRun:
     """Follow a run from its start. The caller detaches the reader."""
     entries = await service.read_entries(conversation)
     first = next((entry.seq for entry in entries if entry.run == run_id), 0)
     if not first:
         raise NotFound("the conversation was deleted")
-    reader = await service.follow(conversation, Cursor(first - 1), include_argument_deltas=False)
+    reader = await service.follow(conversation, Cursor(first - 1), include_argument_deltas=include_argument_deltas)
     return StartedRun(conversation=conversation, run_id=run_id, reader=reader, repeated=True)

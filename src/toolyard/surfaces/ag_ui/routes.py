@@ -1,0 +1,48 @@
+"""`POST /ag-ui` and `GET /ag-ui/capabilities`."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from litestar.response import Stream
+
+from toolyard.surfaces.ag_ui.capabilities import build_capabilities
+from toolyard.surfaces.ag_ui.exchanges import Exchanges
+from toolyard.surfaces.ag_ui.parse import RunInput
+from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.sse import build_stream_response
+from toolyard.surfaces.surface import Backend, Surface
+from toolyard.surfaces.threads import Threads
+
+PATH = "/ag-ui"
+
+
+def routes(backend: Backend) -> Sequence[HTTPRouteHandler]:
+    service, threads = backend.service, Threads(backend.service, backend.access)
+    exchanges = Exchanges(service, threads)
+
+    @post(PATH, status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ag-ui"])
+    async def run_agent(request: HttpRequest, data: JSONBody[RunInput]) -> Stream:
+        """Run the agent on a thread, and stream its events as AG-UI has them.
+
+        Of the messages only the last one of the user is read, with the results after the last one of the assistant: the
+        server has the others. One that it has already is not answered twice; its run is followed.
+        """
+        thread = threads.find(request, data.thread_id)
+        stream, headers = await exchanges.answer(thread, data)
+        return build_stream_response(stream, headers)
+
+    @get(f"{PATH}/capabilities", responses=ERRORS, tags=["ag-ui"])
+    async def show_capabilities(request: HttpRequest) -> dict[str, object]:
+        """Return what the agent can do for this caller, as AG-UI's AgentCapabilities."""
+        caller = get_request_context(request.scope).caller
+        tools = service.list_tools(caller, include_native=False)
+        return build_capabilities(tools, service.limits_for(caller), version("toolyard"))
+
+    return [run_agent, show_capabilities]
+
+
+SURFACE = Surface(routes=routes)

@@ -1,0 +1,1 @@
+"""`/ai-sdk`: the UI message stream of the AI SDK (`useChat`)."""

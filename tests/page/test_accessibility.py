@@ -1,0 +1,194 @@
+"""Every page and dialog, checked by axe for violations of any level: on a desktop and a phone, light and dark."""
+
+from collections.abc import Generator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import expect
+
+from page.axe import run_axe
+from page.site import Site, start_site
+from page.test_attachments import PIXEL, TRANSFER
+from page.test_diagrams import FLOW, fence
+from page.test_settings import LINES, TABLE
+from page.window import Window, Windows
+from surfaces.talk import build_key
+from toolyard import tool
+from toolyard.testing import Turn, call, fail, say, together
+from venues.mcp.plain import PlainServer
+
+# Colours differ by theme only, and all else by width only: two of the four appearances have it all.
+APPEARANCES = ((1200, "light"), (375, "dark"))
+
+
+@tool(approval="ask", examples=["lights"])
+def switch(entity: str, on: bool, brightness: int = 50) -> str:
+    """Switch something on or off."""
+    return f"{entity} is switched"
+
+
+@tool(read_only=True)
+def stock() -> list[dict[str, object]]:
+    """What there is."""
+    return [{"item": "milk", "left": 2}]
+
+
+@tool(read_only=True, max_result_bytes=1_000_000)
+def read_log() -> str:
+    """Return the log."""
+    return LINES
+
+
+TEXT = f"# A heading\n\nIt is $a^2$ and `code`.\n\n```python\nprint('hi')\n```\n\n{TABLE}\n\n- [x] done\n\n> quoted\n\n"
+SCENES: dict[str, list[Turn]] = {
+    "lights": [together(call("stock"), *(call("switch", entity=room, on=True) for room in ("hall", "attic")))],
+    "look": [call("stock"), call("read_log"), say(TEXT + fence(FLOW) + "\n\nThe end.")],
+    "ask me": [call("ask"), say("Now I know.")],
+    "break": [fail("the provider is out of order")],
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
+    plain = PlainServer(tmp_path_factory.mktemp("plain"), trust=True)
+    with start_site(SCENES, tools=[switch, stock, read_log], servers={"plain": plain.spec}) as site:
+        yield site
+
+
+class Inspector:
+    """Collects what axe finds, so that a test tells of every view at once."""
+
+    def __init__(self, window: Window) -> None:
+        self._page = window.page
+        self.violations: list[str] = []
+
+    def check(self, name: str, root: str = "") -> None:
+        """Check the view as it is, or an element of it, in each of its appearances."""
+        page = self._page
+        for width, scheme in APPEARANCES:
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            self.violations += [f"{name}, {width} {scheme}: {violation}" for violation in run_axe(page, root)]
+            if page.evaluate("() => document.documentElement.scrollWidth") > width:
+                self.violations.append(f"{name} is wider than {width}")
+        page.set_viewport_size({"width": 1200, "height": 800})
+
+
+def test_axe_finds_what_keeps_people_out(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.page.evaluate("() => document.body.append(document.createElement('button'))")
+    assert any("button-name" in violation for violation in run_axe(window.page))
+
+
+def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page, inspector = window.page, Inspector(window)
+    inspector.check("new chat")
+    window.send("lights")
+    expect(window.button("Approve all")).to_be_visible()
+    window.card("stock").get_by_role("button").first.click()
+    window.card("switch").get_by_role("button", name="Edit").click()
+    window.card("switch", 1).get_by_role("button", name="Deny").click()
+    inspector.check("approvals")
+    page.goto(f"{server.url}/#/chat")
+    window.send("ask me")
+    expect(window.card("ask")).to_contain_text("What is your name?")
+    inspector.check("question")
+    page.goto(f"{server.url}/#/chat")
+    window.send("break")
+    expect(window.button("Try again").last).to_be_visible()
+    inspector.check("failed run")
+    page.goto(f"{server.url}/#/chat")
+    window.composer.evaluate(TRANSFER, ["paste", "pasted.png", "image/png", PIXEL])
+    expect(page.get_by_role("list", name="Attachments")).to_be_visible()
+    window.send("look")
+    expect(window.answer.locator(".diagram[data-drawn]")).to_have_count(1)
+    expect(window.answer.locator("math")).to_have_count(1)
+    inspector.check("rich answer")
+    window.button("Edit message").click()
+    inspector.check("edited message")
+    page.keyboard.press("Escape")
+    window.card("read_log").get_by_role("button").first.click()
+    window.button("Open the whole result").click()
+    expect(page.get_by_role("dialog", name="Result of read_log")).to_be_visible()
+    inspector.check("large result", "dialog")
+    assert not inspector.violations, "\n".join(inspector.violations)
+
+
+def test_the_dialogs_of_a_chat(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page, inspector = window.page, Inspector(window)
+    window.send("hello")
+    expect(window.answer).to_have_text("You said: hello")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("option").first).to_be_visible()
+    inspector.check("palette", "dialog")
+    page.keyboard.press("Escape")
+    page.locator("button.model-button, button[aria-label^='Model:']").first.click()
+    expect(page.get_by_role("combobox", name="Search models")).to_be_visible()
+    inspector.check("models", "dialog")
+    page.keyboard.press("Escape")
+    window.button("Settings of this conversation").click()
+    page.get_by_role("textbox", name="Name of the preset").fill("Mine")
+    window.button("Save as preset").click()
+    expect(page.get_by_role("combobox", name="Preset")).to_be_visible()
+    inspector.check("settings", "dialog")
+    page.keyboard.press("Escape")
+    window.button("Share and export").click()
+    window.button("Create a link").click()
+    link = page.locator(".new-link code").inner_text()
+    inspector.check("sharing", "dialog")
+    page.keyboard.press("Escape")
+    window.button("Delete message").last.click()
+    inspector.check("deletion of a message", "dialog")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Actions for hello").click()
+    inspector.check("menu of a conversation")
+    window.button("Rename").click()
+    inspector.check("renaming", "dialog")
+    page.keyboard.press("Escape")
+    page.goto(link)
+    expect(page.get_by_role("article").get_by_text("You said: hello")).to_be_visible()
+    inspector.check("shared conversation")
+    assert not inspector.violations, "\n".join(inspector.violations)
+
+
+PAGES = {
+    "tools": "stock",
+    "tools/switch": "Call switch",
+    "servers": "running",
+    "setup": "Test with a request",
+    "traces": "lights",
+    "inbox": "Waiting for you",
+    "live": "needs approval",
+    "overview": "By model",
+}
+"""Words that each page shows once it is there."""
+
+
+def test_the_other_pages(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page, inspector = window.page, Inspector(window)
+    window.send("lights")
+    expect(window.card("switch")).to_contain_text("needs approval")
+    for route, words in PAGES.items():
+        page.goto(f"{server.url}/#/{route}")
+        expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
+        inspector.check(route)
+    page.goto(f"{server.url}/#/traces")
+    page.locator("table.runs tbody tr").get_by_role("link").first.click()
+    expect(page.locator(".waterfall .span").first).to_be_visible()
+    page.locator(".waterfall .span").first.click()
+    inspector.check("trace")
+    assert not inspector.violations, "\n".join(inspector.violations)
+
+
+def test_the_sign_in(windows: Windows, sites: ExitStack) -> None:
+    windows.expected_complaint = "401"
+    window = windows.open(sites.enter_context(start_site(keys=[build_key("ann")])))
+    window.page.get_by_role("textbox", name="API key").fill("wrong")
+    window.button("Sign in").click()
+    expect(window.page.get_by_role("alert")).to_be_visible()
+    inspector = Inspector(window)
+    inspector.check("sign-in")
+    assert not inspector.violations, "\n".join(inspector.violations)
