@@ -5,6 +5,7 @@ import json
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from openai import APIError, APIStatusError
 from pydantic import BaseModel
 
@@ -389,3 +390,22 @@ async def test_an_error_names_the_field_that_was_sent(fields: Json, param: str) 
         with pytest.raises(APIStatusError) as refused:
             await respond(served, **fields)
     assert (refused.value.status_code, refused.value.body["param"]) == (400, param)  # pyright: ignore[reportIndexIssue, reportOptionalSubscript]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_refusal_beside_a_schema_is_no_text_that_clients_parse(streamed: bool) -> None:
+    class Basket(BaseModel):
+        item: str
+
+    refused = replace(say("I cannot help with that."), finish="refused")
+    async with serve_script([refused]) as served:
+        if streamed:
+            async with served.client.responses.stream(model="default", input="x", text_format=Basket) as stream:
+                kinds = [event.type async for event in stream]
+                answer: Json = await stream.get_final_response()
+            assert "response.refusal.done" in kinds and "response.output_text.delta" not in kinds
+        else:
+            answer = await served.client.responses.parse(model="default", input="x", text_format=Basket)
+    ((part,),) = [item.content for item in answer.output]
+    assert (part.type, part.refusal, answer.output_parsed) == ("refusal", "I cannot help with that.", None)
+    assert (answer.status, answer.incomplete_details) == ("completed", None)

@@ -37,6 +37,7 @@ from toolyard.surfaces.openai.responses.output import (
     build_call,
     build_message,
     build_reasoning,
+    build_refusal,
     build_text_part,
     build_waiting_message,
     encode_arguments,
@@ -44,6 +45,7 @@ from toolyard.surfaces.openai.responses.output import (
     is_client_call,
     join_text,
     list_turn_output,
+    refuses_schema,
     shows_text,
     turn_id,
 )
@@ -268,7 +270,10 @@ class ResponseEncoder:
     def _encode_turn_end(self, turn: TurnView) -> bytes:
         pieces: list[bytes] = []
         text = join_text(turn) if shows_text(self._view, turn) else ""
-        if self._message is None and text:  # a text that was held back, or that this reader has not seen
+        if text and refuses_schema(self._view, turn):
+            refusal = build_refusal(turn_id(self._view, turn), text)
+            pieces += [self._close_reasoning(turn), self._encode_refusal(refusal, text)]
+        elif self._message is None and text:  # a text that was held back, or that this reader has not seen
             pieces.append(self._begin_message(turn) + self._encode_text(text))
         pieces.append(self._close_reasoning(turn))
         if self._message is not None:
@@ -308,9 +313,8 @@ class ResponseEncoder:
             )
         )
 
-    def _encode_refusal(self, text: str) -> bytes:
-        """Return the sentence for a client that parses every other text as the JSON of its schema."""
-        item = build_waiting_message(self._view, text)
+    def _encode_refusal(self, item: OutputItem, text: str) -> bytes:
+        """Return a refusal: a client with a schema parses every other text as its JSON."""
         opened = _OpenItem(self._next_index, str(item["id"]))
         self._next_index += 1
         empty, whole = ({"part": {"type": "refusal", "refusal": content}} for content in ("", text))
@@ -361,7 +365,7 @@ class ResponseEncoder:
             self._next_index += 1
         waiting_text = self._describe_waiting(view)
         if waiting_text and has_schema(view):
-            pieces.append(self._encode_refusal(waiting_text))
+            pieces.append(self._encode_refusal(build_waiting_message(view, waiting_text), waiting_text))
         elif waiting_text:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
         if (problem := view.problem) is not None:

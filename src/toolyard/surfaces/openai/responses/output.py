@@ -37,8 +37,7 @@ def build_waiting_message(view: RunView, text: str) -> OutputItem:
 
     It is a refusal if the answer has to fit a schema: clients parse every other text as the schema's JSON.
     """
-    message = build_message(f"wait_{view.run_id}", text, ())
-    return {**message, "content": [{"type": "refusal", "refusal": text}]} if has_schema(view) else message
+    return (build_refusal if has_schema(view) else build_message)(f"wait_{view.run_id}", text)
 
 
 def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
@@ -47,7 +46,11 @@ def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
     if text := join_reasoning(turn.items):
         output.append(build_reasoning(turn_id(view, turn), text))
     if shows_text(view, turn) and (text := join_text(turn)):
-        output.append(build_message(turn_id(view, turn), text, merge_citations(turn.texts)))
+        item_id = turn_id(view, turn)
+        is_refusal = refuses_schema(view, turn)
+        output.append(
+            build_refusal(item_id, text) if is_refusal else build_message(item_id, text, merge_citations(turn.texts))
+        )
     calls = [call for call in view.calls.values() if call.turn == turn.number]
     return [*output, *(build_call(view, call) for call in calls)]
 
@@ -60,6 +63,11 @@ def turn_id(view: RunView, turn: TurnView) -> str:
 def shows_text(view: RunView, turn: TurnView) -> bool:
     """Return whether the text of a turn is part of the answer: one that has to fit a schema is alone."""
     return not has_schema(view) or (turn.finish not in (None, "calls") and turn.output_problem is None)
+
+
+def refuses_schema(view: RunView, turn: TurnView) -> bool:
+    """Return whether the text of a turn says why the model gives no answer that fits the schema."""
+    return has_schema(view) and turn.finish == "refused"
 
 
 def has_schema(view: RunView) -> bool:
@@ -80,7 +88,12 @@ def is_client_call(view: RunView, call: CallView) -> bool:
     return view.request is not None and any(tool.name == call.call.tool for tool in view.request.app_tools)
 
 
-def build_message(item_id: str, text: str, citations: Sequence[Citation], status: str = "completed") -> OutputItem:
+def build_refusal(item_id: str, text: str) -> OutputItem:
+    """Return a message that is no answer. Clients with a schema parse every other text as its JSON."""
+    return {**build_message(item_id, text), "content": [{"type": "refusal", "refusal": text}]}
+
+
+def build_message(item_id: str, text: str, citations: Sequence[Citation] = (), status: str = "completed") -> OutputItem:
     return {
         "id": build_item_id("msg", item_id),
         "type": "message",

@@ -10,7 +10,7 @@ from toolyard.core.run_view import RunView
 from toolyard.core.tools import Tool
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id
-from toolyard.surfaces.openai.responses.output import OutputItem, list_output
+from toolyard.surfaces.openai.responses.output import OutputItem, has_schema, list_output
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 DEFAULT_SAMPLING = 1.0
@@ -134,7 +134,8 @@ def _find_ended_status(view: RunView) -> Status:
         case "cancelled":
             return "completed" if view.detail == CONTINUED else "cancelled"
         case _:
-            return "incomplete" if view.detail == "refused" else "completed"
+            # beside a schema the refusal is a part of its own, and SDKs take only a completed response
+            return "incomplete" if view.detail == "refused" and not has_schema(view) else "completed"
 
 
 def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = "") -> ResponseObject:
