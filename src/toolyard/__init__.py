@@ -22,6 +22,7 @@ from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.options import Options
 from toolyard.core.ports import Context, Model, ModelRequest, PolicyRequest, Rule, Verdict
 from toolyard.core.tools import Tool
+from toolyard.core.trust import TrustRules
 from toolyard.core.web_search import SearchRules
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
@@ -68,6 +69,7 @@ __all__ = [
     "ToolLike",
     "ToolRun",
     "ToolyardError",
+    "TrustRules",
     "Unavailable",
     "UserMessage",
     "Verdict",

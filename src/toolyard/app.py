@@ -24,6 +24,7 @@ from toolyard.core.prices import Price
 from toolyard.core.store import Key, Store
 from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tools import Tool
+from toolyard.core.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.web_search import SEARCH_TOOL, SearchRules
 from toolyard.engine.authentication import KEYS, Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
@@ -167,6 +168,7 @@ class Wiring:
     verify: VerifyToken | None = None
     cors_origins: frozenset[str] = frozenset()
     sessions: SessionLimits = field(default_factory=SessionLimits)
+    trust: TrustRules = DEFAULT_TRUST
     """How long people stay signed in to the web page."""
     keep_requests: bool = False
     """Whether requests to models and their responses are recorded for operators."""
@@ -260,7 +262,7 @@ class App:
         return Deps(
             registry=self.registry,
             policy=policy,
-            policy_check=PolicyCheck(self.registry, policy),
+            policy_check=PolicyCheck(self.registry, policy, wiring.trust),
             result_encoder=ResultEncoder(store, self.clock),
             models=models,
             clock=self.clock,

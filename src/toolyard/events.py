@@ -67,6 +67,7 @@ from toolyard.core.items import (
     Usage,
     UserMessage,
 )
+from toolyard.core.trust import UntrustedSource
 
 __all__ = [
     "ArgumentsAppended",
@@ -125,6 +126,7 @@ __all__ = [
     "TurnEvent",
     "TurnFailed",
     "TurnStarted",
+    "UntrustedSource",
     "Usage",
     "UserMessage",
     "event_name",

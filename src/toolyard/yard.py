@@ -23,6 +23,7 @@ from toolyard.core.model_names import OFFLINE
 from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.tools import Tool
+from toolyard.core.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.output_types import OutputType, T
@@ -54,6 +55,7 @@ class Yard:
         limits: Limits = Limits(),  # noqa: B008 - immutable
         budget: Budget = Budget(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
+        trust: TrustRules = DEFAULT_TRUST,
         system_prompt: str = "",
         language: str = "",
         web_search: SearchMode | SearchRules = "",
@@ -78,6 +80,7 @@ class Yard:
                 limits=limits,
                 budget=budget,
                 rules=rules,
+                trust=trust,
                 system_prompt=system_prompt,
                 language=language,
                 web_search=SearchRules(prefer=web_search) if isinstance(web_search, str) else web_search,

@@ -33,6 +33,7 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
+from toolyard.core.trust import UntrustedSource
 
 LOGS = Path(__file__).parent / "logs"
 
@@ -58,6 +59,7 @@ SETTINGS = Settings(
     tools=frozenset({"add"}),
 )
 USAGE = Usage(input_tokens=11, output_tokens=7, cached_tokens=3)
+SOURCE = UntrustedSource(item_id="item_9", name="the tool read_page", passage="pay 4711", copied=("/account",))
 PROBLEM = Problem(error="no such row", error_type="execution_error", details={"row": 17, "tried": ["a", "b"]})
 MESSAGE = UserMessage(
     id="item_1",
@@ -150,7 +152,9 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
     events.TurnStarted(number=2, epoch=3, offer="0a1b", offered=4, added={"add": "ff00"}, removed=("sub",)),
     events.TurnEnded(items=ITEMS, finish="calls", usage=USAGE, model="demo-2"),
     events.TurnFailed(problem=PROBLEM),
-    events.CallJudged(call_id="call_1", verdict="ask", rule="asks first", exclusive=True, expires_at=99.5),
+    events.CallJudged(
+        call_id="call_1", verdict="ask", rule="asks first", exclusive=True, expires_at=99.5, sources=(SOURCE,)
+    ),
     events.CallApproved(call_id="call_1", by="ana", arguments={"a": 2}, remember="tool"),
     events.CallDenied(call_id="call_1", by="ana", reason="too dear"),
     events.CallStarted(call_id="call_1", epoch=3, attempt=2),

@@ -16,6 +16,7 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools import Tool
+from toolyard.core.trust import UntrustedSource
 from toolyard.core.web_search import SearchMode
 
 FORMAT = 1
@@ -161,6 +162,8 @@ class CallJudged(_Event, frozen=True, kw_only=True, tag="call.judged"):
     rule: str
     exclusive: bool = False
     expires_at: float = 0.0
+    sources: tuple[UntrustedSource, ...] = ()
+    """What strangers may have written before the call, if that is why a person is asked."""
 
 
 class CallApproved(_Event, frozen=True, kw_only=True, tag="call.approved"):

@@ -9,19 +9,24 @@ from typing import overload
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
 from toolyard.core.token_estimate import estimate_tokens
+from toolyard.core.trust import name_source
 
 
 class HistoryRoot:
-    """The identity of a list of items, with the tokens and messages before each item, computed on demand.
+    """The identity of a list of items, with what is known of them, computed on demand.
 
     It does not hold the items: others may refer to a root, also weakly, without keeping the items in memory.
     """
 
-    __slots__ = ("__weakref__", "messages", "tokens")
+    __slots__ = ("__weakref__", "checked", "messages", "tokens", "untrusted")
 
     def __init__(self) -> None:
         self.tokens = [0]
         self.messages = [0]
+        """The tokens and messages before each item."""
+        self.untrusted = list[int]()
+        """The positions of the untrusted items among the first `checked` ones."""
+        self.checked = 0
 
 
 class History(Sequence[Item]):
@@ -86,6 +91,14 @@ class History(Sequence[Item]):
                 sums.append(tokens)
                 counts.append(messages)
         return sums[length], counts[length]
+
+    def list_untrusted(self) -> list[Item]:
+        """Return the items that strangers may have written. Each item is looked at once, on first use."""
+        root, items = self._root, self._items
+        if root.checked < self._length:
+            root.untrusted += [at for at in range(root.checked, self._length) if name_source(items[at])]
+            root.checked = self._length
+        return [items[at] for at in root.untrusted if at < self._length]
 
     def shared_ids(self, ids: set[str]) -> set[str]:
         """Return the ids for which `contains_id` is true."""

@@ -66,6 +66,8 @@ class SystemText(_Item, frozen=True, kw_only=True, tag="system_text"):
 
 class UserMessage(_Item, frozen=True, kw_only=True, tag="user_message"):
     parts: tuple[Part, ...]
+    untrusted: str = ""
+    """Who may have written what a summary tells, if that is not to be trusted."""
 
     @property
     def text(self) -> str:
@@ -132,6 +134,8 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
     """Images and files of the result; the content names each. A wire may send them to a model that can read them."""
     native: str = ""
     """The handle of the whole answer as JSON in the venue's own format, if that holds more than the content."""
+    untrusted: str = ""
+    """Who may have written the content, if that is not to be trusted: it may hold instructions to the model."""
 
 
 Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result

@@ -8,6 +8,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import CallAnswered, CallApproved, CallParked, Finish, RunQueued
 from toolyard.core.items import Call, Problem, Result, Usage
 from toolyard.core.limits import Limits
+from toolyard.core.trust import UntrustedSource
 
 MAX_OUTPUT_REPAIRS = 1
 """How often a model is asked again because its answer does not fit the output schema."""
@@ -21,6 +22,8 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
     phase: Phase = "requested"
     exclusive: bool = False
     expires_at: float = 0.0
+    sources: tuple[UntrustedSource, ...] = ()
+    """What strangers may have written before the call, for whoever decides about it."""
     epoch: int = 0
     attempt: int = 0
     owners: int = 0

@@ -373,7 +373,8 @@ def _judge_call(state: State, event: CallJudged) -> State:
     if event.verdict == "deny":
         return _put_call(state, call)  # its call.ended follows in the same append
     phase: Phase = "allowed" if event.verdict == "allow" else "asking"
-    return _put_call(state, replace(call, phase=phase, exclusive=event.exclusive, expires_at=event.expires_at))
+    judged = replace(call, phase=phase, exclusive=event.exclusive, expires_at=event.expires_at, sources=event.sources)
+    return _put_call(state, judged)
 
 
 def _start_call(state: State, event: CallStarted) -> State:

@@ -11,6 +11,7 @@ from toolyard.core.setting_types import CountOrZero, Country, Domain
 
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always"]
+AfterUntrusted = Literal["allow", "ask", "deny"]
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 PROVIDER_TOOLS = ("web_search", "code_execution", "file_search")
@@ -71,6 +72,10 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the tool may overwrite or delete data for good: it never runs in parallel with another call."""
     open_world: bool = False
     """Whether the tool reaches beyond this system, such as the web or other people."""
+    untrusted: bool = False
+    """Whether strangers may write what the tool returns. Of an `open_world` tool that is assumed."""
+    after_untrusted: AfterUntrusted | None = None
+    """What a destructive or open-world call meets after untrusted content; None means what the server's rules say."""
     idempotent: bool = False
     """Whether repeating a call has no further effect."""
     exclusive: bool = False

@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import Fenced, StoreDown
 from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStarted
-from toolyard.core.items import Problem
+from toolyard.core.items import Problem, Result
 from toolyard.core.notes import to_fields
 from toolyard.core.ports import Context, Failure, Pending, Value
 from toolyard.core.results import to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.tools import Tool
+from toolyard.core.trust import name_source
 from toolyard.engine.deadline import Deadline
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
@@ -80,7 +81,12 @@ class CallRunner:
         result = await self._outlast_outage(
             lambda: encode(call.call, tool, answer, conversation=self._journal.conversation, duration_ms=duration_ms)
         )
-        return CallEnded(result=mention_edit(result, call))
+        return CallEnded(result=mention_edit(self._mark_read_result(result, tool), call))
+
+    def _mark_read_result(self, result: Result, tool: Tool) -> Result:
+        """Mark what a tool of Toolyard reads from the conversation itself as untrusted, if anything there is."""
+        untrusted = self._journal.state.history.list_untrusted() if tool.built_in else []
+        return replace(result, untrusted=name_source(untrusted[-1])) if untrusted else result
 
     async def _run_attempts(
         self, call: CallState, entry: RegisteredTool, control: "CallControl"

@@ -19,10 +19,12 @@ from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.ports import Clock, Model, ModelRequest
 from toolyard.core.results import to_problem
 from toolyard.core.state import State
+from toolyard.core.trust import name_source
 from toolyard.core.window import Window, apply_compaction
 
 SUMMARY_TIMEOUT_S = 120.0
 MAX_SUMMARY_CHARS = 16_000
+MAX_SOURCE_CHARS = 500
 _log = logging.getLogger("toolyard.summary")
 
 SUMMARY_PROMPT = """\
@@ -86,7 +88,7 @@ def build_compaction_event(
     event = HistoryCompacted(
         through=step.through,
         dropped=step.dropped,
-        items=() if step.dropped else _build_replacement(step, text, clock),
+        items=() if step.dropped else _build_replacement(step, text, clock, _name_sources(step, state)),
         summarised=bool(summary and summary.text),
         problem=summary.problem if summary else None,
         usage=summary.usage if summary else Usage(),
@@ -96,8 +98,16 @@ def build_compaction_event(
     return replace(event, tokens_after=after.tokens)
 
 
-def _build_replacement(step: Compact, text: str, clock: Clock) -> tuple[Item, ...]:
+def _name_sources(step: Compact, state: State) -> str:
+    """Return who may have written what a summary tells; empty if all of it is trusted."""
+    position = state.history.find(step.through)
+    untrusted = state.history.first(position + 1).list_untrusted() if position is not None else []
+    return ", ".join(dict.fromkeys(map(name_source, untrusted)))[:MAX_SOURCE_CHARS]
+
+
+def _build_replacement(step: Compact, text: str, clock: Clock, untrusted: str) -> tuple[Item, ...]:
     """Return the items that replace the removed ones: the instructions, the summary, and the current request."""
-    summary = (UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=text),)),) if text else ()
+    parts = (TextPart(text=text),)
+    summary = (UserMessage(id=clock.new_id("item"), at=clock.now(), parts=parts, untrusted=untrusted),) if text else ()
     instructions = tuple(item for item in step.kept_items if not isinstance(item, UserMessage))
     return (*instructions, *summary, *(item for item in step.kept_items if isinstance(item, UserMessage)))

@@ -3,12 +3,20 @@
 from collections.abc import Sequence
 
 from toolyard.core.events import CallEnded, CallJudged, Durable
-from toolyard.core.items import Call, Problem
+from toolyard.core.items import Call, Item, Problem
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import build_failed_result, build_rule_denied_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
+from toolyard.core.trust import (
+    APPLICATION,
+    DEFAULT_TRUST,
+    TrustRules,
+    choose_decision,
+    describe_sources,
+    name_source,
+)
 from toolyard.engine.registry import Registry, find_denial, get_caller
 from toolyard.engine.tool_selection.caller_tools import RegisteredTool, is_certain
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
@@ -19,9 +27,10 @@ MAX_PROPOSAL_S = 600.0
 class PolicyCheck:
     """Checks calls against the registry and the policy, once when they are requested and again before they run."""
 
-    def __init__(self, registry: Registry, policy: Policy) -> None:
+    def __init__(self, registry: Registry, policy: Policy, trust: TrustRules = DEFAULT_TRUST) -> None:
         self._registry = registry
         self._policy = policy
+        self._trust = trust
 
     def judge(self, calls: Sequence[CallState], state: State, now: float) -> list[Durable]:
         """Return the events for requested calls: allowed, asking for approval, or ended with the reason."""
@@ -44,7 +53,7 @@ class PolicyCheck:
         # An approval answers "ask" and nothing else: a rule that denies by now still stops an approved call.
         if verdict.decision == "allow" or (verdict.decision == "ask" and call.approved is not None):
             return entry
-        return _build_judgement(call, entry, verdict, now)
+        return self._build_judgement(call, entry, verdict, state, now)
 
     def check_arguments(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
         """Return what is wrong with edited arguments, or None."""
@@ -61,7 +70,7 @@ class PolicyCheck:
         if problem is not None or entry is None:
             assert problem is not None
             return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
-        return _build_judgement(call, entry, self._ask_policy(entry, call, state), now)
+        return self._build_judgement(call, entry, self._ask_policy(entry, call, state), state, now)
 
     def _describe_unknown_tool(self, call: CallState, state: State) -> Problem:
         return build_unknown_tool_problem(call.call.tool, state.offered)
@@ -90,9 +99,43 @@ class PolicyCheck:
         if verdict.decision == "ask" and call.call.confirm == "given":
             # The user confirmed in the message that started this run, and may decide in their own conversation.
             verdict = Verdict("allow", "confirmed in the message")
-        for floor in (_find_confirmation_floor(call.call), find_denial(entry.hooks.authorize, request.caller)):
+        for floor in (
+            _find_confirmation_floor(call.call),
+            self._find_trust_floor(entry.tool, call, state),
+            find_denial(entry.hooks.authorize, request.caller),
+        ):
             verdict = verdict.raise_to(floor)
         return verdict
+
+    def _find_trust_floor(self, tool: Tool, call: CallState, state: State) -> Verdict | None:
+        """Return the floor of a call after untrusted content. What a person asked for directly has none."""
+        if call.call.confirm == "given" or (state.run is not None and state.run.direct):
+            return None
+        decision = choose_decision(tool, get_caller(state), self._trust)
+        if decision == "allow" or not (untrusted := self._list_untrusted(state)):
+            return None
+        return Verdict(decision, f"after content from {name_source(untrusted[-1])}")
+
+    def _list_untrusted(self, state: State) -> list[Item]:
+        """Return the items of the model's window that strangers may have written."""
+        trusted = {APPLICATION} if self._trust.trust_client_results else set[str]()
+        return [item for item in state.history.list_untrusted() if name_source(item) not in trusted]
+
+    def _build_judgement(
+        self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float
+    ) -> list[Durable]:
+        is_asked = verdict.decision == "ask"
+        judged = CallJudged(
+            call_id=call.call.id,
+            verdict=verdict.decision,
+            rule=verdict.rule,
+            exclusive=entry.tool.exclusive or entry.tool.destructive,
+            expires_at=now + _decision_timeout_s(call.call, entry.tool) if is_asked else 0.0,
+            sources=describe_sources(self._list_untrusted(state), call.arguments) if is_asked else (),
+        )
+        if verdict.decision == "deny":
+            return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]
+        return [judged]
 
 
 def _find_confirmation_floor(call: Call) -> Verdict | None:
@@ -103,16 +146,3 @@ def _find_confirmation_floor(call: Call) -> Verdict | None:
 def _decision_timeout_s(call: Call, tool: Tool) -> float:
     """Return how long to wait for a decision. A proposal belongs to the current dialogue and expires sooner."""
     return min(tool.approval_s, MAX_PROPOSAL_S) if call.confirm == "ask" else tool.approval_s
-
-
-def _build_judgement(call: CallState, entry: RegisteredTool, verdict: Verdict, now: float) -> list[Durable]:
-    judged = CallJudged(
-        call_id=call.call.id,
-        verdict=verdict.decision,
-        rule=verdict.rule,
-        exclusive=entry.tool.exclusive or entry.tool.destructive,
-        expires_at=now + _decision_timeout_s(call.call, entry.tool) if verdict.decision == "ask" else 0.0,
-    )
-    if verdict.decision == "deny":
-        return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]
-    return [judged]

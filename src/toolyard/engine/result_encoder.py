@@ -15,6 +15,7 @@ from toolyard.core.results import build_failed_result, find_char_boundary, to_pr
 from toolyard.core.run_state import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
+from toolyard.core.trust import name_result_source
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.value_encoding import encode_text, encode_whole, is_large
 
@@ -40,7 +41,8 @@ class ResultEncoder:
         if isinstance(answer, Failure):
             outcome = _OUTCOMES.get(answer.problem.error_type, "error")
             result = build_failed_result(call, outcome, answer.problem, now, duration_ms)
-            return replace(result, native=native) if native else result
+            # The venue wrote the message, so that it may be an instruction as well.
+            return replace(result, native=native, untrusted=name_result_source(tool))
         encoded = await self._encode_value(answer.value, tool.max_result_bytes)
         if isinstance(encoded, Problem):
             return build_failed_result(call, "error", encoded, now, duration_ms)
@@ -63,6 +65,7 @@ class ResultEncoder:
             duration_ms=duration_ms,
             parts=answer.parts,
             native=native,
+            untrusted=name_result_source(tool),
         )
 
     async def _encode_value(self, value: object, max_bytes: int) -> "EncodedValue | Problem":

@@ -21,6 +21,7 @@ def build_hosted_result(
         error=error,
         ran_at=call.ran_at,
         seal=seal,
+        untrusted=f"{call.tool} at {call.ran_at}",
     )
 
 

@@ -70,6 +70,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         verify=_load_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         sessions=config.sessions,
+        trust=config.trust,
         prices=config.prices,
         windows=_build_windows(config, model_settings),
         keep_requests=config.keep_requests,

@@ -10,6 +10,7 @@ import msgspec
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
 from toolyard.core.ports import Clock
+from toolyard.core.trust import APPLICATION
 from toolyard.engine.service import Service
 from toolyard.surfaces.chat_messages import MESSAGE_ID_PATTERN, ChatMessage
 
@@ -105,7 +106,13 @@ class ItemBuilder:
             raise self._build_error(index, f"tool_call_id {provider_id[:80]!r} answers no call before it")
         call_id = call.id
         return Result(
-            id=result_id(call_id), at=self._at, call_id=call_id, tool=call.tool, outcome="ok", content=content
+            id=result_id(call_id),
+            at=self._at,
+            call_id=call_id,
+            tool=call.tool,
+            outcome="ok",
+            content=content,
+            untrusted=APPLICATION,
         )
 
     def add_call(self, index: int, call: RequestedCall) -> None:

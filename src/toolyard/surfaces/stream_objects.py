@@ -139,11 +139,13 @@ def _build_call(event: CallEvent, view: RunView) -> list[StreamObject]:
             return [_build_call_start(call_id, view)] if attempt == 1 else []
         case CallEnded(result=result):
             return _build_call_finish(result, view, ran_by="")
-        case CallJudged(verdict="ask", call_id=call_id, rule=rule, expires_at=expires_at):
+        case CallJudged(verdict="ask", call_id=call_id, rule=rule, expires_at=expires_at, sources=sources):
             fields = _call_fields_with_arguments(view, call_id)
             if (call := view.calls.get(call_id)) is not None and call.call.confirm == "ask":
                 # The user is asked in the conversation: the next message may decide, and `remember` is refused.
                 fields["confirm"] = True
+            if sources:
+                fields["sources"] = sources
             return [{"type": "approval.required", **fields, "reason": rule, "expires_at": expires_at}]
         case CallParked(call_id=call_id, kind="client", expires_at=expires_at):
             fields = _call_fields_with_arguments(view, call_id)

@@ -7,6 +7,7 @@ import { SchemaForm } from "../components/SchemaForm"
 import { formatRelative } from "../format"
 import type { Schema } from "../components/schemaFields"
 import { ArgumentsDiff } from "./ArgumentsDiff"
+import { UntrustedSources } from "./UntrustedSources"
 import type { CallView } from "../state/view"
 import { loadOpenRuns } from "../state/openRuns"
 import { HttpError, requestJson } from "../wire/http"
@@ -46,6 +47,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
         {call.expiresAt ? <small>{t("ask.expires", { when: formatRelative(call.expiresAt, Date.now() / 1000, language) })}</small> : null}
       </p>
       {description && <p className="about">{description}</p>}
+      {call.sources?.length ? <UntrustedSources sources={call.sources} /> : null}
       {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={setEdited} problems={fields} /> : <JsonView value={call.call.arguments} />}
       {mode === "edit" && edited && <ArgumentsDiff before={call.call.arguments} after={edited} />}
       {mode === "deny" && (
@@ -75,7 +77,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
             {t("common.cancel")}
           </button>
         )}
-        {mode !== "deny" && call.call.confirm !== "ask" && (
+        {mode !== "deny" && call.call.confirm !== "ask" && !call.sources?.length && (
           <label className="remember">
             <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.target.checked)} />
             {t("ask.remember", { tool })}

@@ -277,6 +277,8 @@ export const de: Record<MessageKey, string> = {
   "inbox.none": "Nichts wartet auf dich.",
   "inbox.notify": "Benachrichtigen",
   "inbox.notification": "{tool} wartet auf dich",
+  "untrusted.title": "Was das Modell vorher gelesen hat, kann von Fremden stammen",
+  "untrusted.copied": "wörtlich daraus: {arguments}",
   "ask.changes": "Änderungen",
   "outcome.notRun": "nicht ausgeführt",
   "health.failed": "ist schon gescheitert",

@@ -275,6 +275,8 @@ export const en = {
   "inbox.none": "Nothing waits for you.",
   "inbox.notify": "Notify me",
   "inbox.notification": "{tool} waits for you",
+  "untrusted.title": "Strangers may have written what the model read before",
+  "untrusted.copied": "taken word for word: {arguments}",
   "ask.changes": "Changes",
   "outcome.notRun": "not run",
   "health.failed": "has failed",

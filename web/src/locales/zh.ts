@@ -277,6 +277,8 @@ export const zh: Record<MessageKey, string> = {
   "inbox.none": "没有等待您处理的事项。",
   "inbox.notify": "通知我",
   "inbox.notification": "{tool} 正在等待您",
+  "untrusted.title": "模型之前读到的内容可能出自陌生人",
+  "untrusted.copied": "逐字取自其中：{arguments}",
   "ask.changes": "更改",
   "outcome.notRun": "未运行",
   "health.failed": "曾失败",

@@ -88,6 +88,7 @@ function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent):
         verdict: event.verdict,
         rule: event.rule,
         expiresAt: event.expires_at ?? 0,
+        sources: event.sources ?? [],
       })
       return
     case "call.approved":

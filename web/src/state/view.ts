@@ -1,5 +1,5 @@
 // What the page shows of a conversation. `fold.ts` builds it from the event stream, components render it.
-import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, Usage, UserMessage } from "../wire/types"
+import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
 
 export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
@@ -13,6 +13,7 @@ export interface CallView {
   rule?: string
   verdict?: "allow" | "ask" | "deny"
   expiresAt?: number
+  sources?: UntrustedSource[]
   decision?: "approved" | "denied"
   decidedBy?: string
   reason?: string

@@ -65,5 +65,5 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
 
 function toCallView(open: OpenCall): CallView {
   const { call, parked } = open
-  return { id: open.id, call: call!, phase: open.phase, requestedAt: call!.at, expiresAt: open.expires_at, ...(parked ? { parked } : {}) }
+  return { id: open.id, call: call!, phase: open.phase, requestedAt: call!.at, expiresAt: open.expires_at, sources: open.sources ?? [], ...(parked ? { parked } : {}) }
 }

@@ -96,6 +96,7 @@ export interface CallJudged {
   rule: string
   exclusive?: boolean
   expires_at?: number
+  sources?: Array<UntrustedSource>
 }
 
 export interface CallParked {
@@ -467,6 +468,7 @@ export interface OpenCall {
   waits_for: "" | "answer" | "application" | "approval"
   call: Call | null
   parked: CallParked | null
+  sources: Array<UntrustedSource>
 }
 
 export interface OpenRun {
@@ -631,6 +633,7 @@ export interface Result {
   seal?: Seal | null
   parts?: Array<Part>
   native?: string
+  untrusted?: string
 }
 
 export interface RunAnswer {
@@ -838,6 +841,8 @@ export interface Tool {
   read_only?: boolean
   destructive?: boolean
   open_world?: boolean
+  untrusted?: boolean
+  after_untrusted?: "allow" | "ask" | "deny" | null
   idempotent?: boolean
   exclusive?: boolean
   max_result_bytes?: number
@@ -985,6 +990,13 @@ export interface TurnStarted {
   search?: string
 }
 
+export interface UntrustedSource {
+  item_id: string
+  name: string
+  passage?: string
+  copied?: Array<string>
+}
+
 export interface Usage {
   input_tokens?: number
   output_tokens?: number
@@ -1003,6 +1015,7 @@ export interface UserMessage {
   id: string
   at: number
   parts: Array<Part>
+  untrusted?: string
 }
 
 export interface WaitSpan {

@@ -38,7 +38,8 @@ from toolyard.core.setting_types import (
 )
 from toolyard.core.store import Key
 from toolyard.core.texts import BUILT_IN_TEXTS, Texts, has_texts
-from toolyard.core.tools import Approval, Tool
+from toolyard.core.tools import AfterUntrusted, Approval, Tool
+from toolyard.core.trust import TrustRules
 from toolyard.server.config.check import check_config
 from toolyard.server.config.layers import Layers
 from toolyard.server.config.limits import (
@@ -93,6 +94,8 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
+    untrusted: bool | None = None
+    after_untrusted: AfterUntrusted | None = None
     idempotent: bool | None = None
     exclusive: bool | None = None
     max_result_bytes: Count | None = None
@@ -191,6 +194,8 @@ class Config(Struct, frozen=True, kw_only=True):
     jwt: JwtConfig | None = None
     sessions: SessionLimits = SessionLimits()
     """How long people stay signed in to the web page."""
+    trust: TrustRules = TrustRules()
+    """What calls meet after content that strangers may have written."""
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 

@@ -22,6 +22,7 @@ from toolyard.core.items import (
 from toolyard.core.ports import Clock
 from toolyard.core.state import State
 from toolyard.core.tools import NAME_PATTERN
+from toolyard.core.trust import APPLICATION
 from toolyard.surfaces.chat_messages import ChatToolCall, MessageId
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
@@ -95,7 +96,13 @@ def _parse_result(message: NewMessage, history: History, clock: Clock) -> Result
         open_ids = ", ".join(call.id for call in waiting) or "none; add the assistant's message with the call first"
         raise invalid_field("tool_call_id", f"answers no call that waits for its result. Those that do: {open_ids}")
     return Result(
-        id=result_id(call.id), at=clock.now(), call_id=call.id, tool=call.tool, outcome="ok", content=message.content
+        id=result_id(call.id),
+        at=clock.now(),
+        call_id=call.id,
+        tool=call.tool,
+        outcome="ok",
+        content=message.content,
+        untrusted=APPLICATION,
     )
 
 

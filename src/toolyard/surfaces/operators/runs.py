@@ -19,6 +19,7 @@ from toolyard.core.run_state import CallState, Phase
 from toolyard.core.run_view import RunStatus
 from toolyard.core.state import State
 from toolyard.core.store import ConversationCard, ListPosition
+from toolyard.core.trust import UntrustedSource
 from toolyard.engine.service import Service
 from toolyard.observability.digest import Digests, RunDigest
 from toolyard.observability.overview import STEPS, Overview, build_overview
@@ -88,6 +89,8 @@ class OpenCall(Struct, kw_only=True):
     """Whom the call waits for: somebody who approves it, somebody who answers its question, or the application."""
     call: Call | None = None
     parked: CallParked | None = None
+    sources: tuple[UntrustedSource, ...] = ()
+    """What strangers may have written before a call that waits for an approval; empty unless details were asked for."""
 
 
 class OpenRun(Struct, kw_only=True):
@@ -228,6 +231,7 @@ def build_open_call(call: CallState, *, details: bool) -> OpenCall:
         waits_for=find_waited_for(call),
         call=call.call if details else None,
         parked=call.parked if details else None,
+        sources=call.sources if details else (),
     )
 
 

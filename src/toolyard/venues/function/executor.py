@@ -9,7 +9,7 @@ import msgspec
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 from toolyard.core.ports import Context
-from toolyard.core.tools import EMPTY_OBJECT, Approval, Tool
+from toolyard.core.tools import EMPTY_OBJECT, AfterUntrusted, Approval, Tool
 
 REQUIRED_ATTRIBUTES = (
     "name",
@@ -22,7 +22,7 @@ REQUIRED_ATTRIBUTES = (
 )
 RULE_ATTRIBUTES = (
     "divisions", "approval", "timeout_s", "approval_s", "retries", "read_only", "destructive", "open_world",
-    "idempotent", "exclusive", "max_result_bytes", "examples", "sources",
+    "untrusted", "after_untrusted", "idempotent", "exclusive", "max_result_bytes", "examples", "sources",
 )  # fmt: skip
 """Attributes of an executor that count if it has them; they mean what they mean for `@tool`."""
 
@@ -69,6 +69,8 @@ class Executor(ABC):
     read_only: bool = False
     destructive: bool = False
     open_world: bool = False
+    untrusted: bool = False
+    after_untrusted: AfterUntrusted | None = None
     idempotent: bool = False
     exclusive: bool = False
     max_result_bytes: int = 16_384

@@ -16,7 +16,7 @@ from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Verdict
 from toolyard.core.results import to_problem
-from toolyard.core.tools import Approval, Tool
+from toolyard.core.tools import AfterUntrusted, Approval, Tool
 from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
 from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
 
@@ -111,6 +111,8 @@ def tool(
     read_only: bool = False,
     destructive: bool = False,
     open_world: bool = False,
+    untrusted: bool = False,
+    after_untrusted: AfterUntrusted | None = None,
     idempotent: bool = False,
     exclusive: bool = False,
     max_result_bytes: int = 16_384,

@@ -58,6 +58,7 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec) -> To
         read_only=effects.read_only,
         destructive=effects.destructive,
         open_world=effects.open_world,
+        untrusted=not spec.trust,
         idempotent=effects.idempotent,
         timeout_s=spec.call_s,
     )
