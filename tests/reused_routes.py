@@ -9,9 +9,11 @@ import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from types import CodeType
+from typing import cast
 
 from litestar import Litestar
 from litestar.handlers import BaseRouteHandler
+from litestar.routes import HTTPRoute
 from litestar.types import Receive, Scope, Send
 from litestar.utils.sync import AsyncCallable
 
@@ -52,4 +54,6 @@ def _get_key(handler: BaseRouteHandler) -> RouteKey:
 
 def _list_handlers(app: Litestar) -> Iterable[BaseRouteHandler]:
     for route in app.routes:
-        yield from getattr(route, "route_handlers", None) or [route.route_handler]  # pyright: ignore[reportAttributeAccessIssue]
+        yield from (
+            route.route_handlers if isinstance(route, HTTPRoute) else [cast(BaseRouteHandler, route.route_handler)]
+        )

@@ -77,9 +77,12 @@ class SocketClient:
         ) as response:
             assert response.status == 200, await response.text()
             assert response.content_type == "text/event-stream"
-            last_id, unfinished = "", b""
+            last_id, unfinished = "", bytearray()
             async for piece in response.content.iter_any():  # aiohttp's own line reader refuses long lines
-                *lines, unfinished = (unfinished + piece).split(b"\n")
+                unfinished += piece
+                if b"\n" not in piece:
+                    continue
+                *lines, unfinished = unfinished.split(b"\n")
                 for line in lines:
                     if line.startswith(b"id: "):
                         last_id = line[4:].decode()
