@@ -155,7 +155,8 @@ class Yard:
         """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`.
 
         `output_type` is what the answer is to be, for example a dataclass: the result has it as `output`. Raises
-        TypeError, with what to write instead, for an option that does not exist or is of another type.
+        TypeError, with what to write instead, for an option that does not exist or is of another type, and ValueError
+        for the id of a front end's thread.
         """
         check_run_options(options)
         output = None if output_type is None else OutputType(output_type)
