@@ -358,7 +358,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ),
         (
             "trusted_proxies = ['::/0']",
-            "line 1: trusted_proxies is wrong: '::/0' contains every address, so that anybody could claim to be anybody",
+            "line 1: trusted_proxies is wrong: '::/0' contains every address, so anybody could claim to be anybody",
         ),
         ("limits = 5", "line 1: limits must be a table, not 5"),
         (
