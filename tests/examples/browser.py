@@ -1,23 +1,13 @@
-"""A real browser for tests of pages: Debian's chromium, or whichever of its kin is there."""
+"""A page in a real browser, for tests that are asynchronous themselves."""
 
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-QUIET = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+from chromium import FLAGS, find_chromium
+
 TIMEOUT_MS = 30_000
-
-
-def find_browser() -> str:
-    path_found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    assert path_found, "the tests of pages need a browser: sudo apt-get install -y chromium"
-    return path_found
 
 
 @asynccontextmanager
@@ -25,7 +15,7 @@ async def launch_browser() -> AsyncGenerator[Browser, None]:
     """A browser, in which a module's tests can open windows."""
     expect.set_options(timeout=TIMEOUT_MS)
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=find_browser(), args=list(QUIET))
+        browser = await driver.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         try:
             yield browser
         finally:

@@ -164,6 +164,7 @@ def test_a_flag_that_was_not_given_is_none_and_one_may_lead_into_a_table(file: P
         ("DEFAULT_TOOLS", "search", "default_tools", ("search",)),
         ("DEFAULT_TOOLS", "[]", "default_tools", ()),
         ("CORS_ORIGINS", "https://a,https://b", "cors_origins", ("https://a", "https://b")),
+        ("TRUSTED_PROXIES", "10.0.0.0/8,::1", "trusted_proxies", ("10.0.0.0/8", "::1")),
         ("LIMITS__RUN_SECONDS", "1e2", "limits.run_seconds", 100.0),
         ("LIMITS", '{"run_tokens": 4}', "limits.run_tokens", 4),
         ("WEB_SEARCH__FULL_LOGGING", "Yes", "web_search.full_logging", True),
@@ -350,6 +351,14 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         (
             "cors_origins = ['https://a/']",
             'line 1: cors_origins must be a list, each an origin such as "https://shop.example", or "*", not this list',
+        ),
+        (
+            "trusted_proxies = ['10.0.0.1/8']",
+            "line 1: trusted_proxies is wrong: '10.0.0.1/8' is no IP address and no network such as \"10.0.0.0/8\"",
+        ),
+        (
+            "trusted_proxies = ['::/0']",
+            "line 1: trusted_proxies is wrong: '::/0' contains every address, so anybody could claim to be anybody",
         ),
         ("limits = 5", "line 1: limits must be a table, not 5"),
         (

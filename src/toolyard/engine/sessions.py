@@ -18,7 +18,7 @@ from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
 from toolyard.engine.authentication import DELEGATION_HEADERS, Authenticator, KeyBinding, apply_language, hash_key
 
 MAX_FAILED_PER_ADDRESS = 60
-"""Failed sign-ins of an address in a minute. Behind a proxy all people have one address, so there is some room."""
+"""Failed sign-ins of an address in a minute. Many people can have one address, as those of an office do."""
 MAX_FAILED_PER_KEY = 10
 """Failed sign-ins in a minute, from all addresses together, with keys that begin alike."""
 MAX_PREFIX_CHARS = 11

@@ -18,6 +18,7 @@ from toolyard.core.errors import Forbidden, Invalid, NotFound, ToolyardError, Un
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
+from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator, read_secret
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
@@ -76,6 +77,7 @@ class AuthMiddleware:
         cors_origins: frozenset[str] = frozenset(),
         get_replica: Callable[[], str] = lambda: "",
         socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         """`get_replica` returns the id that responses name; it changes when the process loses its lease."""
         self._app = app
@@ -88,8 +90,11 @@ class AuthMiddleware:
         self._clock = clock
         self._origins = cors_origins
         self._sockets = OpenSockets(socket_limits)
+        self._proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._proxies and scope["type"] in ("http", "websocket"):
+            _apply_forwarded(scope, self._proxies)
         if scope["type"] == "websocket":
             await self._connect(scope, receive, send)
             return
@@ -334,6 +339,20 @@ def _read_headers(scope: Scope) -> dict[str, str]:
     if "cookie" in headers:  # HTTP/2 sends each cookie as a header of its own
         headers["cookie"] = "; ".join(value.decode("latin-1") for name, value in pairs if name.lower() == b"cookie")
     return headers
+
+
+def _apply_forwarded(scope: Scope, proxies: TrustedProxies) -> None:
+    """Replace the peer and the scheme of a request by those that a trusted proxy names."""
+    peer = cast("tuple[str, int] | None", scope.get("client"))
+    if peer is None or not proxies.trusts(peer[0]):
+        return
+    # The pairs are read here, since a header that is sent several times is a list in the order of the pairs.
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]  # pyright: ignore[reportAssignmentType]
+    forwarded_for = [value.decode("latin-1") for name, value in pairs if name.lower() == b"x-forwarded-for"]
+    scope["client"] = (proxies.find_client(peer[0], forwarded_for), 0 if forwarded_for else peer[1])
+    scheme = _read_headers(scope).get("x-forwarded-proto", "").strip().lower()
+    if scheme in ("http", "https"):
+        scope["scheme"] = scheme if scope["type"] == "http" else scheme.replace("http", "ws")
 
 
 def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:

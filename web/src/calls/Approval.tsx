@@ -5,7 +5,7 @@ import { useConversation } from "../state/conversationContext"
 import { JsonView } from "../components/JsonView"
 import { SchemaForm } from "../components/SchemaForm"
 import { formatRelative } from "../format"
-import type { Schema } from "../components/schemaFields"
+import { withoutAddedDefaults, type Schema } from "../components/schemaFields"
 import { ArgumentsDiff } from "./ArgumentsDiff"
 import { UntrustedSources } from "./UntrustedSources"
 import type { CallView } from "../state/view"
@@ -48,7 +48,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
       </p>
       {description && <p className="about">{description}</p>}
       {call.sources?.length ? <UntrustedSources sources={call.sources} /> : null}
-      {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={setEdited} problems={fields} /> : <JsonView value={call.call.arguments} />}
+      {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={(changed) => setEdited(changed && withoutAddedDefaults((schema ?? {}) as Schema, call.call.arguments, changed))} problems={fields} /> : <JsonView value={call.call.arguments} />}
       {mode === "edit" && edited && <ArgumentsDiff before={call.call.arguments} after={edited} />}
       {mode === "deny" && (
         <input aria-label={t("ask.reason")} placeholder={t("ask.reason")} autoFocus maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
