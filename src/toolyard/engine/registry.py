@@ -188,6 +188,12 @@ class Registry:
         entries = [(self.lookup(call, state), state.offered[call.call.tool]) for call in open_calls]
         return any(entry is None or entry.hash != offered for entry, offered in entries)
 
+    def list_offered(self, state: State) -> list[Tool]:
+        """Return the tools whose descriptions the model was shown in the current turn, as they are now."""
+        request = state.run.request if state.run else None
+        entries = (self.find(name, request.app_tools, request.caller) for name in state.offered) if request else ()
+        return [entry.tool for entry in entries if entry is not None]
+
     def is_taken(self, name: str, caller: Caller) -> bool:
         """Return whether the server has a tool of that name for this caller."""
         return name in self._table_for(caller)

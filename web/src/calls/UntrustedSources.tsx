@@ -12,7 +12,7 @@ export function UntrustedSources({ sources }: { sources: UntrustedSource[] }) {
       </p>
       <ul>
         {sources.map((source) => (
-          <li key={source.item_id}>
+          <li key={source.item_id + source.name}>
             {source.name}
             {source.copied?.length ? <> · {t("untrusted.copied", { arguments: source.copied.map(nameArgument).join(", ") })}</> : null}
             {source.passage && <blockquote>{source.passage}</blockquote>}

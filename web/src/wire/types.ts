@@ -842,6 +842,7 @@ export interface Tool {
   destructive?: boolean
   open_world?: boolean
   untrusted?: boolean
+  unreviewed?: boolean
   after_untrusted?: "allow" | "ask" | "deny" | null
   idempotent?: boolean
   exclusive?: boolean
@@ -991,7 +992,7 @@ export interface TurnStarted {
 }
 
 export interface UntrustedSource {
-  item_id: string
+  item_id?: string
   name: string
   passage?: string
   copied?: Array<string>

@@ -202,7 +202,7 @@ def run_accept(options: argparse.Namespace) -> None:
         return chosen
 
     for tool in (accepted := _with_server(options, accept)):
-        print(f"{tool.name} ({tool.state})\n{tool.difference}\n")
+        print(f"{tool.name} ({tool.state})\n{tool.difference or tool.description}\n")
     print(f"Accepted: {', '.join(tool.name for tool in accepted)}" if accepted else "There is nothing to accept.")
 
 
@@ -245,7 +245,8 @@ def run_logout(options: argparse.Namespace) -> None:
 
 
 _WAITING_STATES = ("new", "changed")
-_SELECTABLE_STATES = (*_WAITING_STATES, "rejected")
+_SELECTABLE_STATES = (*_WAITING_STATES, "rejected", "accepted")
+"""The first listing is accepted by nobody: naming such a tool records that a person has reviewed it."""
 
 
 def _build_action(action: str) -> Callable[[argparse.Namespace], int]:

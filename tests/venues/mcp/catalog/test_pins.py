@@ -47,6 +47,15 @@ def test_the_first_listing_is_accepted_and_what_changes_is_not() -> None:
     assert set(list_states(accept_pins(current_pins)).values()) == {"accepted"}
 
 
+def test_only_what_a_person_accepts_is_reviewed_and_only_as_it_was_then() -> None:
+    current_pins = build_pins(build_listing(a="A", b="B"))
+    assert not any(pin.is_reviewed for pin in current_pins.values()), "nobody has looked at the first listing"
+    reviewed_pins = accept_pins(current_pins, ["a"])
+    assert [name for name, pin in reviewed_pins.items() if pin.is_reviewed] == ["a"]
+    changed_pins = update_pins(reviewed_pins, build_listing(a="A!", b="B"), trusting=True, assign_name=str)
+    assert list_states(changed_pins)["a"] == "accepted" and not changed_pins["a"].is_reviewed
+
+
 def test_a_first_listing_that_is_empty_was_the_first() -> None:
     assert list_states(build_pins([], build_listing(a="A"))) == {"a": "new"}
 

@@ -41,8 +41,8 @@ def find_defect(definition: object) -> str:
     return f"its inputSchema of {size:,} bytes is over {MAX_SCHEMA_BYTES:,}" if size > MAX_SCHEMA_BYTES else ""
 
 
-def build_tool(definition: Json, name: str, server: str, spec: ServerSpec) -> Tool:
-    """Return the tool that is offered to models under this name."""
+def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is_reviewed: bool = False) -> Tool:
+    """Return the tool that is offered to models under this name. A person may have reviewed its definition."""
     annotations = definition.get("annotations")
     hints = cast(Json, annotations) if isinstance(annotations, dict) else {}
     effects = parse_effects(hints, trust=spec.trust)
@@ -59,6 +59,7 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec) -> To
         destructive=effects.destructive,
         open_world=effects.open_world,
         untrusted=not spec.trust,
+        unreviewed=not spec.trust and not is_reviewed,
         idempotent=effects.idempotent,
         timeout_s=spec.call_s,
     )

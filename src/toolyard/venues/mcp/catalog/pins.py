@@ -34,6 +34,8 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     present: bool = True
     caller_decisions: dict[str, bool] = field(default_factory=dict[str, bool], name="said")
     """Decisions on definitions that only some callers get, by hash: True if accepted, False if rejected."""
+    reviewed: str = ""
+    """The hash of the definition that a person has accepted; the first listing of a server is accepted by nobody."""
     pushes: bool = False
     """Whether the tool has failed in the new era (2026-07-28) because it asks by a request of its own."""
 
@@ -54,6 +56,11 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_offered(self) -> bool:
         return self.present and self.state == "accepted"
+
+    @property
+    def is_reviewed(self) -> bool:
+        hash = hash_definition(self.seen)
+        return self.reviewed == hash or self.caller_decisions.get(hash) is True
 
     @property
     def is_kept(self) -> bool:
@@ -139,7 +146,9 @@ def record_decision(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
 def accept_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
     """Return the pins with the named tools accepted, or (without names) all that wait for a decision."""
     return {
-        remote: replace(pin, accepted=pin.seen, rejected=None) if _is_selected(remote, pin, tools) else pin
+        remote: replace(pin, accepted=pin.seen, rejected=None, reviewed=hash_definition(pin.seen))
+        if _is_selected(remote, pin, tools)
+        else pin
         for remote, pin in pins.items()
     }
 
