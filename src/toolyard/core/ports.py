@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
@@ -214,6 +215,8 @@ class Verdict(Struct, frozen=True):
 
     decision: Decision
     rule: str
+    terms: ApprovalTerms | None = None
+    """Who may decide, for `ask`; None means what the tool says."""
 
     def raise_to(self, floor: "Verdict | None") -> "Verdict":
         """Return the stricter of this verdict and a floor, which no rule lowers: deny, then ask, then allow."""

@@ -487,6 +487,13 @@ class Service:
             return ()  # an empty user would select the conversations of everybody
         return await self._store.list_open(caller.tenant, "" if everyone else caller.user, MAX_OPEN)
 
+    async def list_waiting_conversations(self, caller: Caller) -> Sequence[ConversationCard]:
+        """Return up to MAX_OPEN conversations of the tenant with an open run, for the calls that this caller decides.
+
+        Permission is not checked here: it differs from call to call.
+        """
+        return await self._store.list_open(caller.tenant, "", MAX_OPEN)
+
     async def read_figures(
         self, caller: Caller, since: float, until: float, *, points: int, everyone: bool = False
     ) -> Sequence[tuple[float, bytes]]:

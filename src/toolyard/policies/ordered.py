@@ -6,6 +6,7 @@ from typing import cast
 
 from toolyard.core.division import NO_DIVISIONS, Divisions, find_division
 from toolyard.core.ports import PolicyRequest, Rule, Verdict
+from toolyard.core.tools import get_approval_terms
 
 _log = logging.getLogger("toolyard.policy")
 
@@ -98,8 +99,11 @@ def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
 
 def _default_verdict(request: PolicyRequest) -> Verdict:
     tool = request.tool
-    if tool.approval == "never":
+    # Approvers that the configuration adds to a tool without approval are meant to be asked.
+    has_terms = get_approval_terms(tool) is not None
+    if tool.approval == "never" and not has_terms:
         return Verdict("allow", "default")
-    if tool.approval == "ask" and request.remembered & {"*", tool.name}:
+    # The owner may have remembered all tools of the conversation, and may not decide alone here.
+    if tool.approval == "ask" and not has_terms and request.remembered & {"*", tool.name}:
         return Verdict("allow", "remembered")
-    return Verdict("ask", f"approval = {tool.approval}")
+    return Verdict("ask", f"approval = {'always' if tool.approval == 'never' else tool.approval}")
