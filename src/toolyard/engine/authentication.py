@@ -133,6 +133,11 @@ class Authenticator:
                 "out. Add another key with the role admin first"
             )
 
+    def find_caller(self, name: str) -> Caller | None:
+        """Return the caller of the key of this name; None if there is none."""
+        key = next((key for key in self.keys() if key.name == name), None)
+        return _build_caller(key) if key is not None else None
+
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         """Return the caller of a request with these headers, whose names are in lower case.
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from toolyard.core.approval_terms import ApprovalTerms
+from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, Durable
 from toolyard.core.items import Call, Item, Problem
 from toolyard.core.ports import Policy, Verdict
@@ -18,6 +19,7 @@ from toolyard.core.trust import (
     describe_sources,
     name_source,
 )
+from toolyard.engine.access_explanation import AccessExplanation, explain_access
 from toolyard.engine.registry import Registry, find_denial, get_caller
 from toolyard.engine.tool_selection.caller_tools import RegisteredTool, is_certain
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
@@ -90,6 +92,10 @@ class PolicyCheck:
         if state.run and not state.run.direct and call.call.tool in self._registry.web_search_plan(state).left_out:
             return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
+
+    def explain(self, caller: Caller, tool: str) -> AccessExplanation | None:
+        """Return why a caller may or may not use a tool; None if there is no such tool."""
+        return explain_access(self._registry, self._policy, self._trust, caller, tool)
 
     def is_repeatable(self, call: CallState, state: State) -> bool:
         """Return whether a call may run again: its tool is repeatable, and certain to be the caller's version of it."""

@@ -43,6 +43,7 @@ from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, ListP
 from toolyard.core.texts import CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
+from toolyard.engine.access_explanation import AccessExplanation
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.due_work import DueWork
@@ -375,6 +376,13 @@ class Service:
     def audit_tools(self, caller: Caller) -> ToolAudit:
         """Return the tools that this caller is offered, and those that would run for it."""
         return audit_tools(self._deps.registry, self._deps.policy, caller)
+
+    def explain_access(self, caller: Caller, tool: str) -> AccessExplanation:
+        """Return why a caller may or may not use a tool. Raises NotFound if there is no such tool."""
+        explanation = self._deps.policy_check.explain(caller, tool)
+        if explanation is None:
+            raise NotFound(f"there is no tool {tool[:80]!r}")
+        return explanation
 
     async def find_unreadiness(self) -> str:
         """Return why this process is not ready, without paths; empty if it is ready."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from toolyard.core.division import NO_DIVISIONS, Divisions, find_division
-from toolyard.core.ports import PolicyRequest, Rule, Verdict
+from toolyard.core.ports import CheckedRule, PolicyRequest, Rule, Verdict, build_checked_rule
 from toolyard.core.tools import get_approval_terms
 
 _log = logging.getLogger("toolyard.policy")
@@ -79,6 +79,23 @@ class OrderedPolicy:
             return Verdict("ask", "the conversation asks for an approval")
         return verdict
 
+    def explain(self, request: PolicyRequest) -> list[CheckedRule]:
+        """Return the rules that are asked, up to the one that decides."""
+        checks: list[CheckedRule] = []
+        for rule in self._rules:
+            checks.append(build_checked_rule(_get_name(rule).removeprefix("check_"), _ask_rule(rule, request)))
+            if checks[-1].decision is not None:
+                break
+        else:
+            checks.append(build_checked_rule("approval", _default_verdict(request)))
+        if checks[-1].decision == "allow" and _is_asked(request):
+            checks.append(build_checked_rule("conversation", self.judge(request)))
+        return checks
+
+
+def _get_name(rule: Rule) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)
+
 
 def _is_asked(request: PolicyRequest) -> bool:
     tool = request.tool
@@ -86,7 +103,7 @@ def _is_asked(request: PolicyRequest) -> bool:
 
 
 def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
-    name = getattr(rule, "__name__", type(rule).__name__)
+    name = _get_name(rule)
     try:
         verdict = cast(object, rule(request))
     except Exception:  # fail closed, and say so

@@ -114,7 +114,7 @@ async def _add_key(options: argparse.Namespace) -> str:
             body = {name: getattr(key, name) for name in ("name", "user", "roles", "tenant", "divisions", "trusted")}
             secret = (await target.request("POST", "/keys", _CreatedKey, body)).secret
         else:
-            _, secret = await (await _open_access(config, target)).add(key)
+            _, secret = await (await open_access(config, target)).add(key)
     return f"{secret}\n\nThis is the key {key.name!r}. Save it now: it is not shown again.\n{_describe_use(key)}"
 
 
@@ -123,7 +123,7 @@ async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
     async with open_server_or_store(config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
             return (await target.request("GET", "/keys", _KeyList)).keys
-        return msgspec.convert((await _open_access(config, target)).keys(), list[_KeyEntry], from_attributes=True)
+        return msgspec.convert((await open_access(config, target)).keys(), list[_KeyEntry], from_attributes=True)
 
 
 async def _revoke_key(options: argparse.Namespace) -> None:
@@ -132,10 +132,11 @@ async def _revoke_key(options: argparse.Namespace) -> None:
         if isinstance(target, ServerClient):
             await target.request("DELETE", f"/keys/{quote(options.name, safe='')}", dict[str, object])
         else:
-            await (await _open_access(config, target)).revoke(options.name)
+            await (await open_access(config, target)).revoke(options.name)
 
 
-async def _open_access(config: Config, store: Store) -> Authenticator:
+async def open_access(config: Config, store: Store) -> Authenticator:
+    """Return the keys of the configuration and of a store that no server has open."""
     # No token is verified here, but the Authenticator has to know whether the server accepts tokens: their users may be
     # administrators, and it refuses to revoke the key of the last administrator.
     verify = _verify_no_token if config.jwt else None
