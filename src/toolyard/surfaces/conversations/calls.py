@@ -60,8 +60,8 @@ class ResultBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class CallAnswer(Struct, kw_only=True):
     call_id: str
     message: str
-    remaining: int | UnsetType = UNSET
-    """How many more approvals the call needs before it runs, if it needs more."""
+    remaining: int = 0
+    """How many more approvals the call needs before it runs."""
     success: bool = True
 
 
@@ -88,7 +88,7 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
         await submit_for_call(service.submit(conversation_id, command), state, call_id)
         remaining = await _count_remaining(service, conversation_id, call_id)
         message = f"Approval counted; {remaining} more needed" if remaining else "Call approved"
-        return CallAnswer(call_id=call_id, message=message, remaining=remaining or UNSET)
+        return CallAnswer(call_id=call_id, message=message, remaining=remaining)
 
     @post(f"{CALL_PATH}/deny", status_code=200, responses=ERRORS, tags=["calls"])
     async def deny(

@@ -14,6 +14,7 @@ from litestar.params import QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.approvals import ApprovalView, build_approval_view
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallParked, Ending
@@ -103,6 +104,7 @@ class OpenCall(Struct, kw_only=True):
     parked: CallParked | None = None
     sources: tuple[UntrustedSource, ...] = ()
     """What strangers may have written before a call that waits for an approval; empty unless details were asked for."""
+    terms: ApprovalTerms | None = None
     approval: ApprovalView | None = None
     """Who may decide a call that waits for an approval, how many are left and until when."""
 
@@ -259,6 +261,7 @@ def build_open_call(state: State, call: CallState, caller: Caller, *, details: b
         call=replace(call.call, arguments=call.arguments) if details else None,
         parked=call.parked if details else None,
         sources=call.sources if details else (),
+        terms=call.terms if call.phase == "asking" else None,
         approval=build_approval_view(state, call, caller),
     )
 
