@@ -115,6 +115,7 @@ ROWS = [
     Row("GET", "/access?tool=none&key=none", ADMINISTERS),
     Row("GET", "/keys", ADMINISTERS),
     Row("POST", "/keys", ADMINISTERS, body={"name": "new", "user": "new"}),
+    Row("POST", "/keys/{name}/rotate", ADMINISTERS, body=NOTHING),
     Row("DELETE", "/keys/{name}", ADMINISTERS),
     Row("GET", "/servers", WITH_KEY),
     Row("GET", "/servers/{server_id}", WITH_KEY),

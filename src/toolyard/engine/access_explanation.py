@@ -57,8 +57,9 @@ def explain_access(
     if entry.hooks.authorize is not None:
         checks.append(build_checked_rule(OWN_CHECK, find_denial(entry.hooks.authorize, caller)))
     # The strictest verdict decides, and the first of equals: as when a call is judged.
-    decided = [(check.decision, check) for check in checks if check.decision is not None]
-    decision, deciding = max(decided, key=lambda pair: STRICTNESS[pair[0]])
+    decided = [check for check in checks if check.decision is not None]
+    deciding = max(decided, key=lambda check: STRICTNESS[check.decision or "allow"])
+    decision = deciding.decision or "allow"
     return AccessExplanation(
         tool=entry.tool.name,
         user=caller.user,

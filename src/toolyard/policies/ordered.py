@@ -15,6 +15,15 @@ def check_enabled(request: PolicyRequest) -> Verdict | None:
     return None if request.tool.enabled else Verdict("deny", "the tool is disabled")
 
 
+def check_key(request: PolicyRequest) -> Verdict | None:
+    """Deny a tool that the caller's key is not for."""
+    tool = request.tool
+    # The application's tools came with the request itself, and built-in tools only serve others.
+    if tool.built_in or tool.venue == "client" or request.caller.may_use_tool(tool.name):
+        return None
+    return Verdict("deny", "the key is not for this tool")
+
+
 def check_roles(request: PolicyRequest) -> Verdict | None:
     tool = request.tool
     if not tool.roles or tool.roles & request.caller.roles:
@@ -61,7 +70,7 @@ def build_division_rule(divisions: Divisions) -> Rule:
     return division_tools
 
 
-BUILT_IN_RULES: tuple[Rule, ...] = (check_enabled, check_roles, check_division, check_conversation)
+BUILT_IN_RULES: tuple[Rule, ...] = (check_enabled, check_key, check_roles, check_division, check_conversation)
 
 
 class OrderedPolicy:

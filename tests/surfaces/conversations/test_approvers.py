@@ -1,7 +1,7 @@
 """Approvers of a call over HTTP: they see what they may decide and nothing else, and decide it; the asker may not."""
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from surfaces.talk import ApiClient, Json, build_key, open_api_client
 from toolyard import ModelRequest, Result, tool
@@ -32,7 +32,7 @@ def delete_file(path: str) -> str:
 
 
 @asynccontextmanager
-async def open_waiting_run() -> Any:
+async def open_waiting_run() -> AsyncGenerator[tuple[ApiClient, str, list[str]]]:
     """A client, and the path of a payment that waits beside another call."""
     paid.clear()
     turn = together(call("pay", amount=5), call("delete_file", path="/"))
