@@ -242,11 +242,16 @@ class Yard:
         *,
         arguments: Mapping[str, object] | None = None,
         remember: Remember = "no",
+        reason: str = "",
         caller: Caller = LOCAL_CALLER,
     ) -> None:
-        """Approve a call that asks for a decision, with edited `arguments` if given."""
+        """Approve a call that asks for a decision, with edited `arguments` if given.
+
+        A call that needs several approvals runs after the last of them.
+        """
         edited = None if arguments is None else dict(arguments)
-        await self._submit(conversation, Approve(by=caller, call_id=call_id, arguments=edited, remember=remember))
+        command = Approve(by=caller, call_id=call_id, arguments=edited, remember=remember, reason=reason)
+        await self._submit(conversation, command)
 
     async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL_CALLER) -> None:
         """Deny a call that asks for a decision. The model is told the reason."""

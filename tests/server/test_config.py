@@ -101,7 +101,9 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     assert full_config.jwt is not None and full_config.jwt.jwks_file == str(file.parent / "jwks.json")
     assert full_config.keys[0] == Key(
         name="shop-backend", hash="…", user="shop", roles=frozenset({"admin"}), tenant="shop",
-        divisions=frozenset({"clothing"}), trusted=True,
+        divisions=frozenset({"clothing"}), trusted=True, tools=frozenset({"search_*"}),
+        models=frozenset({"openai:gpt-5*"}), origins=frozenset({"https://shop.example"}),
+        not_before=1798761600, expires_at=1830297600,
     )  # fmt: skip
 
 
@@ -373,7 +375,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ("[web_search]\ncustom_control = 1", "line 2: web_search.custom_control must be true or false, not 1"),
         (
             "[tool.x]\napproval = 'maybe'",
-            'line 2: tool.x.approval must be one of "always", "ask", "never", not this text',
+            'line 2: tool.x.approval must be one of "always", "ask", "never", "other", not this text',
         ),
         ("[tool.x]\ntimeout_s = 0", "line 2: tool.x.timeout_s must be a number above 0, at most 1000000000, not 0"),
         ("[tool.'a b']\naproval = 'ask'", 'line 2: tool."a b".aproval is not a setting; did you mean approval?'),

@@ -20,7 +20,10 @@ EPILOG = """start here:
 or the file that --config names; TOOLYARD_… variables override the file, and flags override both.
 """
 
-COMMANDS = ("serve", "chat", "tools", "servers", "models", "mcp", "keys", "trace", "migrate", "migrate-store", "doctor")
+COMMANDS = (
+    "serve", "chat", "tools", "servers", "models", "mcp", "keys", "access", "trace", "migrate", "migrate-store",
+    "doctor",
+)  # fmt: skip
 """Each is a module in `toolyard.cli.commands`. Only the one that runs is imported: all of them take half a second."""
 
 

@@ -12,6 +12,7 @@ from typing import Literal, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.events import (
     CallAnswered,
     CallApproved,
@@ -85,6 +86,8 @@ class CallView(Struct, kw_only=True):
     rule: str = ""
     """The policy rule of the verdict."""
     expires_at: float = 0.0
+    terms: ApprovalTerms | None = None
+    """Who may decide the call, and how many of them."""
     edited: dict[str, object] | None = None
     """The arguments in place of the model's, if the approver changed them."""
     attempt: int = 0
@@ -107,14 +110,28 @@ class CallView(Struct, kw_only=True):
             return None
         return "client" if self.parked.kind == "client" else "answer"
 
+    @property
+    def needs_others(self) -> bool:
+        """Return whether the call waits for the approval of others: the caller who asked may not decide."""
+        return self.phase == "asking" and self.terms is not None and self.terms.other
+
+    @property
+    def awaited_approval(self) -> str:
+        """Return whose approval the call waits for, in words, as in `an approval` or `the approval of the role x`."""
+        if self.terms is None:
+            return "an approval"
+        return f"the approval of {self.terms.describe_approvers()}"
+
     def apply(self, event: CallEvent) -> None:
         match event:
             case CallJudged():
-                self.rule, self.expires_at = event.rule, event.expires_at
+                self.rule, self.expires_at, self.terms = event.rule, event.expires_at, event.terms
                 if event.verdict != "deny":  # the end of a denied call follows
                     self.phase = "allowed" if event.verdict == "allow" else "asking"
             case CallApproved():
-                self.phase, self.edited = "allowed", event.arguments
+                self.edited = event.arguments
+                if not event.remaining:
+                    self.phase = "allowed"
             case CallAnswered():
                 self.phase = "allowed"
             case CallStarted():

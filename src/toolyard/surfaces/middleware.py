@@ -22,7 +22,7 @@ from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator, read_secret
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
-from toolyard.surfaces.open_sockets import OpenSockets
+from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_request_context
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
@@ -91,6 +91,7 @@ class AuthMiddleware:
         self._origins = cors_origins
         self._sockets = OpenSockets(socket_limits)
         self._proxies = proxies
+        self._requests = OpenRequests(socket_limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._proxies and scope["type"] in ("http", "websocket"):
@@ -109,7 +110,8 @@ class AuthMiddleware:
         sender = _ResponseSender(send, self._build_response_headers(correlation_id, headers))
         sender.is_public = path in self._rules.public
         try:
-            await self._respond(scope, receive, sender, path, headers, correlation_id)
+            with ExitStack() as opened:
+                await self._respond(scope, receive, sender, path, headers, correlation_id, opened)
         finally:
             sender.close()
             duration_s = perf_counter() - started
@@ -123,6 +125,7 @@ class AuthMiddleware:
         path: str,
         headers: dict[str, str],
         correlation_id: str,
+        opened: ExitStack,
     ) -> None:
         try:
             # Without keys everybody is an administrator, so cross-site requests are refused first, on public paths too.
@@ -136,6 +139,10 @@ class AuthMiddleware:
                 return
             # The body is not read before this: a caller without a key cannot make the server parse anything.
             caller = ANONYMOUS if path in self._rules.public else await self._authenticate(scope, path, headers)
+            await self._access.save_uses()
+            # Without keys everybody is the same user, on this machine.
+            if caller is not ANONYMOUS and not self._access.is_local:
+                opened.enter_context(self._requests.add(caller))
         except Exception as error:
             answer = answer_error(scope, error, correlation_id)
             await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)

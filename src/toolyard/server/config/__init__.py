@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
+from toolyard.core.approval_terms import iter_term_problems
 from toolyard.core.limits import Budget, SessionLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerSpec
@@ -88,6 +89,9 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     roles: frozenset[Name] | None = None
     divisions: frozenset[Name] | None = None
     approval: Approval | None = None
+    approvers: tuple[Name, ...] | None = None
+    approvals: Count | None = None
+    approval_reason: bool | None = None
     timeout_s: Seconds | None = None
     approval_s: Seconds | None = None
     client_s: Seconds | None = None
@@ -105,6 +109,7 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     def iter_problems(self) -> Iterator[tuple[str, str]]:
         if self.read_only and self.destructive:
             yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
+        yield from iter_term_problems(self.approval, self.approvers, self.approvals)
 
 
 class JwtConfig(Struct, frozen=True, kw_only=True):
