@@ -54,7 +54,7 @@ class ServedChat(Struct, frozen=True):
     browser: Browser
 
 
-class Window:
+class ChatWindow:
     """A window of a visitor who uses the chat."""
 
     def __init__(self, chat: ServedChat, context: BrowserContext) -> None:
@@ -98,13 +98,13 @@ async def chat() -> AsyncGenerator[ServedChat, None]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def window(chat: ServedChat) -> AsyncGenerator[Window, None]:
+async def window(chat: ServedChat) -> AsyncGenerator[ChatWindow, None]:
     chat.model.requests.clear()
     async with open_window(chat.browser) as context:
-        yield Window(chat, context)
+        yield ChatWindow(chat, context)
 
 
-async def test_a_text_is_shown_and_is_still_there_after_a_reload(window: Window) -> None:
+async def test_a_text_is_shown_and_is_still_there_after_a_reload(window: ChatWindow) -> None:
     tab = await window.open_tab()
     await tab.send("Hello")
     await tab.expect_messages("Hello", "You said: Hello")
@@ -112,7 +112,7 @@ async def test_a_text_is_shown_and_is_still_there_after_a_reload(window: Window)
     await tab.expect_messages("Hello", "You said: Hello")
 
 
-async def test_two_tools_run_in_parallel_and_have_cards(window: Window) -> None:
+async def test_two_tools_run_in_parallel_and_have_cards(window: ChatWindow) -> None:
     tab = await window.open_tab()
     await tab.send("Add milk and bread")
     await tab.expect_messages("Add milk and bread", "I add both.", "Both are on the list.")
@@ -132,7 +132,7 @@ async def test_two_tools_run_in_parallel_and_have_cards(window: Window) -> None:
     ids=["granted", "edited", "denied"],
 )
 async def test_an_approval_is_answered(
-    window: Window, edits: dict[str, str], button: str, state: str, result: str
+    window: ChatWindow, edits: dict[str, str], button: str, state: str, result: str
 ) -> None:
     tab = await window.open_tab()
     await tab.send("Lights out")
@@ -148,7 +148,7 @@ async def test_an_approval_is_answered(
     assert result in returned
 
 
-async def test_a_failure_is_said_in_words_and_the_chat_goes_on(window: Window) -> None:
+async def test_a_failure_is_said_in_words_and_the_chat_goes_on(window: ChatWindow) -> None:
     tab = await window.open_tab()
     await tab.send("Fail")
     await expect(tab.page.get_by_role("alert")).to_contain_text("the model is out")
@@ -157,7 +157,7 @@ async def test_a_failure_is_said_in_words_and_the_chat_goes_on(window: Window) -
     await expect(tab.page.get_by_role("alert")).to_have_count(0)
 
 
-async def test_stop_ends_the_run_at_the_server(window: Window) -> None:
+async def test_stop_ends_the_run_at_the_server(window: ChatWindow) -> None:
     tab = await window.open_tab()
     await tab.send("Talk")
     await expect(tab.answers).to_contain_text("First half,")
@@ -173,7 +173,7 @@ async def test_stop_ends_the_run_at_the_server(window: Window) -> None:
 )
 @pytest.mark.parametrize("ends_meanwhile", [False, True], ids=["goes on", "ended meanwhile"])
 async def test_a_reload_in_mid_answer_resumes_to_the_same_message(
-    window: Window, text: str, seen: str, answer: str, ends_meanwhile: bool
+    window: ChatWindow, text: str, seen: str, answer: str, ends_meanwhile: bool
 ) -> None:
     tab = await window.open_tab()
     await tab.send(text)
@@ -208,7 +208,7 @@ async def finish_answer(chat: ServedChat) -> None:
     reader.detach()
 
 
-async def test_a_message_is_edited_and_answered_again(window: Window) -> None:
+async def test_a_message_is_edited_and_answered_again(window: ChatWindow) -> None:
     tab = await window.open_tab()
     await tab.send("One")
     await tab.expect_messages("One", "You said: One")
@@ -226,7 +226,7 @@ async def test_a_message_is_edited_and_answered_again(window: Window) -> None:
     assert texts == [["One"], ["One", "You said: One", "Two"], ["Three"], ["Three"]]
 
 
-async def test_two_tabs_show_one_run(window: Window) -> None:
+async def test_two_tabs_show_one_run(window: ChatWindow) -> None:
     first = await window.open_tab()
     await first.send("Lights out, slowly")
     await expect(first.find_cards("ha_service_call")).to_contain_text("needs your approval")
@@ -241,7 +241,7 @@ async def test_two_tabs_show_one_run(window: Window) -> None:
     assert len(window.chat.model.requests) == 2
 
 
-async def test_assistant_ui_has_a_conversation_with_a_tool_and_an_approval(window: Window) -> None:
+async def test_assistant_ui_has_a_conversation_with_a_tool_and_an_approval(window: ChatWindow) -> None:
     tab = await window.open_tab("assistant-ui.html")
     await tab.send("Add milk and bread")
     await tab.expect_messages("Add milk and bread", "I add both.", "Both are on the list.")

@@ -116,7 +116,7 @@ async def test_a_reader_that_leaves_after_each_item_gets_on_and_sees_each_once()
         assert text == "".join(WORDS) and seqs == list(range(1, len(seqs) + 1))
 
 
-class PausingModel(Scripted):
+class HaltingModel(Scripted):
     """A scripted model that waits before the last piece of its text."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class PausingModel(Scripted):
 
 
 async def test_a_reader_after_the_start_of_a_turn_gets_its_text_while_it_is_written() -> None:
-    model = PausingModel()
+    model = HaltingModel()
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard(model=model) as yard:
         answer = asyncio.create_task(yard.ask("go", conversation="c"))
         await model.paused.wait()

@@ -37,13 +37,13 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-class Line(Struct):
+class GroceryLine(Struct):
     product: str
     amount: int = 1
 
 
-class Order(Struct):
-    lines: list[Line]
+class GroceryOrder(Struct):
+    lines: list[GroceryLine]
 
 
 @dataclass
@@ -211,8 +211,8 @@ async def test_a_repair_goes_on_after_a_restart(tmp_path: Path) -> None:
 async def test_a_type_gives_the_schema_and_the_output_has_that_type() -> None:
     model = Scripted([say('{"lines": [{"product": "milk", "amount": 2}]}')])
     async with asyncio.timeout(20), Yard(model=model) as yard:
-        order = await yard.ask("order two milk", output_type=Order)
-    assert order == Order(lines=[Line(product="milk", amount=2)])
+        order = await yard.ask("order two milk", output_type=GroceryOrder)
+    assert order == GroceryOrder(lines=[GroceryLine(product="milk", amount=2)])
     schema = model.requests[0].options.output_schema
     assert schema is not None and schema["type"] == "object" and schema["required"] == ["lines"]
 
@@ -220,14 +220,14 @@ async def test_a_type_gives_the_schema_and_the_output_has_that_type() -> None:
 @pytest.mark.parametrize(
     ("output_type", "text", "output"),
     [
-        (Order, '{"lines": []}', Order(lines=[])),
+        (GroceryOrder, '{"lines": []}', GroceryOrder(lines=[])),
         (Point, '{"x": 1, "y": 2}', Point(1, 2)),
         (Named, '{"name": "Ann"}', {"name": "Ann"}),
         (Model, '{"size": 3}', Model(size=3)),
         (dict[str, int], '{"a": 1}', {"a": 1}),
         (int, '{"value": 7}', 7),
         (list[int], '{"value": [1, 2]}', [1, 2]),
-        (list[Order], '{"value": [{"lines": []}]}', [Order(lines=[])]),
+        (list[GroceryOrder], '{"value": [{"lines": []}]}', [GroceryOrder(lines=[])]),
         (list[Model], '{"value": [{"size": 3}]}', [Model(size=3)]),
     ],
 )
@@ -240,7 +240,7 @@ async def test_every_kind_of_type_is_read_from_json(output_type: type[object], t
 async def test_a_run_with_a_type_that_ends_without_an_output_raises() -> None:
     async with open_yard([Turn(text=["I will not."], finish="refused")]) as yard:
         with pytest.raises(RunFailed, match="no output: it ended with refused: I will not"):
-            await yard.ask("go", output_type=Order)
+            await yard.ask("go", output_type=GroceryOrder)
     async with open_yard([say('{"size": 13}')]) as yard:
         with pytest.raises(RunFailed, match=r"output_invalid: .*nobody wants 13"):
             await yard.ask("go", output_type=Model)
@@ -251,4 +251,4 @@ async def test_a_type_without_a_schema_and_a_second_schema_are_errors() -> None:
         with pytest.raises(TypeError, match="has no JSON Schema"):
             yard.run("go", output_type=Yard)
         with pytest.raises(TypeError, match="not both"):
-            yard.run("go", output_type=Order, options=OPTIONS)
+            yard.run("go", output_type=GroceryOrder, options=OPTIONS)

@@ -19,7 +19,7 @@ from toolyard.testing import Scripted
 
 
 class ShortTimeoutHttp(BoundedHttp):
-    request_s = 0.2
+    request_s = 0.3
 
 
 async def send_raw(url_port: int, *pieces: bytes) -> bytes:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
+from server.test_bounded_http import ShortTimeoutHttp
 from surfaces.openai.sockets import open_talk, refuse_handshake
 from surfaces.served import serve_app
 from surfaces.talk import build_key, build_yard
@@ -21,10 +22,6 @@ HANDSHAKE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 OTHER_PATHS = ("/", "/mcp", "/healthz", "/conversations/x/events", "/v1/responses/", "/v1/responses/x", "/v1/models")
-
-
-class ShortTimeoutHttp(BoundedHttp):
-    request_s = 0.3
 
 
 @asynccontextmanager

@@ -38,7 +38,7 @@ def order(item: str) -> str:
     return f"ordered {item}"
 
 
-class Talk:
+class ThreadTalk:
     """A thread of one user in a yard."""
 
     def __init__(self, yard: Yard, caller: Caller = ANN, thread_id: str = "thread-1") -> None:
@@ -84,9 +84,9 @@ async def read(run: ThreadRun) -> RunView:
 
 
 @asynccontextmanager
-async def open_talk(script: Script, **wiring: object) -> AsyncGenerator[Talk, None]:
+async def open_talk(script: Script, **wiring: object) -> AsyncGenerator[ThreadTalk, None]:
     async with build_yard(script, **wiring) as yard:
-        yield Talk(yard)
+        yield ThreadTalk(yard)
 
 
 def test_no_two_users_threads_share_a_conversation() -> None:
@@ -151,7 +151,7 @@ async def test_a_message_that_is_sent_again_follows_its_run() -> None:
 
 async def test_another_users_thread_of_the_same_id_is_another_conversation() -> None:
     async with open_talk([say("Hello Ann."), say("Hello Eve.")]) as talk:
-        eve = Talk(talk.yard, Caller(user="eve", tenant="t"))
+        eve = ThreadTalk(talk.yard, Caller(user="eve", tenant="t"))
         await talk.send("m1", "I am Ann")
         await eve.send("m1", "I am Eve")
         assert await talk.list_texts() == ["I am Ann", "Hello Ann."]
@@ -277,14 +277,14 @@ async def test_the_open_run_is_followed_from_its_start_and_none_if_there_is_none
 
 
 @asynccontextmanager
-async def open_pair(model: Scripted, **wiring: object) -> AsyncGenerator[tuple[Talk, Talk], None]:
+async def open_pair(model: Scripted, **wiring: object) -> AsyncGenerator[tuple[ThreadTalk, ThreadTalk], None]:
     """Open the same thread on two replicas of a server."""
     database = MemoryDatabase()
     async with (
         build_yard(model, opened_store=MemoryStore(database), **wiring) as first,
         build_yard(model, opened_store=MemoryStore(database), **wiring) as second,
     ):
-        yield Talk(first), Talk(second)
+        yield ThreadTalk(first), ThreadTalk(second)
 
 
 async def test_a_message_that_reaches_two_replicas_at_once_is_answered_once() -> None:
@@ -313,7 +313,7 @@ async def test_answers_that_reach_two_replicas_at_once_take_effect_once() -> Non
         (waiting,) = (await first.send("m1", "Order milk")).open_calls
         decision = CallDecision(call_id=waiting.call.id, approved=True)
 
-        async def decide(talk: Talk) -> RunView:
+        async def decide(talk: ThreadTalk) -> RunView:
             return await read(await talk.threads.answer_calls(talk.thread, [decision], {}))
 
         views = await asyncio.gather(*(decide(talk) for talk in (first, second, second, first)))

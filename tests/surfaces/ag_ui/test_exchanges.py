@@ -1,21 +1,20 @@
 """Requests to `/ag-ui`: whose thread it is, what is read of a request, and what is told of a mistake."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
 from surfaces.ag_ui.recorded import Stream, parse_frames
+from surfaces.asking_venue import AskingVenue
 from surfaces.inside import InProcessClient
 from surfaces.served import connect_client
 from surfaces.talk import ApiClient, Json, build_key, build_yard, open_api_client
 from surfaces.talkative import WHOLE_TEXT, TalkativeModel, read_late
 from toolyard import Context, tool
 from toolyard.app import App, Wiring
-from toolyard.core.items import Call, FilePart, ImagePart, ModelText, Result, TextPart, UserMessage
-from toolyard.core.ports import Failure, Pending, ToolHooks, Value
-from toolyard.core.tools import Tool
+from toolyard.core.items import FilePart, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.ag_ui.exchanges import Exchanges
@@ -280,31 +279,12 @@ async def test_a_new_message_ends_a_run_that_waits_for_the_client() -> None:
         assert join_text(await post(http, HELLO, {**HELLO, "id": "m2"})) == "Never mind."
 
 
-class AskingVenue:
-    """A venue whose tool asks the user before it does something."""
-
-    def tools(self) -> Sequence[Tool]:
-        return [Tool(name="book", venue="mcp")]
-
-    def hooks(self, tool: str) -> ToolHooks:
-        return ToolHooks()
-
-    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
-        if context.answer is None:
-            question: dict[str, object] = {"message": "Which day?", "requestedSchema": {"type": "object"}}
-            return Pending(kind="question", question=question, resume_token="t")
-        return Value(value=context.answer)
-
-    async def close(self) -> None:
-        pass
-
-
 @asynccontextmanager
 async def open_asking_client() -> AsyncGenerator[ApiClient, None]:
     model = Scripted([call("book"), say("Booked.")])
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         app = App(Wiring(model=model), ModelResolver(model), MemoryStore(), tasks)
-        app.registry.add(AskingVenue())
+        app.registry.add(AskingVenue({"message": "Which day?", "requestedSchema": {"type": "object"}}))
         await app.service.start()
         yield ApiClient(InProcessClient(await app.asgi(), {}))
         await app.service.close(0)

@@ -1,20 +1,16 @@
 """The AI SDK's own chat, in a process of Node that drives any number of them."""
 
-import asyncio
-import subprocess
-import sys
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from real_servers import find_node, install_npm_package
+from surfaces.line_process import LineProcess
 
 DRIVER = Path(__file__).parent / "drive_ai.mjs"
 VERSIONS = ("ai", "ai5", "ai6")
-START_S, ANSWER_S = 240.0, 50.0
 Json = Any
 
 
@@ -55,9 +51,8 @@ class ChatProcess:
     def __init__(self) -> None:
         folders = [str(install_npm_package(version)) for version in VERSIONS]
         command = [find_node()[0], str(DRIVER), *folders]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr)
+        self._process = LineProcess(command)
         self._opened = 0
-        self._read_line(START_S)
 
     async def open(self, url: str, id: str, **options: object) -> "ChatClient":
         self._opened += 1
@@ -72,31 +67,12 @@ class ChatProcess:
         return answer["messages"]
 
     async def request(self, request: dict[str, object]) -> Json:
-        answer = msgspec.json.decode(await asyncio.to_thread(self._exchange, request))
+        answer = msgspec.json.decode(await self._process.request(request))
         assert "failure" not in answer, answer["failure"]
         return answer
 
-    def _exchange(self, request: dict[str, object]) -> bytes:
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-        self._process.stdin.flush()
-        return self._read_line(ANSWER_S)
-
-    def _read_line(self, timeout_s: float) -> bytes:
-        """Return the next line of output. A process that takes too long is killed, which ends its output."""
-        assert self._process.stdout is not None
-        timer = Timer(timeout_s, self._process.kill)
-        timer.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            timer.cancel()
-        assert line, f"the client wrote nothing within {timeout_s:.0f} s"
-        return line
-
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.close()
 
 
 class ChatClient:

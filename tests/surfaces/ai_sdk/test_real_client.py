@@ -75,7 +75,7 @@ class PausingModel(Scripted):
             yield event
 
 
-class Served:
+class ServedChats:
     """A yard that is served to chats."""
 
     def __init__(self, yard: Yard, url: str, process: ChatProcess) -> None:
@@ -94,9 +94,9 @@ class Served:
 @asynccontextmanager
 async def serve(
     process: ChatProcess, script: Script | Model, tools: Sequence[ToolLike] = (), **wiring: object
-) -> AsyncGenerator[Served, None]:
+) -> AsyncGenerator[ServedChats, None]:
     async with build_yard(script, tools=tools, **wiring) as yard, serve_yard(yard) as url, asyncio.timeout(60):
-        yield Served(yard, url, process)
+        yield ServedChats(yard, url, process)
 
 
 def rename_ids(state: ChatState) -> Json:

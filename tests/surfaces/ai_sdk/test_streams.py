@@ -135,7 +135,7 @@ async def test_calls_of_the_server_are_marked_and_their_results_are_values() -> 
         assert get_frame(frames, "tool-output-available")["output"] == "3"
 
 
-class CitingModel:
+class ReasoningModel:
     """A model that thinks, and names its sources."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
@@ -155,7 +155,7 @@ class CitingModel:
 
 
 async def test_reasoning_and_sources_are_parts_and_a_replay_has_the_same_order() -> None:
-    async with open_ui(CitingModel()) as ui:
+    async with open_ui(ReasoningModel()) as ui:
         frames = await ui.chat(user("Weather?"))
         assert get_types(frames)[2:-3] == [
             "reasoning-start",

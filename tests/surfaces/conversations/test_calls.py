@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from surfaces.asking_venue import AskingVenue
 from surfaces.inside import InProcessClient
 from surfaces.talk import ApiClient, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Caller, Tool, tool
 from toolyard.app import App, Wiring
 from toolyard.core.events import RunSuspended
-from toolyard.core.items import Call
-from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value
 from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, Turn, call, say, together
@@ -206,24 +205,6 @@ def test_a_text_that_the_application_gives_is_the_text_that_the_model_reads() ->
     run_with_client_call(test, [call("search"), say("ok")])
 
 
-class AskingVenue:
-    """A venue whose tool asks the user before it does something."""
-
-    def tools(self) -> Sequence[Tool]:
-        return [Tool(name="book", venue="mcp")]
-
-    def hooks(self, tool: str) -> ToolHooks:
-        return ToolHooks()
-
-    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
-        if context.answer is None:
-            return Pending(kind="question", question={"message": "Which day?"}, resume_token="t")
-        return Value(value=context.answer)
-
-    async def close(self) -> None:
-        pass
-
-
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -235,7 +216,7 @@ async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json
     model, store = Scripted([call("book"), say("booked")]), MemoryStore()
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         app = App(Wiring(model=model), ModelResolver(model), store, tasks)
-        app.registry.add(AskingVenue())
+        app.registry.add(AskingVenue({"message": "Which day?"}))
         await app.service.start()
         http = ApiClient(InProcessClient(await app.asgi(), {}))
         path = await http.create_conversation()

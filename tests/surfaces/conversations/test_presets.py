@@ -35,7 +35,7 @@ def weigh() -> str:
     return "1 kg"
 
 
-class Clients:
+class PresetClients:
     """Clients of several callers, and the requests that the model got."""
 
     def __init__(self, http: ApiClient, requests: list[ModelRequest], database: MemoryDatabase) -> None:
@@ -45,7 +45,7 @@ class Clients:
 
 
 @asynccontextmanager
-async def open_clients() -> AsyncGenerator[Clients]:
+async def open_clients() -> AsyncGenerator[PresetClients]:
     requests: list[ModelRequest] = []
 
     def answer(request: ModelRequest) -> Turn:
@@ -55,7 +55,7 @@ async def open_clients() -> AsyncGenerator[Clients]:
     database = MemoryDatabase()
     wiring = {"tools": [stock, weigh], "keys": KEYS, "opened_store": MemoryStore(database)}
     async with build_yard(answer, **wiring) as yard, connect_api_client(yard) as http:
-        yield Clients(http, requests, database)
+        yield PresetClients(http, requests, database)
 
 
 async def save(

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 from openai import AsyncOpenAI
+from pydantic import BaseModel
 
 from surfaces.served import serve_yard
 from surfaces.talk import Json
@@ -34,6 +35,13 @@ def order(item: str) -> str:
     """Order an item."""
     added.append(f"ordered {item}")
     return f"ordered {item}"
+
+
+class ParsedOrder(BaseModel):
+    """What a structured answer has to be."""
+
+    item: str
+    count: int
 
 
 class Served(Struct, frozen=True):

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 from openai import APIStatusError
-from pydantic import BaseModel
 
 from support import wait_until
 from surfaces.openai.clients import (
     HELLO,
+    ParsedOrder,
     add_to_groceries,
     added,
     answer_calls,
@@ -196,11 +196,10 @@ async def test_every_sentence_whose_run_has_ended_is_replaced() -> None:
 
 
 async def test_a_wait_is_a_refusal_where_the_answer_has_to_fit_a_schema() -> None:
-    class Order(BaseModel):
-        item: str
-
     async with serve_script([call("order", item="milk")] * 4, [order]) as served:
-        parsed = await served.client.chat.completions.parse(model="default", messages=HELLO, response_format=Order)
+        parsed = await served.client.chat.completions.parse(
+            model="default", messages=HELLO, response_format=ParsedOrder
+        )
         message = parsed.choices[0].message
         assert (message.parsed, message.content) == (None, None)
         assert "`order` waits for an approval" in message.refusal
@@ -208,7 +207,7 @@ async def test_a_wait_is_a_refusal_where_the_answer_has_to_fit_a_schema() -> Non
         assert "`order` waits for an approval" in str(again.choices[0].message)
         chunks = await served.stream(response_format=ORDER_FORMAT)
         assert join_content(chunks) == "" and any(chunk.choices[0].delta.refusal for chunk in chunks)
-        response = await served.client.responses.parse(model="default", input="Hello", text_format=Order)
+        response = await served.client.responses.parse(model="default", input="Hello", text_format=ParsedOrder)
         assert response.output_parsed is None and response.output[-1].content[0].type == "refusal"
         stream = await served.client.responses.create(
             model="default", input="Hello", text={"format": {"type": "json_object"}}, stream=True
@@ -291,13 +290,11 @@ async def test_structured_output_comes_alone_after_a_tool_and_after_a_repair() -
 
 
 async def test_an_output_type_of_the_client_is_parsed() -> None:
-    class Order(BaseModel):
-        item: str
-        count: int
-
     async with serve_script([say('{"item": "milk", "count": 2}')]) as served:
-        parsed = await served.client.chat.completions.parse(model="default", messages=HELLO, response_format=Order)
-    assert parsed.choices[0].message.parsed == Order(item="milk", count=2)
+        parsed = await served.client.chat.completions.parse(
+            model="default", messages=HELLO, response_format=ParsedOrder
+        )
+    assert parsed.choices[0].message.parsed == ParsedOrder(item="milk", count=2)
 
 
 async def test_a_text_beside_a_call_of_the_client_is_no_structured_output() -> None:

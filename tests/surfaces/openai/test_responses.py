@@ -7,10 +7,9 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 from openai import APIError, APIStatusError
-from pydantic import BaseModel
 
 from support import wait_until
-from surfaces.openai.clients import Served, add_to_groceries, added, list_exchange, order, serve_script
+from surfaces.openai.clients import ParsedOrder, Served, add_to_groceries, added, list_exchange, order, serve_script
 from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.testing import call, fail, say, together
@@ -252,18 +251,14 @@ async def test_what_is_not_stored_is_not_found_and_others_never_are() -> None:
 
 
 async def test_structured_output_is_the_only_text_of_a_response() -> None:
-    class Order(BaseModel):
-        item: str
-        count: int
-
     script = [
         together(say("Let me look."), call("add_to_groceries", item="milk")),
         say("no JSON"),
         say('{"item": "milk", "count": 2}'),
     ]
     async with serve_script([*script, *script], [add_to_groceries]) as served:
-        parsed = await served.client.responses.parse(model="default", input="Hello", text_format=Order)
-        assert parsed.output_parsed == Order(item="milk", count=2)
+        parsed = await served.client.responses.parse(model="default", input="Hello", text_format=ParsedOrder)
+        assert parsed.output_parsed == ParsedOrder(item="milk", count=2)
         events = await stream_response(served, text={"format": {"type": "json_object"}})
         text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
         assert text == events[-1].response.output_text == '{"item": "milk", "count": 2}'

@@ -87,7 +87,7 @@ class AgentProcess:
         self._process.communicate()
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class AgentRun(Struct, frozen=True, kw_only=True):
     """What an agent's application sees of a run."""
 
     events: list[Json]
@@ -130,20 +130,20 @@ class Agent:
     async def open(self) -> None:
         await self._process.ask("open", agent=self.name, **self._config)
 
-    async def run(self, text: str = "", *, message_id: str = "", **parameters: Json) -> Answer:
+    async def run(self, text: str = "", *, message_id: str = "", **parameters: Json) -> AgentRun:
         """Run the agent, after a message of the user if there is one."""
         if text:
             message_id = message_id or f"user-{next(Agent._numbers)}"
             parameters["message"] = {"id": message_id, "role": "user", "content": text}
         answer = await self._process.ask("run", agent=self.name, **parameters)
-        return msgspec.convert(answer, Answer)
+        return msgspec.convert(answer, AgentRun)
 
-    async def deliver(self, call_id: str, content: str, **parameters: Json) -> Answer:
+    async def deliver(self, call_id: str, content: str, **parameters: Json) -> AgentRun:
         """Run the agent after the result of a front-end tool."""
         parameters["message"] = {"id": f"{call_id}-sent", "role": "tool", "toolCallId": call_id, "content": content}
         return await self.run(**parameters)
 
-    async def resume(self, interrupts: Sequence[Json], payload: object = None, **parameters: Json) -> Answer:
+    async def resume(self, interrupts: Sequence[Json], payload: object = None, **parameters: Json) -> AgentRun:
         """Run the agent with the same answer to all interrupts; None cancels them."""
         answer = {"status": "cancelled"} if payload is None else {"status": "resolved", "payload": payload}
         entries = [{"interruptId": interrupt["id"], **answer} for interrupt in interrupts]
@@ -157,7 +157,7 @@ class Agent:
         return await self._process.ask("change", agent=self.name, **fields)
 
 
-class Served(Struct, frozen=True):
+class ServedAgents(Struct, frozen=True):
     """A yard that is served, and agents of it."""
 
     process: AgentProcess
@@ -178,10 +178,10 @@ class Served(Struct, frozen=True):
 @asynccontextmanager
 async def serve_script(
     process: AgentProcess, script: Script, tools: Sequence[ToolLike] = (add_to_groceries, order), store: str = "memory:"
-) -> AsyncGenerator[Served, None]:
+) -> AsyncGenerator[ServedAgents, None]:
     """Serve a yard with a scripted model. The block fails after TEST_TIMEOUT_S."""
     done.clear()
     model = Scripted(script)
     wiring = Wiring(model=model, tools=[as_tool(function) for function in tools], store=store)
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard, serve_yard(yard) as url:
-        yield Served(process, yard, model, url)
+        yield ServedAgents(process, yard, model, url)

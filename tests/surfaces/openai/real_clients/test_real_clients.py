@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from surfaces.openai.clients import Served, list_exchange, serve_script
-from surfaces.openai.real_clients.processes import Answer, ClientProcess, Order
+from surfaces.openai.real_clients.processes import ClientAnswer, ClientOrder, ClientProcess
 from toolyard import Limits, tool
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.surfaces.call_ids import parse_call_id
@@ -93,7 +93,7 @@ def list_texts(served: Served) -> list[str]:
     return [item.text for item in history if isinstance(item, UserMessage | ModelText)]
 
 
-def assert_succeeded(answer: Answer) -> None:
+def assert_succeeded(answer: ClientAnswer) -> None:
     assert (answer.error, answer.message) == ("", "")
 
 
@@ -163,7 +163,7 @@ async def test_structured_output_comes_after_a_tool_of_the_server(client: Client
     async with serve(client, api, script):
         answer = await client.ask(wants_order=True)
     assert_succeeded(answer)
-    assert (answer.order, added) == (Order("milk", 2), ["milk"])
+    assert (answer.order, added) == (ClientOrder("milk", 2), ["milk"])
 
 
 async def test_an_unknown_model_is_the_clients_own_exception(

@@ -4,7 +4,7 @@ import protocol
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
-from protocol import Answer, Order, Photos
+from protocol import Answer, OrderOutput, Photos
 
 
 class LangChainClient:
@@ -31,7 +31,7 @@ class LangChainClient:
         return Answer(text=message.text, pieces=pieces, finish=finish, photos=photos.taken)
 
     async def ask_for_order(self, text: str) -> Answer:
-        return Answer(order=await self._chat.with_structured_output(Order, method="json_schema").ainvoke(text))
+        return Answer(order=await self._chat.with_structured_output(OrderOutput, method="json_schema").ainvoke(text))
 
 
 async def _invoke(chat, messages: list[BaseMessage]) -> tuple[AIMessage, int]:

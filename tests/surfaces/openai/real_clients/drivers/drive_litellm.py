@@ -8,7 +8,7 @@ import json
 
 import litellm
 import protocol
-from protocol import Answer, Order, Photos
+from protocol import Answer, OrderOutput, Photos
 
 
 class LiteLLMChat:
@@ -42,8 +42,8 @@ class LiteLLMChat:
 
     async def ask_for_order(self, text: str) -> Answer:
         messages = [{"role": "user", "content": text}]
-        answer = await litellm.acompletion(messages=messages, response_format=Order, **self._target)
-        return Answer(order=Order.model_validate_json(answer.choices[0].message.content))
+        answer = await litellm.acompletion(messages=messages, response_format=OrderOutput, **self._target)
+        return Answer(order=OrderOutput.model_validate_json(answer.choices[0].message.content))
 
 
 class LiteLLMResponses:
@@ -86,10 +86,10 @@ class LiteLLMResponses:
     async def ask_for_order(self, text: str) -> Answer:
         form = {"format": {"type": "json_schema", "name": "order", "schema": protocol.ORDER_SCHEMA, "strict": True}}
         response = await litellm.aresponses(input=text, text=form, **self._target)
-        return Answer(order=Order.model_validate_json(response.output_text))
+        return Answer(order=OrderOutput.model_validate_json(response.output_text))
 
 
-def open_client(url: str, api: str, model: str) -> protocol.Client:
+def open_client(url: str, api: str, model: str) -> protocol.DrivenClient:
     return LiteLLMChat(url, model) if api == "chat" else LiteLLMResponses(url, model)
 
 

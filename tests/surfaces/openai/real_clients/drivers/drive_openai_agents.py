@@ -12,7 +12,7 @@ from agents import (
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
-from protocol import Answer, Order, Photos
+from protocol import Answer, OrderOutput, Photos
 
 
 class AgentsClient:
@@ -42,7 +42,7 @@ class AgentsClient:
         return Answer(text=result.final_output, pieces=protocol.count(pieces), photos=photos.taken)
 
     async def ask_for_order(self, text: str) -> Answer:
-        agent = Agent(name="Helper", model=self._model, output_type=Order)
+        agent = Agent(name="Helper", model=self._model, output_type=OrderOutput)
         result = await Runner.run(agent, text)
         return Answer(order=result.final_output)
 

@@ -1,7 +1,7 @@
 """Drives `pydantic-ai`."""
 
 import protocol
-from protocol import Answer, Order, Photos
+from protocol import Answer, OrderOutput, Photos
 from pydantic_ai import Agent, NativeOutput, Tool
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -29,7 +29,7 @@ class PydanticAIClient:
         return Answer(text=output, pieces=protocol.count(pieces), finish=finish or "", photos=photos.taken)
 
     async def ask_for_order(self, text: str) -> Answer:
-        result = await Agent(self._model, output_type=NativeOutput(Order)).run(text)
+        result = await Agent(self._model, output_type=NativeOutput(OrderOutput)).run(text)
         return Answer(order=result.output)
 
 

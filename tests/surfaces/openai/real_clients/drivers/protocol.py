@@ -15,7 +15,7 @@ from pydantic import BaseModel
 PHOTO_DOC = "Take a photo of something."
 
 
-class Order(BaseModel):
+class OrderOutput(BaseModel):
     """What a structured answer has to be."""
 
     item: str
@@ -30,13 +30,13 @@ class Answer(BaseModel):
     """Why the answer ended, in the words of the client; empty if it does not show that."""
     photos: list[str] = []
     """What the client's tool was called with."""
-    order: Order | None = None
+    order: OrderOutput | None = None
     error: str = ""
     """The type of the client's exception."""
     message: str = ""
 
 
-class Client(Protocol):
+class DrivenClient(Protocol):
     """One conversation of a real client, which remembers its messages the way that client's users do."""
 
     async def ask(self, text: str, *, streamed: bool, has_tool: bool) -> Answer: ...
@@ -69,14 +69,14 @@ ORDER_SCHEMA = {
 }
 
 
-def main(open_client: Callable[..., Client]) -> None:
+def main(open_client: Callable[..., DrivenClient]) -> None:
     """Answer requests until the input ends. `open_client` takes the address, the API and the model."""
     answers, sys.stdout = sys.stdout, sys.stderr  # some clients print hints
     asyncio.run(_serve(open_client, answers))
 
 
-async def _serve(open_client: Callable[..., Client], answers: TextIO) -> None:
-    client: Client | None = None
+async def _serve(open_client: Callable[..., DrivenClient], answers: TextIO) -> None:
+    client: DrivenClient | None = None
     print("{}", file=answers, flush=True)  # all packages are loaded
     while line := await asyncio.to_thread(sys.stdin.readline):
         request = json.loads(line)
@@ -88,7 +88,7 @@ async def _serve(open_client: Callable[..., Client], answers: TextIO) -> None:
         print(answer.model_dump_json(), file=answers, flush=True)
 
 
-async def _answer(client: Client, *, text: str, streamed: bool, has_tool: bool, wants_order: bool) -> Answer:
+async def _answer(client: DrivenClient, *, text: str, streamed: bool, has_tool: bool, wants_order: bool) -> Answer:
     try:
         if wants_order:
             return await client.ask_for_order(text)
