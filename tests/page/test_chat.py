@@ -252,5 +252,7 @@ def test_a_call_that_is_opened_stays_where_it_is(windows: Windows, server: Site)
     expect(window.button("To the latest message")).to_be_visible()
     after = card.bounding_box()
     assert before and after and abs(after["y"] - before["y"]) <= 2 and after["height"] > before["height"] + 50
-    window.button("To the latest message").click()
+    window.send("hi")
+    expect(window.answer).to_have_text("You said: hi")
     expect(window.answer).to_be_in_viewport()
+    expect(window.button("To the latest message")).to_have_count(0)

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react"
 import { maySeeTenant, useMe } from "../caller"
 import { notifyConversationsChanged } from "../state/conversations"
 import { getConversationStore, type ConversationStore } from "../state/conversationStore"
@@ -29,7 +29,14 @@ export function Conversation({ id }: { id: string }) {
   const me = useMe()
   const store = useMemo(() => getConversationStore(id), [id])
   const { view, status, problem } = useSyncExternalStore(store.subscribe, store.getSnapshot)
-  const send = useCallback((text: string, attachments: Attachment[] = []) => sendMessage(id, text, { added: attachments }), [id])
+  const [sent, setSent] = useState(0)
+  const send = useCallback(
+    (text: string, attachments: Attachment[] = []) => {
+      setSent((number) => number + 1)
+      return sendMessage(id, text, { added: attachments })
+    },
+    [id],
+  )
   useTitle(view.title)
   const running = view.run !== null
   // Until the owner is known, guess what is most likely: operators mostly read the conversations of others.
@@ -64,7 +71,7 @@ export function Conversation({ id }: { id: string }) {
     <ConversationContext value={context}>
       <div className="chat">
         <Toolbar conversation={id} view={view} mine={mine} />
-        <Thread view={view} loading={status === "loading"} />
+        <Thread view={view} loading={status === "loading"} sent={sent} />
         <div className="chat-foot">
           {status === "away" && (
             <p className="banner" role="status">

@@ -26,7 +26,8 @@ const COMPACTION_KEYS = { summarised: "chat.compacted", results: "chat.resultsDr
 
 type ThreadRow = Row | { kind: "queued"; key: string; queued: QueuedRun } | { kind: "thinking"; key: string }
 
-export function Thread({ view, loading }: { view: ConversationView; loading: boolean }) {
+/** `sent` is the number of messages that were sent from here. */
+export function Thread({ view, loading, sent }: { view: ConversationView; loading: boolean; sent: number }) {
   const t = useTranslate()
   const scroll = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
@@ -79,6 +80,8 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
     observer.observe(scroll.current!)
     return () => observer.disconnect()
   }, [scrollToEnd])
+  // Somebody who sends a message wants to see it and its answer, wherever they were reading.
+  useEffect(scrollToEnd, [scrollToEnd, sent])
   const items = virtual.getVirtualItems()
   const latest = findLatestTurn(view)
   const versions = useMemo(() => listVersions(view), [view])
