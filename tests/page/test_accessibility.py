@@ -68,7 +68,7 @@ class Inspector:
             page.set_viewport_size({"width": width, "height": 800})
             # A theme changes colours and nothing else, so that in the dark only the rules about colours can differ.
             for scheme, rules in (("light", ()), ("dark", COLOUR_RULES)):
-                page.emulate_media(color_scheme=scheme)
+                page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
                 found = run_axe(page, root, rules)
                 self.violations += [f"{name}, {width} {scheme}: {violation}" for violation in found]
             if page.evaluate("() => document.documentElement.scrollWidth") > width:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import cast
 
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.errors import ERROR_KEY
@@ -19,6 +20,7 @@ def log_request(
     if not _log.isEnabledFor(level):
         return
     context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
+    client = cast("tuple[str, int] | None", scope.get("client"))
     problem: dict[str, object] = {}
     if isinstance(error, ErrorBody):
         problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
@@ -32,7 +34,7 @@ def log_request(
         status=status,
         duration_ms=round(duration_s * 1000, 1),
         user=context.caller.user if isinstance(context, RequestContext) else "",
-        client=client[0] if isinstance(client := scope.get("client"), tuple) else "",
+        client=client[0] if client else "",
         **problem,
     )
 

@@ -37,13 +37,12 @@ export function Thread({ view, loading, sent }: { view: ConversationView; loadin
   const noteInput = () => {
     lastInputAt.current = performance.now()
   }
-  const lastToggleAt = useRef(-TOGGLE_MS)
-  const wasToggled = () => performance.now() - lastToggleAt.current < TOGGLE_MS
   // Somebody who opens a call or a thought wants to read it where it is: the view then follows the end no longer.
   const onClick = (event: MouseEvent<HTMLElement>) => {
     if (!(event.target as Element).closest("[aria-expanded], summary")) return
-    lastToggleAt.current = performance.now()
     following.current = false
+    virtual.shouldAdjustScrollPositionOnItemSizeChange = () => false
+    setTimeout(() => (virtual.shouldAdjustScrollPositionOnItemSizeChange = undefined), TOGGLE_MS)
   }
   const [scrolledAway, setScrolledAway] = useState(false)
   const rows = listRows(view)
@@ -57,7 +56,6 @@ export function Thread({ view, loading, sent }: { view: ConversationView; loadin
     paddingEnd: 24,
     useFlushSync: false,
   })
-  virtual.shouldAdjustScrollPositionOnItemSizeChange = (item, _, { scrollOffset }) => !wasToggled() && item.start < (scrollOffset ?? 0)
   const scrollToEnd = useCallback(() => {
     following.current = true
     setScrolledAway(false)
@@ -72,8 +70,8 @@ export function Thread({ view, loading, sent }: { view: ConversationView; loadin
   useEffect(() => {
     // New text makes the content taller; the composer and the window change the height of the frame.
     const observer = new ResizeObserver(() => {
-      if (following.current) return scrollToEnd()
-      following.current = isNearEnd(scroll.current!)
+      if (following.current || !scroll.current) return scrollToEnd()
+      following.current = isNearEnd(scroll.current)
       setScrolledAway(!following.current)
     })
     observer.observe(content.current!)
