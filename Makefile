@@ -110,9 +110,10 @@ fuzz: $(READY)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),50) $(BIN)/python -m pytest -n 2 tests/surfaces/test_fuzz.py tests/surfaces/test_raw_socket.py
 
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
-	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
-	{ echo "The tests of pages need a browser: sudo apt-get install -y chromium"; exit 1; }
+	@command -v chromium-headless-shell >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium-headless-shell >/dev/null; } || \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	{ echo "The tests of pages need a browser: sudo apt-get install -y chromium-headless-shell"; exit 1; }
 
 $(PAGE): web/index.html web/package-lock.json web/vite.config.ts web/vite.diagram.config.ts $(shell find web/src -type f) | $(NODE)
 	@echo "Building the web page ..."

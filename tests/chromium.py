@@ -36,5 +36,5 @@ FLAGS = (
 
 def find_chromium() -> str:
     executable = next((path for name in NAMES if (path := shutil.which(name))), None)
-    assert executable, "the tests of pages need a browser: sudo apt-get install -y chromium"
+    assert executable, "the tests of pages need a browser: sudo apt-get install -y chromium-headless-shell"
     return executable
