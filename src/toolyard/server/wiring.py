@@ -71,6 +71,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         cors_origins=frozenset(config.cors_origins),
         sessions=config.sessions,
         trust=config.trust,
+        redact=config.redact,
         prices=config.prices,
         windows=_build_windows(config, model_settings),
         keep_requests=config.keep_requests,

@@ -633,6 +633,7 @@ export interface Result {
   seal?: Seal | null
   parts?: Array<Part>
   native?: string
+  redacted?: Array<string>
   untrusted?: string
 }
 
