@@ -45,6 +45,7 @@ from toolyard.core.events import (
 from toolyard.core.history import find_open_calls
 from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Result, Usage
 from toolyard.core.run_state import MAX_OUTPUT_REPAIRS, Phase
+from toolyard.core.trust import UntrustedSource
 
 RunStatus = Literal["queued", "running", "waiting", "ended"]
 Awaited = Literal["approval", "client", "answer"]
@@ -85,6 +86,8 @@ class CallView(Struct, kw_only=True):
     rule: str = ""
     """The policy rule of the verdict."""
     expires_at: float = 0.0
+    sources: tuple[UntrustedSource, ...] = ()
+    """What strangers may have written before a call that waits for an approval."""
     edited: dict[str, object] | None = None
     """The arguments in place of the model's, if the approver changed them."""
     attempt: int = 0
@@ -110,7 +113,7 @@ class CallView(Struct, kw_only=True):
     def apply(self, event: CallEvent) -> None:
         match event:
             case CallJudged():
-                self.rule, self.expires_at = event.rule, event.expires_at
+                self.rule, self.expires_at, self.sources = event.rule, event.expires_at, event.sources
                 if event.verdict != "deny":  # the end of a denied call follows
                     self.phase = "allowed" if event.verdict == "allow" else "asking"
             case CallApproved():
