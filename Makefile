@@ -14,21 +14,21 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
-CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection tests/cli/commands \
-	tests/examples/test_cluster.py tests/examples/test_copilot.py tests/examples/test_shop.py tests/replicas \
-	tests/surfaces/openai \
-	tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
+CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection tests/cli/commands tests/examples/test_cluster.py \
+	tests/examples/test_copilot.py tests/examples/test_react_chat.py tests/examples/test_shop.py tests/replicas \
+	tests/surfaces/openai tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
 	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py \
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop copilot cluster cluster-storm browser test test-fast test-clients check docs bench bench-growth crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients check docs bench bench-growth crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
 	@echo "make page    build the web page, as make serve does"
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
 	@echo "make copilot open a board on http://127.0.0.1:8091 whose assistant speaks AG-UI, with a tool that runs in the page"
+	@echo "make react-chat  open a chat on http://127.0.0.1:8092 with the AI SDK's useChat, and the same with assistant-ui"
 	@echo "make cluster start three replicas on a PostgreSQL of their own, behind the load balancer that is installed"
 	@echo "make test    run the tests, but for those of test-clients"
 	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
@@ -58,6 +58,9 @@ shop: $(SERVING)
 
 copilot: $(SERVING)
 	@$(BIN)/python examples/copilot/serve.py $(ARGS)
+
+react-chat: $(SERVING)
+	@$(BIN)/python examples/react-chat/serve.py $(ARGS)
 
 cluster: $(CLUSTER) $(PAGE)
 	@$(BIN)/python examples/cluster/cluster.py $(ARGS)

@@ -1,4 +1,4 @@
-"""Measure OpenAI's doors, and the AI SDK's, beside `/ai/respond` and beside LiteLLM's proxy.
+"""Measure OpenAI's doors, the AI SDK's and AG-UI's, beside `/ai/respond` and beside LiteLLM's proxy.
 
 `python bench/openai_run.py [--write]`
 """
@@ -18,12 +18,24 @@ import report
 from cases import Figure, at_most
 from contest import ContestError
 from server_cases import TURNS, compute_medians
-from server_contest import AI_SDK, CHAT, LITELLM, LITELLM_PINS, PROXY, RESPONSES, YARD, Answer, PacedModel, Servers
+from server_contest import (
+    AG_UI,
+    AI_SDK,
+    CHAT,
+    LITELLM,
+    LITELLM_PINS,
+    PROXY,
+    RESPONSES,
+    YARD,
+    Answer,
+    PacedModel,
+    Servers,
+)
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# OpenAI's doors"
 RESPOND = "/ai/respond"
-DOORS = (RESPOND, CHAT, RESPONSES, AI_SDK)
+DOORS = (RESPOND, CHAT, RESPONSES, AI_SDK, AG_UI)
 METHOD = f"""\
 The same server through each of its doors, in interleaved rounds: the CPU time of the server's process, as in the table
 of servers. A loop is {TURNS} turns that call `add` and a text of one chunk; a tenth of it is a tool turn. A chunk is
@@ -52,6 +64,7 @@ def measure(rounds: int, show_progress: Callable[[str], None]) -> list[Figure]:
         at_most("CPU per tool turn, µs", turn_us, 1.15, RESPOND, who=CHAT),
         at_most("CPU per chunk, 1,000 streams at 200 ms a chunk, µs", many_us, 1.15, RESPOND, who=CHAT),
         replace(at_most("— of the AI SDK", many_us, 1.3, RESPOND, who=AI_SDK), cells={}),
+        replace(at_most("— of AG-UI", many_us, 1.3, RESPOND, who=AG_UI), cells={}),
         at_most("CPU per chunk, 100 streams, µs", few_us, 1.15, RESPOND, who=CHAT),
         replace(at_most("— beside LiteLLM's proxy", few_us, 1 / 8, LITELLM, who=CHAT), cells={}),
         Figure("— streams without every chunk in time", must="0", reached=str(lost), passed=not lost),

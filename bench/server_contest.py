@@ -31,7 +31,7 @@ SCRIPTS = {
     LITELLM: "litellm_server.py",
 }
 PYTHONS = {YARD: sys.executable, **{peer.name: str(peer.python) for peer in (*PEERS, PROXY)}}
-CHAT, RESPONSES, AI_SDK = "/v1/chat/completions", "/v1/responses", "/ai-sdk/chat"
+CHAT, RESPONSES, AI_SDK, AG_UI = "/v1/chat/completions", "/v1/responses", "/ai-sdk/chat", "/ag-ui"
 LOAD = Contestant("the load", sys.executable, "../server_load.py")
 Answer = dict[str, Any]
 

@@ -94,6 +94,12 @@ class Order(dict[str, Any]):
                 "id": f"thread-{uuid4().hex}",
                 "messages": [{"id": "message-1", "role": "user", "parts": [{"type": "text", "text": prompt}]}],
             },
+            "/ag-ui": {
+                "threadId": f"thread-{uuid4().hex}",
+                "runId": "run-1",
+                "protocolVersion": "1.0",
+                "messages": [{"id": "message-1", "role": "user", "content": prompt}],
+            },
         }
         return encode_post(self.path, bodies[self.path])
 

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import settings
 
+import reused_routes
 from postgres import create_database
 
+reused_routes.install()
 settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
 

@@ -1,5 +1,6 @@
 """Toolyard: a tool-calling server and library with one loop, four venues for tools and one durable log."""
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import (
@@ -35,6 +36,7 @@ from toolyard.venues.function.executor import Executor
 from toolyard.yard import Yard
 
 __all__ = [
+    "ApprovalTerms",
     "Budget",
     "Call",
     "Caller",

@@ -26,6 +26,7 @@ from toolyard.core.store import Key, Store
 from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.trust import DEFAULT_TRUST, TrustRules
+from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.core.web_search import SEARCH_TOOL, SearchRules
 from toolyard.engine.authentication import KEYS, Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
@@ -168,6 +169,8 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: VerifyToken | None = None
     cors_origins: frozenset[str] = frozenset()
+    trusted_proxies: Sequence[str] = ()
+    """Addresses and networks of reverse proxies, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
     sessions: SessionLimits = field(default_factory=SessionLimits)
     """How long people stay signed in to the web page."""
     trust: TrustRules = DEFAULT_TRUST
@@ -324,6 +327,7 @@ class App:
             cards,
             approval_hold_s=self._wiring.approval_hold_s,
             socket_limits=self._wiring.socket_limits,
+            proxies=TrustedProxies(self._wiring.trusted_proxies),
         )
 
     async def close(self) -> None:

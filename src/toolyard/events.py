@@ -4,6 +4,7 @@
 only sent to live readers.
 """
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.events import (
     ArgumentsAppended,
     CallAnswered,
@@ -70,6 +71,7 @@ from toolyard.core.items import (
 from toolyard.core.trust import UntrustedSource
 
 __all__ = [
+    "ApprovalTerms",
     "ArgumentsAppended",
     "Call",
     "CallAnswered",

@@ -158,7 +158,8 @@ class Yard:
         """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`.
 
         `output_type` is what the answer is to be, for example a dataclass: the result has it as `output`. Raises
-        TypeError, with what to write instead, for an option that does not exist or is of another type.
+        TypeError, with what to write instead, for an option that does not exist or is of another type, and ValueError
+        for the id of a front end's thread.
         """
         check_run_options(options)
         output = None if output_type is None else OutputType(output_type)
@@ -244,11 +245,16 @@ class Yard:
         *,
         arguments: Mapping[str, object] | None = None,
         remember: Remember = "no",
+        reason: str = "",
         caller: Caller = LOCAL_CALLER,
     ) -> None:
-        """Approve a call that asks for a decision, with edited `arguments` if given."""
+        """Approve a call that asks for a decision, with edited `arguments` if given.
+
+        A call that needs several approvals runs after the last of them.
+        """
         edited = None if arguments is None else dict(arguments)
-        await self._submit(conversation, Approve(by=caller, call_id=call_id, arguments=edited, remember=remember))
+        command = Approve(by=caller, call_id=call_id, arguments=edited, remember=remember, reason=reason)
+        await self._submit(conversation, command)
 
     async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL_CALLER) -> None:
         """Deny a call that asks for a decision. The model is told the reason."""

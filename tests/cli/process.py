@@ -15,7 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import cast
+
+from cli.forked_commands import Command, run_forked
 
 TIMEOUT_S = 60.0
 DROPPED_PREFIXES = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
@@ -44,18 +47,14 @@ def build_environment(folder: Path, **more: str) -> dict[str, str]:
 
 def run_toolyard(folder: Path, *arguments: str, input_text: str = "", **more: str) -> CommandResult:
     """Run a command to its end."""
-    completed = subprocess.run(
-        [sys.executable, "-m", "toolyard", *arguments],
-        cwd=folder,
-        env=build_environment(folder, **more),
-        input=input_text,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert "Traceback" not in completed.stderr and "unexpected" not in completed.stderr, completed.stderr
-    return CommandResult(completed.returncode, completed.stdout, completed.stderr)
+    with TemporaryDirectory() as place:
+        files = [Path(place) / name for name in ("input", "output", "errors")]
+        files[0].write_text(input_text)
+        paths = [str(file) for file in files]
+        code = run_forked(Command(str(folder), arguments, build_environment(folder, **more), paths), TIMEOUT_S)
+        output, errors = (file.read_text() for file in files[1:])
+    assert "Traceback" not in errors and "unexpected" not in errors, errors
+    return CommandResult(code, output, errors)
 
 
 class ServerProcess:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.core.masking import mask_addresses
+from toolyard.core.masking import mask_addresses, mask_arguments
 from toolyard.observability.telemetry import mask_secrets
 
 
@@ -27,3 +27,18 @@ def test_only_credentials_are_hidden(text: str, expected: str) -> None:
 def test_in_a_configuration_every_parameter_is_hidden() -> None:
     assert mask_addresses("https://h/a?q=milk&b=#c", every_parameter=True) == "https://h/a?q=***&b=#c"
     assert mask_addresses("sqlite:///x.db?synchronous=FULL", every_parameter=True) == "sqlite:///x.db?synchronous=FULL"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--token=abc", "--port=80"], ["--token=***", "--port=80"]),
+        (["--api-key", "abc", "--verbose"], ["--api-key", "***", "--verbose"]),
+        (["--password", "--verbose"], ["--password", "--verbose"]),
+        (["run", "-e", "GITHUB_TOKEN=abc", "-e", "LANG=C"], ["run", "-e", "GITHUB_TOKEN=***", "-e", "LANG=C"]),
+        (["https://a:b@host/x?key=1"], ["https://***@host/x?key=***"]),
+        (["-y", "@scope/server-auth", "/data"], ["-y", "@scope/server-auth", "/data"]),
+    ],
+)
+def test_credentials_in_the_arguments_of_a_command_are_masked(arguments: list[str], shown: list[str]) -> None:
+    assert list(mask_arguments(arguments)) == shown

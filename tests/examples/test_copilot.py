@@ -1,42 +1,53 @@
 """The board in a real browser, over AG-UI: a tool of the page, an approval with edits, a reload in mid-answer."""
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 from types import ModuleType
 
-from playwright.async_api import Page, expect
+import pytest
+import pytest_asyncio
+from msgspec import Struct
+from playwright.async_api import Browser, Page, expect
 
-from examples.browser import page_of
+from examples.browser import launch_browser, open_window
+from examples.loading import build_once, load_module
 from surfaces.served import serve_app
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.testing import Scripted, call, say, together
 
-COPILOT = Path(__file__).parents[2] / "examples" / "copilot"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def load_example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("copilot_serve", COPILOT / "serve.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+class BuiltBoard(Struct, frozen=True):
+    """The example, whose page is built, and a browser."""
+
+    example: ModuleType
+    browser: Browser
+
+    @asynccontextmanager
+    async def open(self, model: Model | None = None) -> AsyncGenerator[Page, None]:
+        """Serve the board as its command does, and open its page."""
+        yard = self.example.build_yard() if model is None else self.example.build_yard(model)
+        async with (
+            asyncio.timeout(120),
+            self.example.open_app(yard) as app,
+            serve_app(app) as url,
+            open_window(self.browser) as window,
+        ):
+            page = await window.new_page()
+            await page.goto(url)
+            yield page
 
 
-@asynccontextmanager
-async def open_board(model: Model | None = None) -> AsyncGenerator[Page, None]:
-    """Serve the board as its command does, and open its page."""
-    example = load_example()
-    await asyncio.to_thread(example.build_page)
-    yard = example.build_yard() if model is None else example.build_yard(model)
-    async with asyncio.timeout(120), example.open_app(yard) as app, serve_app(app) as url, page_of(url) as page:
-        yield page
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def board() -> AsyncGenerator[BuiltBoard, None]:
+    example = load_module("copilot")
+    await asyncio.to_thread(build_once, "copilot", example.build_page)
+    async with launch_browser() as browser:
+        yield BuiltBoard(example, browser)
 
 
 async def send_message(page: Page, text: str) -> None:
@@ -44,11 +55,11 @@ async def send_message(page: Page, text: str) -> None:
     await page.get_by_role("button", name="Send").click()
 
 
-async def test_a_tool_of_the_page_runs_in_the_page_and_the_answer_goes_on() -> None:
+async def test_a_tool_of_the_page_runs_in_the_page_and_the_answer_goes_on(board: BuiltBoard) -> None:
     model = Scripted(
         [together(call("add_card", title="Milk"), call("add_card", title="Bread")), say("Both are there.")]
     )
-    async with open_board(model) as page:
+    async with board.open(model) as page:
         await send_message(page, "Add milk and bread")
         await expect(page.get_by_text("Both are there.")).to_be_visible()
         await expect(page.locator("#board li")).to_have_text(["Milk", "Bread"])
@@ -56,9 +67,9 @@ async def test_a_tool_of_the_page_runs_in_the_page_and_the_answer_goes_on() -> N
         await expect(page.get_by_text("Both are there.")).to_be_visible()
 
 
-async def test_an_approval_may_change_the_arguments() -> None:
+async def test_an_approval_may_change_the_arguments(board: BuiltBoard) -> None:
     model = Scripted([together(call("remind", what="milk"), call("remind", what="tea")), say("As you wish.")])
-    async with open_board(model) as page:
+    async with board.open(model) as page:
         await send_message(page, "Remind me")
         await expect(page.get_by_text("remind waits for an approval")).to_be_visible()
         await page.get_by_label("Arguments").fill('{"what": "bread"}')
@@ -89,9 +100,9 @@ class HoldingModel:
         pass
 
 
-async def test_a_page_that_is_reloaded_in_mid_answer_follows_it() -> None:
+async def test_a_page_that_is_reloaded_in_mid_answer_follows_it(board: BuiltBoard) -> None:
     model = HoldingModel()
-    async with open_board(model) as page:
+    async with board.open(model) as page:
         await send_message(page, "Talk")
         await expect(page.get_by_text("First half,")).to_be_visible()
         await page.reload()
@@ -102,8 +113,8 @@ async def test_a_page_that_is_reloaded_in_mid_answer_follows_it() -> None:
     assert model.requests == 1
 
 
-async def test_without_a_model_the_board_proposes_and_asks() -> None:
-    async with open_board() as page:
+async def test_without_a_model_the_board_proposes_and_asks(board: BuiltBoard) -> None:
+    async with board.open() as page:
         await send_message(page, "add a card water the plants")
         await page.get_by_role("button", name="Approve").click()
         await expect(page.locator("#board li")).to_have_text(["water the plants"])

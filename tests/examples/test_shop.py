@@ -1,19 +1,17 @@
 """The shop in a real browser: what is said in the chat changes the cart, draws cards and moves the page."""
 
 import asyncio
-import importlib.util
 import sqlite3
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from playwright.async_api import Page, Route, expect
 
 from client.drivers import build_package
 from examples.browser import page_of
+from examples.loading import load_module
 from surfaces.served import serve_app
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
@@ -29,19 +27,11 @@ new MutationObserver(() => {
 """Notes every page that is shown."""
 
 
-def load_module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"shop_{name}", SHOP / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @asynccontextmanager
 async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[Page, None]:
     """Serve the shop as its command does, and open its page."""
     build_package()
-    shop = load_module("serve")
+    shop = load_module("shop")
     yard = shop.build_yard() if model is None else shop.build_yard(model)
     async with (
         asyncio.timeout(120),
@@ -248,7 +238,7 @@ async def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_
 
 
 def test_the_catalogue_is_some_hundreds_of_products_and_the_same_every_time(tmp_path: Path) -> None:
-    write_catalogue = load_module("make_catalogue").write_catalogue
+    write_catalogue = load_module("shop", "make_catalogue").write_catalogue
     counts = [write_catalogue(tmp_path / name) for name in ("one.db", "two.db")]
     rows: list[list[tuple[object, ...]]] = []
     for name in ("one.db", "two.db"):

@@ -1,6 +1,7 @@
 """The browser of the page's tests: one for all of them, and a clean window for each."""
 
-import shutil
+import asyncio
+from asyncio import _set_running_loop as set_running_loop  # pyright: ignore[reportPrivateUsage]
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,35 +11,33 @@ from typing import cast
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from chromium import FLAGS, find_chromium
 from page.site import Site, start_site
 from page.window import Windows
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 PAGE = Path(__file__).parents[2] / "src" / "toolyard" / "page" / "index.html"
 
 
-def find_chromium() -> str:
-    executable = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert executable, "this needs a browser: apt-get install -y chromium"
-    return executable
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser]:
-    """One for a module: as long as Playwright is there no other test could run a loop in this thread."""
+@pytest.fixture(scope="session")
+def shared_browser() -> Generator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    """One for all modules of a process, with the loop that Playwright runs in the background of this thread."""
     assert PAGE.is_file(), "the page is not built: make page"
     with sync_playwright() as playwright:
         chromium_browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield chromium_browser
+        loop = asyncio.get_running_loop()
+        set_running_loop(None)
+        yield chromium_browser, loop
+        set_running_loop(loop)
         chromium_browser.close()
+
+
+@pytest.fixture(scope="module")
+def browser(shared_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> Generator[Browser]:
+    """Playwright's loop counts as running while a module uses it: others run their own loops in this thread."""
+    chromium_browser, loop = shared_browser
+    set_running_loop(loop)
+    yield chromium_browser
+    set_running_loop(None)
 
 
 @pytest.fixture(scope="module")

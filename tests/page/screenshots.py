@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from playwright.sync_api import Page, sync_playwright
 
-from page.conftest import FLAGS, find_chromium
+from chromium import FLAGS, find_chromium
 from page.site import Scenes, Site, start_site
 from support import append_entries, claim_epoch
 from toolyard import Settings, Yard, tool

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import expect
 
-from page.axe import run_axe
+from page.axe import COLOUR_RULES, run_axe
 from page.site import Site, start_site
 from page.test_attachments import PIXEL, TRANSFER
 from page.test_diagrams import FLOW, fence
@@ -17,8 +17,7 @@ from toolyard import tool
 from toolyard.testing import Turn, call, fail, say, together
 from venues.mcp.plain import PlainServer
 
-# Colours differ by theme only, and all else by width only: two of the four appearances have it all.
-APPEARANCES = ((1200, "light"), (375, "dark"))
+WIDTHS = (1200, 375)
 
 
 @tool(approval="ask", examples=["lights"])
@@ -65,10 +64,13 @@ class Inspector:
     def check(self, name: str, root: str = "") -> None:
         """Check the view as it is, or an element of it, in each of its appearances."""
         page = self._page
-        for width, scheme in APPEARANCES:
+        for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
-            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            self.violations += [f"{name}, {width} {scheme}: {violation}" for violation in run_axe(page, root)]
+            # A theme changes colours and nothing else, so that in the dark only the rules about colours can differ.
+            for scheme, rules in (("light", ()), ("dark", COLOUR_RULES)):
+                page.emulate_media(color_scheme=scheme)
+                found = run_axe(page, root, rules)
+                self.violations += [f"{name}, {width} {scheme}: {violation}" for violation in found]
             if page.evaluate("() => document.documentElement.scrollWidth") > width:
                 self.violations.append(f"{name} is wider than {width}")
         page.set_viewport_size({"width": 1200, "height": 800})
@@ -78,6 +80,11 @@ def test_axe_finds_what_keeps_people_out(windows: Windows, server: Site) -> None
     window = windows.open(server)
     window.page.evaluate("() => document.body.append(document.createElement('button'))")
     assert any("button-name" in violation for violation in run_axe(window.page))
+    # A text that can be read in the light only is found by the rules that are run again in the dark.
+    window.page.get_by_role("main").get_by_role("heading").evaluate("(heading) => heading.style.color = '#333'")
+    assert not any("color-contrast" in violation for violation in run_axe(window.page, "", COLOUR_RULES))
+    window.page.emulate_media(color_scheme="dark")
+    assert any("color-contrast" in violation for violation in run_axe(window.page, "", COLOUR_RULES))
 
 
 def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:

@@ -260,3 +260,22 @@ def test_progress_of_a_running_call_is_seen(windows: Windows, server: Site) -> N
     expect(window.page.get_by_role("progressbar", name="slow")).to_have_attribute("value", "2")
     server.resume()
     expect(window.answer).to_have_text("Done.")
+
+
+def test_a_call_that_is_opened_stays_where_it_is(windows: Windows, server: Site) -> None:
+    """Also at the end of a conversation, which the view follows otherwise."""
+    window = windows.open(server)
+    conversation = server.create_long_conversation(30, calls=15)
+    window.page.goto(f"{server.url}/#/chat/{conversation}")
+    expect(window.answer).to_have_text("message number 29")
+    cards = window.page.get_by_role("group", name="Call of weigh")
+    card = cards.last
+    expect(card).to_be_in_viewport()
+    before = card.bounding_box()
+    card.get_by_role("button").first.click()
+    expect(card.get_by_role("button").first).to_have_attribute("aria-expanded", "true")
+    expect(window.button("To the latest message")).to_be_visible()
+    after = card.bounding_box()
+    assert before and after and abs(after["y"] - before["y"]) <= 2 and after["height"] > before["height"] + 50
+    window.button("To the latest message").click()
+    expect(window.answer).to_be_in_viewport()

@@ -26,22 +26,23 @@ def test_everything_is_reached_from_the_keyboard(windows: Windows, server: Site,
     expect(window.answer).to_have_text("You said: About oranges")
     url = page.url
 
-    def go_to(text: str, option: str) -> None:
+    def go_to(text: str, group: str, name: str) -> None:
         page.keyboard.press("Control+k")
         search = page.get_by_role("combobox")
         expect(search).to_be_focused()
         search.fill(text)
-        expect(page.get_by_role("option", name=option).first).to_be_visible()
-        while option not in page.locator("[data-active]").inner_text():
+        option = page.get_by_role("group", name=group).get_by_role("option", name=name).first
+        expect(option).to_be_visible()
+        while option.get_attribute("data-active") is None:
             search.press("ArrowDown")
         search.press("Enter")
         expect(page.get_by_role("dialog")).to_have_count(0)
 
-    go_to("over", "Overview")
+    go_to("over", "Pages", "Overview")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-    go_to("sto", "stock")
+    go_to("sto", "Tools", "stock")
     expect(page.get_by_role("heading", name="stock")).to_be_visible()
-    go_to("oranges", "About oranges")
+    go_to("oranges", "Conversations", "About oranges")
     expect(window.answer).to_have_text("You said: About oranges")
     assert page.url == url
     page.keyboard.press("Control+k")

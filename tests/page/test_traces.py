@@ -116,6 +116,8 @@ def test_what_runs_is_seen_live_and_leads_to_its_trace_its_conversation_and_its_
 def test_what_the_application_shows_is_drawn_here_too_and_a_result_may_be_handed_in(
     windows: Windows, server: Site
 ) -> None:
+    """Also where the connection was lost: the result stays, and is sent once."""
+    windows.expected_complaint = "ERR_INTERNET_DISCONNECTED"
     window = windows.open(server)
     body = {"messages": [{"role": "user", "content": "what is there?"}], "tools": [SHOW]}
     response = window.page.request.post(f"{server.url}/chat/v1/conversation", data=body)
@@ -125,7 +127,18 @@ def test_what_the_application_shows_is_drawn_here_too_and_a_result_may_be_handed
     expect(card).to_contain_text("show_products runs in the application that asked")
     expect(card.get_by_role("cell", name="bread")).to_be_visible()
     card.get_by_role("button", name="Hand in a result").click()
-    card.get_by_role("textbox", name="Result").fill('{"shown": true}')
-    card.get_by_role("button", name="Hand in a result").last.click()
+    result = card.get_by_role("textbox", name="Result")
+    result.fill('{"shown": true}')
+    window.page.context.set_offline(True)
+    card.get_by_role("button", name="Hand in a result").click()
+    problem = card.get_by_role("alert")
+    expect(problem).to_have_text("The server cannot be reached. Check the connection, then try again.")
+    expect(result).to_have_value('{"shown": true}')
+    window.page.context.set_offline(False)
+    expect(problem).to_have_count(0)
+    sent: list[str] = []
+    window.page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/result") else None)
+    card.get_by_role("button", name="Hand in a result").dblclick()
     expect(window.answer).to_have_text("These.")
     expect(card.get_by_role("cell", name="bread")).to_be_visible()
+    assert len(sent) == 1

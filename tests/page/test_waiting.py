@@ -66,6 +66,8 @@ def test_what_waits_is_counted_and_decided_in_the_inbox(windows: Windows, server
     expect(card).to_contain_text("May sell run?")
     assert page.evaluate("() => document.querySelector('main').scrollWidth") <= width
     card.get_by_role("button", name="Edit").click()
+    expect(card.get_by_label("amount")).to_have_value("1")
+    expect(card.get_by_role("group", name="Changes")).to_have_count(0)  # a default that the form fills in is none
     card.get_by_label("amount").fill("3")
     expect(card.get_by_role("group", name="Changes")).to_contain_text("amount")
     card.get_by_role("button", name="Approve with these").click()

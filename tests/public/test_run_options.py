@@ -81,3 +81,11 @@ async def test_an_option_of_another_type_is_refused_with_the_right_one(name: str
     async with open_yard([]) as yard:
         with pytest.raises(TypeError, match=advice):
             yard.run("go", **wrong)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+async def test_a_conversation_is_not_opened_under_the_id_of_a_front_ends_thread() -> None:
+    async with open_yard([]) as yard:
+        for start in (yard.run, yard.ask, yard.execute):
+            with pytest.raises(ValueError, match=r"'thread_1'\): ids that begin with 'thread_'"):
+                await cast(Awaitable[object], start("go", conversation="thread_1"))
+        assert list(await yard.history("thread_1")) == []

@@ -28,6 +28,22 @@ async def test_a_key_that_one_replica_adds_works_at_the_other_and_fails_there_on
         await wait_for_status(second.http.with_key(more["secret"]), "/tools", 401)
 
 
+async def test_a_rotation_counts_at_every_replica() -> None:
+    async with open_replicas() as (first, second):
+        root = (await first.http.post("/keys", {"name": "root", "user": "root", "roles": ["admin"]}, expect=201))[
+            "secret"
+        ]
+        old = (await first.http.with_key(root).post("/keys", {"name": "app", "user": "app"}, expect=201))["secret"]
+        await wait_for_status(second.http.with_key(old), "/tools", 200)
+        middle = (await second.http.with_key(root).post("/keys/app/rotate", {"overlap_s": 3600}))["secret"]
+        await wait_for_status(first.http.with_key(middle), "/tools", 200)
+        await first.http.with_key(old).get("/tools")
+        new = (await second.http.with_key(root).post("/keys/app/rotate"))["secret"]
+        await wait_for_status(first.http.with_key(new), "/tools", 200)
+        for secret in (old, middle):
+            await first.http.with_key(secret).get("/tools", expect=401)
+
+
 async def test_of_two_replicas_that_revoke_the_last_two_keys_at_once_one_is_refused() -> None:
     async with open_replicas() as (first, second):
         admin = {"user": "root", "roles": ["admin"]}

@@ -101,7 +101,9 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     assert full_config.jwt is not None and full_config.jwt.jwks_file == str(file.parent / "jwks.json")
     assert full_config.keys[0] == Key(
         name="shop-backend", hash="…", user="shop", roles=frozenset({"admin"}), tenant="shop",
-        divisions=frozenset({"clothing"}), trusted=True,
+        divisions=frozenset({"clothing"}), trusted=True, tools=frozenset({"search_*"}),
+        models=frozenset({"openai:gpt-5*"}), origins=frozenset({"https://shop.example"}),
+        not_before=1798761600, expires_at=1830297600,
     )  # fmt: skip
 
 
@@ -164,6 +166,7 @@ def test_a_flag_that_was_not_given_is_none_and_one_may_lead_into_a_table(file: P
         ("DEFAULT_TOOLS", "search", "default_tools", ("search",)),
         ("DEFAULT_TOOLS", "[]", "default_tools", ()),
         ("CORS_ORIGINS", "https://a,https://b", "cors_origins", ("https://a", "https://b")),
+        ("TRUSTED_PROXIES", "10.0.0.0/8,::1", "trusted_proxies", ("10.0.0.0/8", "::1")),
         ("LIMITS__RUN_SECONDS", "1e2", "limits.run_seconds", 100.0),
         ("LIMITS", '{"run_tokens": 4}', "limits.run_tokens", 4),
         ("WEB_SEARCH__FULL_LOGGING", "Yes", "web_search.full_logging", True),
@@ -351,6 +354,14 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
             "cors_origins = ['https://a/']",
             'line 1: cors_origins must be a list, each an origin such as "https://shop.example", or "*", not this list',
         ),
+        (
+            "trusted_proxies = ['10.0.0.1/8']",
+            "line 1: trusted_proxies is wrong: '10.0.0.1/8' is no IP address and no network such as \"10.0.0.0/8\"",
+        ),
+        (
+            "trusted_proxies = ['::/0']",
+            "line 1: trusted_proxies is wrong: '::/0' contains every address, so anybody could claim to be anybody",
+        ),
         ("limits = 5", "line 1: limits must be a table, not 5"),
         (
             "[limits]\nrun_seconds = nan",
@@ -364,7 +375,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ("[web_search]\ncustom_control = 1", "line 2: web_search.custom_control must be true or false, not 1"),
         (
             "[tool.x]\napproval = 'maybe'",
-            'line 2: tool.x.approval must be one of "always", "ask", "never", not this text',
+            'line 2: tool.x.approval must be one of "always", "ask", "never", "other", not this text',
         ),
         ("[tool.x]\ntimeout_s = 0", "line 2: tool.x.timeout_s must be a number above 0, at most 1000000000, not 0"),
         ("[tool.'a b']\naproval = 'ask'", 'line 2: tool."a b".aproval is not a setting; did you mean approval?'),

@@ -88,6 +88,7 @@ def test_everything_else_is_handed_on(tmp_path: Path) -> None:
     toml = """model = ["ollama:qwen3", "ollama:other"]
 system_prompt = "Be short."
 cors_origins = ["https://shop.example"]
+trusted_proxies = ["10.0.0.0/8"]
 [limits]
 requests_per_minute = 7
 turns_per_request = 3
@@ -107,6 +108,7 @@ trusted = true
     )
     assert (wiring.requests_per_minute, wiring.limits.turns_per_request, wiring.system_prompt) == (7, 3, "Be short.")
     assert wiring.cors_origins == {"https://shop.example"} and wiring.verify is not None
+    assert wiring.trusted_proxies == ("10.0.0.0/8",)
     assert [(key.name, key.trusted) for key in wiring.keys] == [("shop", True)]
 
 

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from toolyard import codec
 from toolyard.core import events
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import Durable, Entry
@@ -234,6 +235,20 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         QUEUED,
         options=structs.replace(QUEUED.options, parallel_tool_calls=False),
         client_fields={"metadata": {"order": "7"}, "background": True},
+    ),
+    events.CallJudged(
+        call_id="call_1",
+        verdict="ask",
+        rule="asks others",
+        exclusive=True,
+        expires_at=99.5,
+        sources=(SOURCE,),
+        terms=ApprovalTerms(
+            other=True, approvers=("role:finance", "user:ann"), quorum=2, reason_required=True, within_s=60.0
+        ),
+    ),
+    events.CallApproved(
+        call_id="call_1", by="ann", arguments={"a": 2}, remember="tool", reason="it was ordered", remaining=1
     ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}

@@ -44,7 +44,7 @@ class SocketClient:
     """A client that sends the same headers with each request to one address."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> None:
-        self._session = session
+        self.session = session
         self.url = url
         self.headers = dict(headers)
 
@@ -55,7 +55,7 @@ class SocketClient:
         more_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         data = io.BytesIO(body) if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         content_type = {"content-type": "application/json"} if data is not None else {}
-        async with self._session.request(
+        async with self.session.request(
             method, self.url + path, data=data, headers={**self.headers, **content_type, **more_headers}
         ) as response:
             text = await response.text()
@@ -64,7 +64,7 @@ class SocketClient:
             return response.status, decoded, response_headers
 
     async def get_text(self, path: str) -> str:
-        async with self._session.get(self.url + path, headers=self.headers) as response:
+        async with self.session.get(self.url + path, headers=self.headers) as response:
             return await response.text()
 
     async def stream(
@@ -72,14 +72,17 @@ class SocketClient:
     ) -> AsyncGenerator[tuple[str, dict[str, object]], None]:
         """Yield the events of a stream: the last id so far, and the decoded data."""
         more_headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.request(
+        async with self.session.request(
             method, self.url + path, json=body, headers={**self.headers, "accept": "text/event-stream", **more_headers}
         ) as response:
             assert response.status == 200, await response.text()
             assert response.content_type == "text/event-stream"
-            last_id, unfinished = "", b""
+            last_id, unfinished = "", bytearray()
             async for piece in response.content.iter_any():  # aiohttp's own line reader refuses long lines
-                *lines, unfinished = (unfinished + piece).split(b"\n")
+                unfinished += piece
+                if b"\n" not in piece:
+                    continue
+                *lines, unfinished = unfinished.split(b"\n")
                 for line in lines:
                     if line.startswith(b"id: "):
                         last_id = line[4:].decode()

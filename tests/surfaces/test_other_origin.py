@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.async_api import Page
+import pytest_asyncio
+from playwright.async_api import Browser, Page
 
-from examples.browser import page_of
+from examples.browser import launch_browser, open_window
 from surfaces.served import serve_app
 from toolyard import Yard, tool
 from toolyard.app import Wiring
@@ -16,23 +17,53 @@ from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
 from toolyard.testing import Scripted, call, say
 
-ASK = """async ([url, headers]) => {
-  const answer = await fetch(`${url}/ai/respond`, {
+ASK = """async ([url, headers, path, body]) => {
+  const answer = await fetch(`${url}${path}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...headers },
-    body: JSON.stringify({ prompt: "Add milk to groceries", mode: "tools+chat" }),
+    body: JSON.stringify(body),
   })
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
   let text = ""
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) text += piece.value
-  const events = text.split("\\n").filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)))
+  const events = text.split("\\n").filter((line) => line.startsWith("data: {")).map((line) => JSON.parse(line.slice(6)))
   return { status: answer.status, correlation: answer.headers.get("x-correlation-id"), events }
 }"""
-TRY = """([url, headers]) => fetch(`${url}/ai/respond`, {
-  method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: '{"prompt": "x"}',
+TRY = """([url, headers, path, body]) => fetch(`${url}${path}`, {
+  method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body),
 }).then((answer) => `answered ${answer.status}`, (error) => `failed: ${error.name}`)"""
+PROMPT = "Add milk to groceries"
+RESPOND = ("/ai/respond", {"prompt": PROMPT, "mode": "tools+chat"})
+AI_SDK = (
+    "/ai-sdk/chat",
+    {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": PROMPT}]}]},
+)
+AG_UI = (
+    "/ag-ui",
+    {"threadId": "thread-1", "runId": "run-1", "messages": [{"id": "m1", "role": "user", "content": PROMPT}]},
+)
+every_stream = pytest.mark.parametrize(
+    ("path", "body", "types"),
+    [
+        (*RESPOND, "tool.status tool.status text.delta done"),
+        (
+            *AI_SDK,
+            "start start-step tool-input-start tool-input-delta tool-input-available tool-output-available finish-step "
+            "start-step text-start text-delta text-end data-usage finish-step finish",
+        ),
+        (
+            *AG_UI,
+            "RUN_STARTED STEP_STARTED TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END STEP_FINISHED TOOL_CALL_RESULT "
+            "STEP_STARTED TEXT_MESSAGE_START TEXT_MESSAGE_CONTENT TEXT_MESSAGE_END STEP_FINISHED RUN_FINISHED",
+        ),
+    ],
+    ids=["respond", "ai-sdk", "ag-ui"],
+)
 ANN = Key(name="ann", hash=hash_key("ann-secret"), user="ann", tenant="t")
 SIGNED_IN = {"Authorization": "Bearer ann-secret"}
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @tool
@@ -57,9 +88,15 @@ async def serve_front_end(scope: Mapping[str, object], receive: object, send: Ca
     )
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncGenerator[Browser, None]:
+    async with launch_browser() as launched:
+        yield launched
+
+
 @asynccontextmanager
 async def open_page_of_another_origin(
-    *, allowed_origin: str = "its own", keys: list[Key] | None = None, expected: str = "nothing"
+    browser: Browser, *, allowed_origin: str = "its own", keys: list[Key] | None = None, expected: str = "nothing"
 ) -> AsyncGenerator[tuple[Page, Backend], None]:
     """Open a page of one server and let it use another one that allows its origin, or `allowed_origin` instead."""
     backend = Backend()
@@ -74,41 +111,47 @@ async def open_page_of_another_origin(
                 backend.requests.append((str(scope["method"]), str(scope["path"])))
                 await app(scope, receive, send)  # pyright: ignore[reportArgumentType]
 
-            async with serve_app(record_request) as backend.url, page_of(front_end, expected=expected) as page:
+            async with serve_app(record_request) as backend.url, open_window(browser, expected) as window:
+                page = await window.new_page()
+                await page.goto(front_end)
                 yield page, backend
 
 
 @pytest.mark.proves("003.front-end-elsewhere")
 @pytest.mark.parametrize(("keys", "headers"), [([], {}), ([ANN], SIGNED_IN)], ids=["no key", "key"])
+@every_stream
 async def test_a_page_of_a_listed_origin_is_preflighted_and_reads_the_stream(
-    keys: list[Key], headers: dict[str, str]
+    browser: Browser, keys: list[Key], headers: dict[str, str], path: str, body: object, types: str
 ) -> None:
-    async with open_page_of_another_origin(keys=keys) as (page, backend):
-        answer = await page.evaluate(ASK, [backend.url, headers])
+    async with open_page_of_another_origin(browser, keys=keys) as (page, backend):
+        answer = await page.evaluate(ASK, [backend.url, headers, path, body])
         assert answer["status"] == 200 and answer["correlation"]
-        assert [(event["type"], event.get("state")) for event in answer["events"]] == [
-            ("tool.status", "started"), ("tool.status", "finished"), ("text.delta", None), ("done", None),
-        ]  # fmt: skip
-        assert backend.requests == [("OPTIONS", "/ai/respond"), ("POST", "/ai/respond")]
+        assert [event["type"] for event in answer["events"]] == types.split()
+        assert backend.requests == [("OPTIONS", path), ("POST", path)]
 
 
-async def test_an_error_can_be_read_by_the_page_as_well() -> None:
-    async with open_page_of_another_origin(keys=[ANN], expected="401") as (page, backend):
-        assert await page.evaluate(TRY, [backend.url, {"Authorization": "Bearer wrong"}]) == "answered 401"
+async def test_an_error_can_be_read_by_the_page_as_well(browser: Browser) -> None:
+    async with open_page_of_another_origin(browser, keys=[ANN], expected="401") as (page, backend):
+        wrong = {"Authorization": "Bearer wrong"}
+        for path, body in (RESPOND, AI_SDK, AG_UI):
+            assert await page.evaluate(TRY, [backend.url, wrong, path, body]) == "answered 401"
 
 
 @pytest.mark.parametrize(
     ("allowed_origin", "keys"), [("https://other.example", []), ("https://other.example", [ANN]), ("*", [])]
 )
 async def test_a_page_of_an_origin_that_is_not_listed_gets_nothing_and_does_nothing(
-    allowed_origin: str, keys: list[Key]
+    browser: Browser, allowed_origin: str, keys: list[Key]
 ) -> None:
-    async with open_page_of_another_origin(allowed_origin=allowed_origin, keys=keys, expected="") as (page, backend):
-        assert await page.evaluate(TRY, [backend.url, SIGNED_IN]) == "failed: TypeError"
-        assert backend.requests == [("OPTIONS", "/ai/respond")]
+    opened = open_page_of_another_origin(browser, allowed_origin=allowed_origin, keys=keys, expected="")
+    async with opened as (page, backend):
+        for path, body in (RESPOND, AI_SDK, AG_UI):
+            assert await page.evaluate(TRY, [backend.url, SIGNED_IN, path, body]) == "failed: TypeError"
+        assert backend.requests == [("OPTIONS", path) for path, _ in (RESPOND, AI_SDK, AG_UI)]
 
 
-async def test_a_star_lists_every_origin_where_a_key_is_needed() -> None:
-    async with open_page_of_another_origin(allowed_origin="*", keys=[ANN]) as (page, backend):
-        answer = await page.evaluate(ASK, [backend.url, SIGNED_IN])
-        assert answer["status"] == 200 and answer["events"][-1]["type"] == "done"
+async def test_a_star_lists_every_origin_where_a_key_is_needed(browser: Browser) -> None:
+    async with open_page_of_another_origin(browser, allowed_origin="*", keys=[ANN]) as (page, backend):
+        for path, body in (RESPOND, AI_SDK, AG_UI):
+            answer = await page.evaluate(ASK, [backend.url, SIGNED_IN, path, body])
+            assert answer["status"] == 200 and answer["events"][-1]["type"] in ("done", "finish", "RUN_FINISHED")

@@ -1,6 +1,6 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
 import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
-import { useEffect, useState, type ReactNode } from "react"
+import { useEffect, useRef, useState, type ReactNode } from "react"
 import { ConversationList } from "./chat/ConversationList"
 import { useMe } from "./caller"
 import { buildHref, type Route } from "./route"
@@ -35,23 +35,32 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
   const waiting = useWaitingCount()
   useWaitingSignals()
   useEffect(() => setOpen(false), [route.page, route.id])
+  const [opener, closer] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)]
   useEffect(() => {
     if (!open) return
-    const close = (event: KeyboardEvent) => {
-      if (event.key !== "Escape") return
+    const close = () => setOpen(false)
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key !== "Escape" || document.querySelector("dialog[open]")) return
       event.preventDefault()
-      setOpen(false)
+      close()
     }
-    addEventListener("keydown", close)
-    return () => removeEventListener("keydown", close)
+    const wide = matchMedia("(min-width: 761px)") // there it is no menu any more, and nothing may stay inert
+    closer.current?.focus()
+    addEventListener("keydown", onKey)
+    wide.addEventListener("change", close)
+    return () => {
+      removeEventListener("keydown", onKey)
+      wide.removeEventListener("change", close)
+      if (document.activeElement === document.body || closer.current?.closest(".side")?.contains(document.activeElement)) opener.current?.focus()
+    }
   }, [open])
   return (
     <div className="shell" data-menu={open ? "open" : "closed"}>
       <a className="skip" href="#content" onClick={skipToContent}>
         {t("app.skip")}
       </a>
-      <header className="topbar">
-        <button className="icon" aria-label={t("nav.menu")} aria-expanded={open} onClick={() => setOpen(true)}>
+      <header className="topbar" inert={open}>
+        <button className="icon" ref={opener} aria-label={t("nav.menu")} aria-expanded={open} onClick={() => setOpen(true)}>
           <Menu aria-hidden />
         </button>
         <span className="brand">{t("app.name")}</span>
@@ -69,7 +78,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
           </a>
           <span className="grow" />
           <PaletteButton />
-          <button className="icon only-phone" aria-label={t("nav.close")} onClick={() => setOpen(false)}>
+          <button className="icon only-phone" ref={closer} aria-label={t("nav.close")} onClick={() => setOpen(false)}>
             <X aria-hidden />
           </button>
         </div>
@@ -85,7 +94,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
         <UserBar theme={theme} setLanguage={setLanguage} signOut={signOut} />
       </aside>
       <div className="scrim" onClick={() => setOpen(false)} />
-      <main id="content" tabIndex={-1}>
+      <main id="content" tabIndex={-1} inert={open}>
         {children}
       </main>
     </div>

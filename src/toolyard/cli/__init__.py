@@ -1,12 +1,12 @@
 """The `toolyard` command: its parser, and the exit codes. An error is printed as one line, without a traceback."""
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from toolyard.cli.commands import chat, doctor, keys, mcp, migrate, migrate_store, models, serve, servers, tools, trace
 from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
 
@@ -19,6 +19,12 @@ EPILOG = """start here:
 `toolyard COMMAND --help` explains each command with examples. All commands read toolyard.toml in the working directory,
 or the file that --config names; TOOLYARD_… variables override the file, and flags override both.
 """
+
+COMMANDS = (
+    "serve", "chat", "tools", "servers", "models", "mcp", "keys", "access", "trace", "migrate", "migrate-store",
+    "doctor",
+)  # fmt: skip
+"""Each is a module in `toolyard.cli.commands`. Only the one that runs is imported: all of them take half a second."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,14 +61,15 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     only if no option stands between the server's name and `--`.
     """
     if tuple(words[:2]) != ("servers", "add") or "--" not in words:
-        return build_parser().parse_args(words)
+        return build_parser(words[:1]).parse_args(words)
     dashes = words.index("--")
-    options = build_parser().parse_args(words[:dashes])
+    options = build_parser(words[:1]).parse_args(words[:dashes])
     options.command = [*options.command, *words[dashes + 1 :]]
     return options
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(command: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of one command, or of all if the word is not the name of one."""
     parser = argparse.ArgumentParser(
         prog="toolyard",
         description="Run tools for a language model: checked, durable, streamed.",
@@ -71,6 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (serve, chat, tools, servers, models, mcp, keys, trace, migrate, migrate_store, doctor):
-        command.add_to(commands)
+    for name in [name for name in command if name in COMMANDS] or COMMANDS:
+        module = importlib.import_module(f"toolyard.cli.commands.{name.replace('-', '_')}")
+        module.add_to(commands)
     return parser

@@ -91,8 +91,11 @@ def add_config_flags(parser: argparse.ArgumentParser, *flags: Flag, default: str
     )
 
 
-def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = True) -> None:
-    """Add `--server` and `--key`; and `--url`, the earlier name of `--server`, unless it means something else."""
+def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = True, has_key: bool = True) -> None:
+    """Add `--server` and `--key`; and `--url`, the earlier name of `--server`, unless it means something else.
+
+    Without `has_key`, `--key` is left to the command, and the key comes from TOOLYARD_KEY.
+    """
     default = os.environ.get("TOOLYARD_URL", "")
     parser.add_argument(
         "--server",
@@ -103,6 +106,8 @@ def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = Tru
     )
     if url_is_free:
         parser.add_argument("--url", dest="url", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    if not has_key:
+        return
     parser.add_argument(
         "--key",
         default=os.environ.get("TOOLYARD_KEY", ""),

@@ -9,7 +9,7 @@ from toolyard.core.events import RunEnded
 from toolyard.core.run_view import Awaited, OpenRuns, RunView
 
 _WAIT_REASONS: dict[Awaited, str] = {
-    "approval": "needs an approval ({rule})",
+    "approval": "needs {approval} ({rule})",
     "answer": "asks a question",
     "client": "runs in an application",
 }
@@ -33,7 +33,7 @@ class OneShotChat:
 
     def _report_waiting(self, view: RunView) -> int:
         for call in map(view.calls.__getitem__, view.waiting_for):
-            reason = _WAIT_REASONS[call.awaited or "approval"].format(rule=call.rule)
+            reason = _WAIT_REASONS[call.awaited or "approval"].format(rule=call.rule, approval=call.awaited_approval)
             _complain(f"{call.call.tool} {reason}, so there is no answer yet")
         conversation = self._client.conversation
         _complain(

@@ -8,6 +8,7 @@ from toolyard.cli.conversation import Decision
 from toolyard.cli.terminal import Terminal
 from toolyard.core.events import (
     CallEnded,
+    CallJudged,
     CallParked,
     CallProgressed,
     CallStarted,
@@ -49,10 +50,8 @@ class Screen:
             case CallEnded(result=result):
                 error_text = f": {result.error.error}" if result.error else ""
                 write_line(f"  ← {result.tool}: {result.outcome} ({result.duration_ms:.0f} ms){error_text}")
-            case CallParked(call_id=call_id, kind="client"):
-                write_line(
-                    f"  … {self._get_tool_name(call_id)} runs in an application, not in this chat; Ctrl-C stops it"
-                )
+            case CallParked() | CallJudged():
+                self._show_wait(event.call_id)
             case TurnStarted() if self._view.turns[-1].restarted:  # its text comes once more
                 write_line("  … the server began this answer again:")
             case TurnEnded(output_problem=problem) if problem is not None and self._view.needs_repair:
@@ -64,9 +63,20 @@ class Screen:
             case _:
                 pass
 
+    def _show_wait(self, call_id: str) -> None:
+        """Print what a call waits for, if the user of this chat cannot end the wait."""
+        call = self._view.calls.get(call_id)
+        if call is None or not (call.awaited == "client" or call.needs_others):
+            return
+        waits = "runs in an application, not in this chat"
+        if call.needs_others:
+            waits = f"waits for {call.awaited_approval}"
+        self._terminal.write_line(f"  … {call.call.tool} {waits}; Ctrl-C stops it")
+
     def list_waiting_calls(self) -> list[str]:
-        """Return the ids of the calls that wait for the user."""
-        return [call.call.id for call in self._view.open_calls if call.awaited in ("approval", "answer")]
+        """Return the ids of the calls that wait for the user, and not for somebody else's approval."""
+        waiting = [call for call in self._view.open_calls if call.awaited in ("approval", "answer")]
+        return [call.call.id for call in waiting if not call.needs_others]
 
     def ask_decision(self, call_id: str) -> Decision:
         """Ask the user about a call that waits, and return the decision. Raise InputEnded or Interrupted."""

@@ -1,5 +1,7 @@
 """Callers and what they may see and decide. `engine.authentication` makes callers from keys and tokens."""
 
+from fnmatch import fnmatchcase
+
 from msgspec import Struct
 
 BUILT_IN_ROLES = frozenset({"admin", "operator", "approver"})
@@ -14,6 +16,10 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: str = ""
     division: str = ""
     locale: str = "en"
+    tools: frozenset[str] = frozenset()
+    """The tools that the caller's key is limited to, by name or as patterns; empty means any."""
+    models: frozenset[str] = frozenset()
+    """The models that the caller's key is limited to, by name or as patterns; empty means any."""
 
     @property
     def administers_server(self) -> bool:
@@ -24,6 +30,14 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def observes_server(self) -> bool:
         """Return whether this caller may read statistics of all tenants together."""
         return not self.tenant and bool(self.roles & {"admin", "operator"})
+
+    def may_use_tool(self, name: str) -> bool:
+        """Return whether the caller's key admits a tool."""
+        return not self.tools or any(fnmatchcase(name, pattern) for pattern in self.tools)
+
+    def may_use_model(self, name: str) -> bool:
+        """Return whether the caller's key admits a model."""
+        return not self.models or any(fnmatchcase(name, pattern) for pattern in self.models)
 
     def owns(self, other: "Caller") -> bool:
         """Return whether this is the same user of the same tenant."""

@@ -85,6 +85,7 @@ class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
     call_id: str
     arguments: dict[str, object] | None = None
     remember: Remember = "no"
+    reason: str = ""
 
 
 class Deny(_Command, frozen=True, kw_only=True, tag="deny"):

@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import Item, ModelText, Problem, Result, Usage
@@ -164,6 +165,8 @@ class CallJudged(_Event, frozen=True, kw_only=True, tag="call.judged"):
     expires_at: float = 0.0
     sources: tuple[UntrustedSource, ...] = ()
     """What strangers may have written before the call, if that is why a person is asked."""
+    terms: ApprovalTerms | None = None
+    """Who may decide a call that asks, and how many of them; None means its owner or an approver."""
 
 
 class CallApproved(_Event, frozen=True, kw_only=True, tag="call.approved"):
@@ -171,6 +174,9 @@ class CallApproved(_Event, frozen=True, kw_only=True, tag="call.approved"):
     by: str
     arguments: dict[str, object] | None = None
     remember: Remember = "no"
+    reason: str = ""
+    remaining: int = 0
+    """How many more approvals the call needs: it runs when none is left."""
 
 
 class CallDenied(_Event, frozen=True, kw_only=True, tag="call.denied"):

@@ -44,7 +44,10 @@ class SessionLimits(Struct, frozen=True, kw_only=True):
 
 
 class SocketLimits(Struct, frozen=True, kw_only=True):
-    """Limits of WebSockets. The number and the size of messages are bounded as those of HTTP requests are."""
+    """Limits of WebSockets, and of the requests of one user at a time.
+
+    The number and the size of messages are bounded as those of HTTP requests are.
+    """
 
     max_idle_s: float = 600.0
     """A connection without a message or a response for so long is closed."""
@@ -60,6 +63,8 @@ class SocketLimits(Struct, frozen=True, kw_only=True):
     max_user_connections: int = 64
     """Connections of one user to this process. The handshake of another one is refused."""
     max_connections: int = 2048
+    max_user_requests: int = 512
+    """HTTP requests of one user that this process answers at a time, streams included. Another one is refused."""
 
 
 DEFAULT_SOCKET_LIMITS = SocketLimits()

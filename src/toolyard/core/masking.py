@@ -1,6 +1,7 @@
-"""Masks the credentials in addresses. Pure. No other module knows where an address carries them."""
+"""Masks the credentials in addresses and command lines. Pure. No other module knows where they carry them."""
 
 import re
+from collections.abc import Iterable
 
 MASK = "***"
 _ADDRESS = re.compile(r"\b(?P<scheme>[a-z][a-z0-9+.-]{0,20})://[^\s'\"<>`]+", re.IGNORECASE)
@@ -21,6 +22,23 @@ def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
     a value tells a reader little and may be secret under any name.
     """
     return _ADDRESS.sub(lambda address: _mask_address(address, every_parameter), text) if "://" in text else text
+
+
+def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
+    """Return the arguments of a command with credentials replaced by `***`: `--token=x`, `--token x`, `API_KEY=x`."""
+    masked: list[str] = []
+    is_value = False
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        is_secret = _SECRET_NAME.search(name) is not None and "://" not in name
+        if is_value and not argument.startswith("-"):
+            masked.append(MASK)
+        elif is_secret and equals:
+            masked.append(f"{name}={MASK}")
+        else:
+            masked.append(mask_addresses(argument, every_parameter=True))
+        is_value = is_secret and not equals and argument.startswith("-")
+    return tuple(masked)
 
 
 def _mask_address(address: re.Match[str], every_parameter: bool) -> str:

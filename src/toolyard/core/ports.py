@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
@@ -208,7 +209,7 @@ class CallerToolsVenue(Venue, Protocol):
         ...
 
 
-_STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
+STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Verdict(Struct, frozen=True):
@@ -216,10 +217,12 @@ class Verdict(Struct, frozen=True):
 
     decision: Decision
     rule: str
+    terms: ApprovalTerms | None = None
+    """Who may decide, for `ask`; None means what the tool says."""
 
     def raise_to(self, floor: "Verdict | None") -> "Verdict":
         """Return the stricter of this verdict and a floor, which no rule lowers: deny, then ask, then allow."""
-        return floor if floor and _STRICTNESS[floor.decision] > _STRICTNESS[self.decision] else self
+        return floor if floor and STRICTNESS[floor.decision] > STRICTNESS[self.decision] else self
 
 
 class PolicyRequest(Struct, frozen=True, kw_only=True):
@@ -235,6 +238,21 @@ class PolicyRequest(Struct, frozen=True, kw_only=True):
 Rule = Callable[[PolicyRequest], Verdict | None]
 
 
+class CheckedRule(Struct, frozen=True, kw_only=True):
+    """A rule that was asked about a tool, and what it said."""
+
+    rule: str
+    decision: Decision | None = None
+    """None if the rule leaves the decision to the next one."""
+    reason: str = ""
+
+
+def build_checked_rule(name: str, verdict: Verdict | None) -> CheckedRule:
+    if verdict is None:
+        return CheckedRule(rule=name)
+    return CheckedRule(rule=name, decision=verdict.decision, reason=verdict.rule)
+
+
 class Policy(Protocol):
     """Judges every request as allow, ask or deny. A rule that fails denies."""
 
@@ -242,6 +260,10 @@ class Policy(Protocol):
     """Whether the verdict depends on the request alone, so that offers can be cached."""
 
     def judge(self, request: PolicyRequest) -> Verdict: ...
+
+    def explain(self, request: PolicyRequest) -> Sequence[CheckedRule]:
+        """Return the rules that are asked, in their order. The last one that decides is the verdict of `judge`."""
+        ...
 
 
 class SignIns(Protocol):

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import CallAnswered, CallApproved, CallParked, Finish, RunQueued
 from toolyard.core.items import Call, Problem, Result, Usage
@@ -24,6 +25,12 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
     expires_at: float = 0.0
     sources: tuple[UntrustedSource, ...] = ()
     """What strangers may have written before the call, for whoever decides about it."""
+    rule: str = ""
+    """The rule of the last verdict."""
+    terms: ApprovalTerms | None = None
+    """Who may decide about it, and how many of them."""
+    approvals: tuple[CallApproved, ...] = ()
+    """The approvals so far of a call that needs several, or that was asked about again."""
     epoch: int = 0
     attempt: int = 0
     owners: int = 0

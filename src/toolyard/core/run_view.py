@@ -12,6 +12,7 @@ from typing import Literal, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.events import (
     CallAnswered,
     CallApproved,
@@ -88,6 +89,8 @@ class CallView(Struct, kw_only=True):
     expires_at: float = 0.0
     sources: tuple[UntrustedSource, ...] = ()
     """What strangers may have written before a call that waits for an approval."""
+    terms: ApprovalTerms | None = None
+    """Who may decide the call, and how many of them."""
     edited: dict[str, object] | None = None
     """The arguments in place of the model's, if the approver changed them."""
     attempt: int = 0
@@ -110,14 +113,29 @@ class CallView(Struct, kw_only=True):
             return None
         return "client" if self.parked.kind == "client" else "answer"
 
+    @property
+    def needs_others(self) -> bool:
+        """Return whether the call waits for the approval of others: the caller who asked may not decide."""
+        return self.phase == "asking" and self.terms is not None and self.terms.other
+
+    @property
+    def awaited_approval(self) -> str:
+        """Return whose approval the call waits for, in words, as in `an approval` or `the approval of the role x`."""
+        if self.terms is None:
+            return "an approval"
+        return f"the approval of {self.terms.describe_approvers()}"
+
     def apply(self, event: CallEvent) -> None:
         match event:
             case CallJudged():
-                self.rule, self.expires_at, self.sources = event.rule, event.expires_at, event.sources
+                self.rule, self.expires_at = event.rule, event.expires_at
+                self.terms, self.sources = event.terms, event.sources
                 if event.verdict != "deny":  # the end of a denied call follows
                     self.phase = "allowed" if event.verdict == "allow" else "asking"
             case CallApproved():
-                self.phase, self.edited = "allowed", event.arguments
+                self.edited = event.arguments
+                if not event.remaining:
+                    self.phase = "allowed"
             case CallAnswered():
                 self.phase = "allowed"
             case CallStarted():

@@ -56,5 +56,10 @@ Language = Annotated[str, Meta(extra={"pattern": LANGUAGE, "says": 'a language t
 VariableName = Annotated[str, Meta(extra={"pattern": r"^[^=\s]+\Z", "says": "that of a variable"})]
 RecordedTime = Annotated[float, Meta(extra={"is": "recorded"})]
 """A time that the server records: not a setting."""
+RecordedHash = Annotated[str, Meta(extra={"is": "recorded"})]
+"""A hash that the server records: not a setting."""
+Timestamp = Annotated[
+    float, Meta(extra={"ge": 0, "le": 100_000_000_000, "says": "a time in seconds since 1970, or 0 for none"})
+]
 RequestSchema = Annotated[dict[str, object] | None, Meta(extra={"is": "request"})]
 """A schema that only a request gives: not a setting."""

@@ -351,9 +351,12 @@ def _apply_call_event(state: State, event: CallEvent) -> State:
             return _judge_call(state, event)
         case CallApproved():
             call = _require_call(state, event.call_id, "asking")
+            approvals = (*call.approvals, event)
+            if event.remaining:
+                return _put_call(state, replace(call, approvals=approvals))
             remembered = {"no": (), "tool": (call.call.tool,), "conversation": ("*",)}[event.remember]
             state = replace(state, remembered=state.remembered.union(remembered))
-            return _put_call(state, replace(call, phase="allowed", approved=event))
+            return _put_call(state, replace(call, phase="allowed", approved=event, approvals=approvals))
         case CallDenied():
             return _put_call(state, _require_call(state, event.call_id, "asking"))
         case CallParked():
@@ -373,7 +376,16 @@ def _judge_call(state: State, event: CallJudged) -> State:
     if event.verdict == "deny":
         return _put_call(state, call)  # its call.ended follows in the same append
     phase: Phase = "allowed" if event.verdict == "allow" else "asking"
-    judged = replace(call, phase=phase, exclusive=event.exclusive, expires_at=event.expires_at, sources=event.sources)
+    judged = replace(
+        call,
+        phase=phase,
+        exclusive=event.exclusive,
+        expires_at=event.expires_at,
+        sources=event.sources,
+        rule=event.rule,
+        terms=event.terms,
+        approvals=(),  # whoever approved the call on other terms is asked again
+    )
     return _put_call(state, judged)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from toolyard.core.events import Entry
-from toolyard.core.setting_types import Hash, Name, RecordedTime
+from toolyard.core.setting_types import Hash, Name, Origin, RecordedHash, RecordedTime, Timestamp
 
 
 class FutureLike(Protocol):
@@ -428,7 +428,29 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     divisions: frozenset[Name] = frozenset()
     trusted: bool = False
     """Whether requests with this key may name the end user whom they are made for."""
+    tools: frozenset[Name] = frozenset()
+    """The tools that requests with this key may use, by name or as patterns such as `stock_*`; empty means any."""
+    models: frozenset[Name] = frozenset()
+    """The models that requests with this key may use, by name or as patterns; empty means any."""
+    origins: frozenset[Origin] = frozenset()
+    """The origins of the pages that may use this key, such as `https://shop.example`; empty means any client."""
+    not_before: Timestamp = 0.0
+    expires_at: Timestamp = 0.0
+    """When the key is no longer accepted; zero means never."""
     created_at: RecordedTime = 0.0
+    previous_hash: RecordedHash = ""
+    """The hash of the secret before the last rotation, which is accepted until `previous_until`."""
+    previous_until: RecordedTime = 0.0
+
+    def find_time_problem(self, now: float) -> str:
+        """Return why the key is not accepted at this time; empty if it is."""
+        if now < self.not_before:
+            return "this API key is not valid yet"
+        return "this API key has expired" if self.expires_at and now >= self.expires_at else ""
+
+    def list_hashes(self, now: float) -> list[str]:
+        """Return the hashes of the secrets that are accepted at this time."""
+        return [self.hash, self.previous_hash] if self.previous_hash and now < self.previous_until else [self.hash]
 
     def administers(self, tenant: str) -> bool:
         """Return whether this is the key of an administrator of the tenant or of the whole server."""

@@ -7,10 +7,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.setting_types import CountOrZero, Country, Domain
 
 VenueName = Literal["function", "mcp", "client", "provider"]
-Approval = Literal["never", "ask", "always"]
+Approval = Literal["never", "ask", "always", "other"]
 AfterUntrusted = Literal["allow", "ask", "deny"]
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -61,6 +62,13 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the tool also has an `authorize` hook, which may deny callers whom the roles allow."""
     divisions: frozenset[str] = frozenset()
     approval: Approval = "never"
+    """`ask` may be remembered for a conversation, `always` not; `other` is never for the caller who asked to decide."""
+    approvers: tuple[str, ...] = ()
+    """Who may decide, as `role:NAME` or `user:NAME`; empty means the owner and the role approver of the tenant."""
+    approvals: int = 1
+    """How many people have to approve a call."""
+    approval_reason: bool = False
+    """Whether each decision has to give a reason."""
     timeout_s: float = 30.0
     approval_s: float = 86_400.0
     client_s: float = 600.0
@@ -103,6 +111,18 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def repeatable(self) -> bool:
         """Return whether a call may run again if its outcome is unknown."""
         return self.read_only or self.idempotent
+
+
+def get_approval_terms(tool: Tool) -> ApprovalTerms | None:
+    """Return what a decision on calls of this tool takes; None if its owner or an approver decides alone."""
+    if tool.approval != "other" and not tool.approvers and tool.approvals == 1 and not tool.approval_reason:
+        return None
+    return ApprovalTerms(
+        other=tool.approval == "other",
+        approvers=tool.approvers,
+        quorum=tool.approvals,
+        reason_required=tool.approval_reason,
+    )
 
 
 def hash_definition(tool: Tool) -> str:

@@ -11,6 +11,7 @@ import hmac
 import secrets
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -18,11 +19,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
-from toolyard.core.errors import Forbidden, NotFound, Refused, Unauthenticated
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, ToolyardError, Unauthenticated
 from toolyard.core.ports import Clock
 from toolyard.core.store import Key, Keys, KeyValue
 
 LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
+KEY_USES = "key_use"
+"""The kind of record that holds when a key was used last, by the key's name."""
+USE_WRITTEN_EVERY_S = 60.0
+"""How often the last use of a key is written at most, by each process."""
+MAX_OVERLAP_S = 90 * 86_400.0
 KEYS = "key"
 """The kind of record that keys are to `KeyValue.read_versions` and `KeyValue.lock`."""
 DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
@@ -67,6 +73,8 @@ class Authenticator:
         """Whether other processes have revoked all keys that this one had."""
         # Without it, keys that were read before a change and arrive after it would undo the change for a while.
         self._reading = asyncio.Lock()
+        self._written_uses: dict[str, float] = {}
+        self._unwritten_uses: dict[str, float] = {}
 
     async def load(self) -> None:
         """Read the stored keys, also after another process has changed them. If that fails, the earlier ones hold."""
@@ -89,7 +97,7 @@ class Authenticator:
 
     async def add(self, key: Key) -> tuple[Key, str]:
         """Store a new key and return it with its secret, which is stored nowhere."""
-        secret = f"ty_{secrets.token_urlsafe(32)}"
+        secret = _create_secret()
         stored_key = replace(key, hash=hash_key(secret), created_at=self._clock.now())
         async with self._reading, self._store.lock(KEYS, ""):
             await self._read()
@@ -114,7 +122,44 @@ class Authenticator:
             self._require_another_admin(name)
             if not await self._store.revoke_key(name):
                 raise NotFound(f"there is no key named {name!r}")
+            await self._store.delete_record(KEY_USES, name)
             self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
+
+    async def rotate(self, name: str, overlap_s: float) -> tuple[Key, str]:
+        """Give a key a new secret and return both. The old secret is accepted for `overlap_s` more seconds."""
+        if not 0 <= overlap_s <= MAX_OVERLAP_S:
+            raise Invalid(f"the old secret may stay valid for 0 to {MAX_OVERLAP_S:.0f} seconds", {"field": "overlap_s"})
+        secret = _create_secret()
+        async with self._reading, self._store.lock(KEYS, ""):
+            await self._read()
+            key = next((key for key in self._stored_keys.values() if key.name == name), None)
+            if key is None and any(key.name == name for key in self._configured.values()):
+                raise Refused(f"the key {name!r} stands in the configuration file; change its hash there")
+            if key is None:
+                raise NotFound(f"there is no key named {name!r}")
+            until = self._clock.now() + overlap_s if overlap_s else 0.0
+            # The secret before the old one ends here, however long it was to be accepted: two are valid at most.
+            rotated = replace(key, hash=hash_key(secret), previous_hash=key.hash, previous_until=until)
+            await self._store.save_key(rotated)
+            await self._read()
+        return rotated, secret
+
+    async def save_uses(self) -> None:
+        """Write when keys were used that have not been written for a while. A store that is down loses the note."""
+        uses, self._unwritten_uses = self._unwritten_uses, {}
+        for name, at in uses.items():
+            self._written_uses[name] = at
+            with suppress(ToolyardError):
+                await self._store.set_record(KEY_USES, name, msgspec.json.encode(at))
+
+    async def read_uses(self) -> dict[str, float]:
+        """Return when each key was used last, by name, as exactly as USE_WRITTEN_EVERY_S."""
+        return {name: msgspec.json.decode(body, type=float) for name, body in await self._store.list_records(KEY_USES)}
+
+    def _note_use(self, key: Key) -> None:
+        now = self._clock.now()
+        if now - self._written_uses.get(key.name, 0.0) >= USE_WRITTEN_EVERY_S:
+            self._unwritten_uses[key.name] = now
 
     def _require_another_admin(self, name: str) -> None:
         """Raise Refused if without this key no administrator of its tenant, or of the server, would be left.
@@ -123,7 +168,8 @@ class Authenticator:
         goes: the server is local then, and every caller on this machine administers it.
         """
         key = next((key for key in self.keys() if key.name == name), None)
-        others = [other for other in self.keys() if other.name != name]
+        now = self._clock.now()
+        others = [other for other in self.keys() if other.name != name and not other.find_time_problem(now)]
         if key is None or "admin" not in key.roles or self._verify is not None or not others:
             return
         if not any(other.administers(key.tenant) for other in others):
@@ -132,6 +178,11 @@ class Authenticator:
                 f"the key {name!r} is the last one of an administrator of {whose}: revoking it would lock everybody "
                 "out. Add another key with the role admin first"
             )
+
+    def find_caller(self, name: str) -> Caller | None:
+        """Return the caller of the key of this name; None if there is none."""
+        key = next((key for key in self.keys() if key.name == name), None)
+        return _build_caller(key) if key is not None else None
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         """Return the caller of a request with these headers, whose names are in lower case.
@@ -146,25 +197,36 @@ class Authenticator:
         if verify := self.find_verifier(secret):
             return _apply_delegation(verify(secret), headers, None)
         key = self._find_key(hash_key(secret))
+        _require_origin(key, headers)
+        self._note_use(key)
         return _apply_delegation(_build_caller(key), headers, key)
 
     def find_verifier(self, secret: str) -> VerifyToken | None:
         """Return the verifier if this is a token for it to check; None for an API key."""
         return self._verify if secret.count(".") == 2 else None
 
-    def bind(self, secret: str) -> KeyBinding:
-        """Return what ties a session to this key or token. Raises Unauthenticated if it is not valid."""
+    def bind(self, secret: str, headers: Mapping[str, str]) -> KeyBinding:
+        """Return what ties a session to this key or token. Raises Unauthenticated if it is not valid, or Forbidden."""
         if verify := self.find_verifier(secret):
             return KeyBinding(caller=verify(secret), expires_at=_read_expiry(secret))
-        key = self._find_key(hash_key(secret))
-        return KeyBinding(key_hash=key.hash, rights=_digest_rights(key))
+        digest = hash_key(secret)
+        key = self._find_key(digest)
+        _require_origin(key, headers)
+        self._note_use(key)
+        return KeyBinding(key_hash=digest, rights=_digest_rights(key, digest))
 
     def find_bound_caller(self, binding: KeyBinding) -> Caller | None:
-        """Return the caller of a session; None once its key was revoked or changed, or tokens are no longer taken."""
+        """Return the caller of a session; None once its key was revoked, changed or expired.
+
+        The session of a token ends when tokens are no longer taken.
+        """
         if binding.caller is not None:
             return binding.caller if self._verify is not None else None
-        key = next((key for key in self.keys() if hmac.compare_digest(key.hash, binding.key_hash)), None)
-        return _build_caller(key) if key is not None and _digest_rights(key) == binding.rights else None
+        key, now = self._match_key(binding.key_hash), self._clock.now()
+        if key is None or key.find_time_problem(now) or _digest_rights(key, binding.key_hash) != binding.rights:
+            return None
+        self._note_use(key)
+        return _build_caller(key)
 
     def is_missing_user(self, headers: Mapping[str, str]) -> bool:
         """Return whether a key that speaks for end users names none. Raises Unauthenticated."""
@@ -189,11 +251,21 @@ class Authenticator:
             return frozenset()
         return self._find_key(hash_key(secret)).divisions
 
-    def _find_key(self, digest: str) -> Key:
+    def _match_key(self, digest: str) -> Key | None:
+        """Return the key with a secret of this hash, whether it is valid by now or not."""
+        now = self._clock.now()
         for key in self.keys():
-            if hmac.compare_digest(key.hash, digest):
+            if any(hmac.compare_digest(accepted, digest) for accepted in key.list_hashes(now)):
                 return key
-        raise Unauthenticated("this API key is not known here; it may have been revoked")
+        return None
+
+    def _find_key(self, digest: str) -> Key:
+        key = self._match_key(digest)
+        if key is None:
+            raise Unauthenticated("this API key is not known here; it may have been revoked")
+        if problem := key.find_time_problem(self._clock.now()):
+            raise Unauthenticated(problem)
+        return key
 
 
 def read_secret(headers: Mapping[str, str]) -> str:
@@ -229,12 +301,34 @@ def apply_language(caller: Caller, headers: Mapping[str, str]) -> Caller:
     return replace(caller, locale=language[:35]) if language and language != "*" else caller
 
 
+def _create_secret() -> str:
+    return f"ty_{secrets.token_urlsafe(32)}"
+
+
+def _require_origin(key: Key, headers: Mapping[str, str]) -> None:
+    """Raise Forbidden for a request that does not come from a page of the key's origins, if it names any."""
+    if key.origins and headers.get("origin", "") not in key.origins:
+        raise Forbidden("this API key may be used only by the pages that it was made for")
+
+
 def _build_caller(key: Key) -> Caller:
-    return Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_single_division(key.divisions))
+    return Caller(
+        user=key.user,
+        roles=key.roles,
+        tenant=key.tenant,
+        division=_single_division(key.divisions),
+        tools=key.tools,
+        models=key.models,
+    )
 
 
-def _digest_rights(key: Key) -> str:
-    return hashlib.sha256(msgspec.json.encode(key, order="deterministic")).hexdigest()
+def _digest_rights(key: Key, key_hash: str) -> str:
+    """Return a digest of the key's fields with the secret that a session was opened with.
+
+    A rotation alone does not end the session: its secret may be accepted for a while.
+    """
+    same_secret = replace(key, hash=key_hash, previous_hash="", previous_until=0.0)
+    return hashlib.sha256(msgspec.json.encode(same_secret, order="deterministic")).hexdigest()
 
 
 class _Claims(Struct):

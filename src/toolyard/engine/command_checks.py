@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
+from toolyard.core.caller import Caller
 from toolyard.core.commands import AddMessage, Approve, Change, Open, Start, StateCommand
 from toolyard.core.decide import has_question
-from toolyard.core.errors import Invalid, Misconfigured
+from toolyard.core.errors import Forbidden, Invalid, Misconfigured
 from toolyard.core.events import RunQueued
-from toolyard.core.history import find_faults
+from toolyard.core.history import find_faults, find_open_calls
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_cards import describe_model_problem
 from toolyard.core.model_names import is_address_or_file, matches_any
@@ -30,9 +31,11 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         if not (command.input or command.delivers) and not has_question(state.history):
             raise Invalid("there is nothing to answer: send a message", {"field": "input"})
         _check_start(command, deps)
+        _check_key_model(command, state, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
         _check_model(command.change.model or "", deps)
+        _require_key_model(command.by, command.change.model or "")
         check_language(command.change.language or "")
     elif isinstance(command, Approve) and command.arguments is not None:
         call = state.calls.get(command.call_id)
@@ -53,6 +56,18 @@ def _check_start(command: Start, deps: Deps) -> None:
     choice = command.tool_choice
     if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
         raise Invalid(build_unknown_tool_problem(choice, registry.names()).error, {"field": "tool_choice"})
+
+
+def _check_key_model(command: Start, state: State, deps: Deps) -> None:
+    """Raise Forbidden if the run would use a model that the caller's key is not for. Direct calls use none."""
+    if command.by.models and not find_open_calls(command.input):
+        settings = state.settings if state.owner else command.settings
+        _require_key_model(command.by, command.model or settings.model or deps.default_model)
+
+
+def _require_key_model(caller: Caller, model: str) -> None:
+    if model and not caller.may_use_model(model):
+        raise Forbidden(f"your key is not for the model {mask_addresses(model[:80], every_parameter=True)!r}")
 
 
 def _check_output_schema(command: Start, deps: Deps) -> None:

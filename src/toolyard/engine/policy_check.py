@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
+from toolyard.core.approval_terms import ApprovalTerms
+from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, Durable
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import build_failed_result, build_rule_denied_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
-from toolyard.core.tools import Tool
+from toolyard.core.tools import Tool, get_approval_terms
 from toolyard.core.trust import (
     APPLICATION,
     DEFAULT_TRUST,
@@ -20,6 +22,7 @@ from toolyard.core.trust import (
     name_source,
     to_untrusted_text,
 )
+from toolyard.engine.access_explanation import AccessExplanation, explain_access
 from toolyard.engine.registry import Registry, find_denial, get_caller
 from toolyard.engine.tool_selection.caller_tools import RegisteredTool, is_certain
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
@@ -53,8 +56,10 @@ class PolicyCheck:
         if problem := self._registry.validate(entry, call.arguments):
             return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
         verdict = self._ask_policy(entry, call, state)
-        # An approval answers "ask" and nothing else: a rule that denies by now still stops an approved call.
-        if verdict.decision == "allow" or (verdict.decision == "ask" and call.approved is not None):
+        # An approval answers "ask" and nothing else: a rule that denies by now still stops an approved call. Nor does
+        # it answer other terms, such as those of a rule that looks at arguments which the approver has changed.
+        is_approved = call.approved is not None and call.terms == _choose_terms(entry.tool, verdict)
+        if verdict.decision == "allow" or (verdict.decision == "ask" and is_approved):
             return entry
         return self._build_judgement(call, entry, verdict, state, now)
 
@@ -91,6 +96,10 @@ class PolicyCheck:
             return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
 
+    def explain(self, caller: Caller, tool: str) -> AccessExplanation | None:
+        """Return why a caller may or may not use a tool; None if there is no such tool."""
+        return explain_access(self._registry, self._policy, self._trust, caller, tool)
+
     def is_repeatable(self, call: CallState, state: State) -> bool:
         """Return whether a call may run again: its tool is repeatable, and certain to be the caller's version of it."""
         entry = self._registry.lookup(call, state)
@@ -99,7 +108,8 @@ class PolicyCheck:
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
         request = self._registry.build_policy_request(entry.tool, state, call.arguments)
         verdict = self._policy.judge(request)
-        if verdict.decision == "ask" and call.call.confirm == "given":
+        is_confirmed = call.call.confirm == "given" and _choose_terms(entry.tool, verdict) is None
+        if verdict.decision == "ask" and is_confirmed:
             # The user confirmed in the message that started this run, and may decide in their own conversation.
             verdict = Verdict("allow", "confirmed in the message")
         for floor in (
@@ -130,13 +140,15 @@ class PolicyCheck:
         self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float
     ) -> list[Durable]:
         is_asked = verdict.decision == "ask"
+        terms = _choose_terms(entry.tool, verdict) if is_asked else None
         judged = CallJudged(
             call_id=call.call.id,
             verdict=verdict.decision,
             rule=verdict.rule,
             exclusive=entry.tool.exclusive or entry.tool.destructive,
-            expires_at=now + _decision_timeout_s(call.call, entry.tool) if is_asked else 0.0,
+            expires_at=now + _decision_timeout_s(call.call, entry.tool, terms) if is_asked else 0.0,
             sources=describe_sources(self._list_untrusted(entry.tool, state), call.arguments) if is_asked else (),
+            terms=terms,
         )
         if verdict.decision == "deny":
             return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]
@@ -148,6 +160,16 @@ def _find_confirmation_floor(call: Call) -> Verdict | None:
     return Verdict("ask", "it was proposed and has to be confirmed") if call.confirm == "ask" else None
 
 
-def _decision_timeout_s(call: Call, tool: Tool) -> float:
-    """Return how long to wait for a decision. A proposal belongs to the current dialogue and expires sooner."""
+def _choose_terms(tool: Tool, verdict: Verdict) -> ApprovalTerms | None:
+    """Return who may decide a call: those of the rule that asks, else those of the tool."""
+    return verdict.terms or get_approval_terms(tool)
+
+
+def _decision_timeout_s(call: Call, tool: Tool, terms: ApprovalTerms | None) -> float:
+    """Return how long to wait for a decision. A proposal belongs to the current dialogue and expires sooner.
+
+    One that others decide does not: they are not in the dialogue.
+    """
+    if terms is not None:
+        return tool.approval_s if terms.within_s is None else terms.within_s
     return min(tool.approval_s, MAX_PROPOSAL_S) if call.confirm == "ask" else tool.approval_s

@@ -58,18 +58,26 @@ def _list_types(hint: object) -> tuple[type, ...]:
 
 _TYPES = {name: _list_types(hint) for name, hint in get_type_hints(RunOptions).items()}
 _MODEL_OPTIONS = Options.__struct_fields__
+THREAD_PREFIX = "thread_"
+"""The beginning of the ids of conversations that belong to threads of front ends. Only those surfaces open them."""
 MIN_SIMILARITY = 0.7
 """How similar a name must be to be suggested, from 0 to 1: `may_open` is not meant as `max_tokens`."""
 
 
 def check_run_options(options: Mapping[str, object]) -> None:
-    """Raise TypeError, with what to write instead, for an unknown name or a value of another type."""
+    """Raise TypeError, with what to write instead, for an unknown name or a value of another type.
+
+    Raise ValueError for the id of a conversation that belongs to a thread of a front end.
+    """
     for name, value in options.items():
         if name not in _TYPES:
             raise TypeError(f"run() has no option {name!r}; {_suggest_name(name)}")
         if not isinstance(value, _TYPES[name]):
             hint = "; write options=Options(temperature=…)" if name == "options" else ""
             raise TypeError(f"run({name}=…) takes {_describe_types(name)}, not {type(value).__name__}{hint}")
+    if str(options.get("conversation", "")).startswith(THREAD_PREFIX):
+        why = f"ids that begin with {THREAD_PREFIX!r} are those of front ends' threads; choose another id"
+        raise ValueError(f"run(conversation={options['conversation']!r}): {why}")
 
 
 def _suggest_name(name: str) -> str:

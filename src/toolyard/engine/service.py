@@ -43,6 +43,7 @@ from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, ListP
 from toolyard.core.texts import CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
+from toolyard.engine.access_explanation import AccessExplanation
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.due_work import DueWork
@@ -379,6 +380,13 @@ class Service:
         """Return the tools that this caller is offered, and those that would run for it."""
         return audit_tools(self._deps.registry, self._deps.policy, caller)
 
+    def explain_access(self, caller: Caller, tool: str) -> AccessExplanation:
+        """Return why a caller may or may not use a tool. Raises NotFound if there is no such tool."""
+        explanation = self._deps.policy_check.explain(caller, tool)
+        if explanation is None:
+            raise NotFound(f"there is no tool {tool[:80]!r}")
+        return explanation
+
     async def find_unreadiness(self) -> str:
         """Return why this process is not ready, without paths; empty if it is ready."""
         return STOPPING if self._deps.leaving else await self._probe.find_problem()
@@ -497,6 +505,13 @@ class Service:
         if not everyone and not caller.user:
             return ()  # an empty user would select the conversations of everybody
         return await self._store.list_open(caller.tenant, "" if everyone else caller.user, MAX_OPEN)
+
+    async def list_waiting_conversations(self, caller: Caller) -> Sequence[ConversationCard]:
+        """Return up to MAX_OPEN conversations of the tenant with an open run, for the calls that this caller decides.
+
+        Permission is not checked here: it differs from call to call.
+        """
+        return await self._store.list_open(caller.tenant, "", MAX_OPEN)
 
     async def read_figures(
         self, caller: Caller, since: float, until: float, *, points: int, everyone: bool = False

@@ -18,7 +18,7 @@ from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
 from toolyard.engine.authentication import DELEGATION_HEADERS, Authenticator, KeyBinding, apply_language, hash_key
 
 MAX_FAILED_PER_ADDRESS = 60
-"""Failed sign-ins of an address in a minute. Behind a proxy all people have one address, so there is some room."""
+"""Failed sign-ins of an address in a minute. Many people can have one address, as those of an office do."""
 MAX_FAILED_PER_KEY = 10
 """Failed sign-ins in a minute, from all addresses together, with keys that begin alike."""
 MAX_PREFIX_CHARS = 11
@@ -44,15 +44,19 @@ class Sessions:
         self._clock = clock
         self.limits = limits
 
-    async def open(self, secret: str, address: str) -> str:
-        """Return the token of a new session for the owner of a key. Raises Unauthenticated, RateLimited or Refused."""
+    async def open(self, secret: str, address: str, headers: Mapping[str, str] = {}) -> str:
+        """Return the token of a new session for the owner of a key.
+
+        `headers` are those of the request, with names in lower case. Raises Unauthenticated, Forbidden, RateLimited or
+        Refused.
+        """
         if self._access.is_local:
             raise Refused("this server has no keys: nobody has to sign in")
         now = self._clock.now()
         # Counted before the key is checked, and taken back if it is right: were a right guess let through at any rate,
         # the limit would not slow guessing down.
         counted = await self._count_attempt(secret, address, now)
-        binding = self._access.bind(secret)
+        binding = self._access.bind(secret, headers)
         for key, per_minute in counted:
             await self._store.return_allowance(key, per_minute)
         await self._make_room(binding)

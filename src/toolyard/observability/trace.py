@@ -278,9 +278,11 @@ class _TraceBuilder:
         match event:
             case CallJudged(verdict=verdict, rule=rule):
                 asked_at = at if verdict == "ask" else None
-                span = replace(span, judged_at=at, verdict=verdict, rule=rule, asked_at=asked_at)
-            case CallApproved(by=by, arguments=edited):
-                span = replace(span, decided_at=at, decided_by=by, edited=edited)
+                span = replace(span, judged_at=at, verdict=verdict, rule=rule, asked_at=asked_at, decided_by="")
+            case CallApproved(by=by, arguments=edited, remaining=remaining):
+                everybody = f"{span.decided_by}, {by}" if span.decided_by else by
+                decided_at = None if remaining else at
+                span = replace(span, decided_at=decided_at, decided_by=everybody, edited=edited)
             case CallDenied(by=by):
                 span = replace(span, decided_at=at, decided_by=by)
             case CallStarted(attempt=attempt):

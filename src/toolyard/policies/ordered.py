@@ -5,13 +5,23 @@ from collections.abc import Sequence
 from typing import cast
 
 from toolyard.core.division import NO_DIVISIONS, Divisions, find_division
-from toolyard.core.ports import PolicyRequest, Rule, Verdict
+from toolyard.core.ports import CheckedRule, PolicyRequest, Rule, Verdict, build_checked_rule
+from toolyard.core.tools import get_approval_terms
 
 _log = logging.getLogger("toolyard.policy")
 
 
 def check_enabled(request: PolicyRequest) -> Verdict | None:
     return None if request.tool.enabled else Verdict("deny", "the tool is disabled")
+
+
+def check_key(request: PolicyRequest) -> Verdict | None:
+    """Deny a tool that the caller's key is not for."""
+    tool = request.tool
+    # The application's tools came with the request itself, and built-in tools only serve others.
+    if tool.built_in or tool.venue == "client" or request.caller.may_use_tool(tool.name):
+        return None
+    return Verdict("deny", "the key is not for this tool")
 
 
 def check_roles(request: PolicyRequest) -> Verdict | None:
@@ -60,7 +70,7 @@ def build_division_rule(divisions: Divisions) -> Rule:
     return division_tools
 
 
-BUILT_IN_RULES: tuple[Rule, ...] = (check_enabled, check_roles, check_division, check_conversation)
+BUILT_IN_RULES: tuple[Rule, ...] = (check_enabled, check_key, check_roles, check_division, check_conversation)
 
 
 class OrderedPolicy:
@@ -78,6 +88,23 @@ class OrderedPolicy:
             return Verdict("ask", "the conversation asks for an approval")
         return verdict
 
+    def explain(self, request: PolicyRequest) -> list[CheckedRule]:
+        """Return the rules that are asked, up to the one that decides."""
+        checks: list[CheckedRule] = []
+        for rule in self._rules:
+            checks.append(build_checked_rule(_get_name(rule).removeprefix("check_"), _ask_rule(rule, request)))
+            if checks[-1].decision is not None:
+                break
+        else:
+            checks.append(build_checked_rule("approval", _default_verdict(request)))
+        if checks[-1].decision == "allow" and _is_asked(request):
+            checks.append(build_checked_rule("conversation", self.judge(request)))
+        return checks
+
+
+def _get_name(rule: Rule) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)
+
 
 def _is_asked(request: PolicyRequest) -> bool:
     tool = request.tool
@@ -85,7 +112,7 @@ def _is_asked(request: PolicyRequest) -> bool:
 
 
 def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
-    name = getattr(rule, "__name__", type(rule).__name__)
+    name = _get_name(rule)
     try:
         verdict = cast(object, rule(request))
     except Exception:  # fail closed, and say so
@@ -98,8 +125,11 @@ def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
 
 def _default_verdict(request: PolicyRequest) -> Verdict:
     tool = request.tool
-    if tool.approval == "never":
+    # Approvers that the configuration adds to a tool without approval are meant to be asked.
+    has_terms = get_approval_terms(tool) is not None
+    if tool.approval == "never" and not has_terms:
         return Verdict("allow", "default")
-    if tool.approval == "ask" and request.remembered & {"*", tool.name}:
+    # The owner may have remembered all tools of the conversation, and may not decide alone here.
+    if tool.approval == "ask" and not has_terms and request.remembered & {"*", tool.name}:
         return Verdict("allow", "remembered")
-    return Verdict("ask", f"approval = {tool.approval}")
+    return Verdict("ask", f"approval = {'always' if tool.approval == 'never' else tool.approval}")

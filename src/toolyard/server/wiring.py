@@ -69,6 +69,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         keys=config.keys,
         verify=_load_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
+        trusted_proxies=config.trusted_proxies,
         sessions=config.sessions,
         trust=config.trust,
         redact=config.redact,

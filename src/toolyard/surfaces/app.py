@@ -12,6 +12,7 @@ from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
+from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.engine.sessions import Sessions
@@ -57,6 +58,7 @@ def asgi(
     surfaces: Sequence[Surface] = SURFACES,
     approval_hold_s: float = 0.0,
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
+    proxies: TrustedProxies | None = None,
 ) -> AuthMiddleware:
     """Return the application for these services."""
     backend = Backend(
@@ -93,4 +95,5 @@ def asgi(
         cors_origins,
         lambda: service.replica,
         socket_limits,
+        proxies,
     )

@@ -18,10 +18,11 @@ from toolyard.core.errors import Forbidden, Invalid, NotFound, ToolyardError, Un
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
+from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator, read_secret
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
-from toolyard.surfaces.open_sockets import OpenSockets
+from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_request_context
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
@@ -76,6 +77,7 @@ class AuthMiddleware:
         cors_origins: frozenset[str] = frozenset(),
         get_replica: Callable[[], str] = lambda: "",
         socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         """`get_replica` returns the id that responses name; it changes when the process loses its lease."""
         self._app = app
@@ -88,8 +90,12 @@ class AuthMiddleware:
         self._clock = clock
         self._origins = cors_origins
         self._sockets = OpenSockets(socket_limits)
+        self._proxies = proxies
+        self._requests = OpenRequests(socket_limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._proxies and scope["type"] in ("http", "websocket"):
+            _apply_forwarded(scope, self._proxies)
         if scope["type"] == "websocket":
             await self._connect(scope, receive, send)
             return
@@ -104,7 +110,8 @@ class AuthMiddleware:
         sender = _ResponseSender(send, self._build_response_headers(correlation_id, headers))
         sender.is_public = path in self._rules.public
         try:
-            await self._respond(scope, receive, sender, path, headers, correlation_id)
+            with ExitStack() as opened:
+                await self._respond(scope, receive, sender, path, headers, correlation_id, opened)
         finally:
             sender.close()
             duration_s = perf_counter() - started
@@ -118,6 +125,7 @@ class AuthMiddleware:
         path: str,
         headers: dict[str, str],
         correlation_id: str,
+        opened: ExitStack,
     ) -> None:
         try:
             # Without keys everybody is an administrator, so cross-site requests are refused first, on public paths too.
@@ -131,6 +139,10 @@ class AuthMiddleware:
                 return
             # The body is not read before this: a caller without a key cannot make the server parse anything.
             caller = ANONYMOUS if path in self._rules.public else await self._authenticate(scope, path, headers)
+            await self._access.save_uses()
+            # Without keys everybody is the same user, on this machine.
+            if caller is not ANONYMOUS and not self._access.is_local:
+                opened.enter_context(self._requests.add(caller))
         except Exception as error:
             answer = answer_error(scope, error, correlation_id)
             await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)
@@ -334,6 +346,20 @@ def _read_headers(scope: Scope) -> dict[str, str]:
     if "cookie" in headers:  # HTTP/2 sends each cookie as a header of its own
         headers["cookie"] = "; ".join(value.decode("latin-1") for name, value in pairs if name.lower() == b"cookie")
     return headers
+
+
+def _apply_forwarded(scope: Scope, proxies: TrustedProxies) -> None:
+    """Replace the peer and the scheme of a request by those that a trusted proxy names."""
+    peer = cast("tuple[str, int] | None", scope.get("client"))
+    if peer is None or not proxies.trusts(peer[0]):
+        return
+    # The pairs are read here, since a header that is sent several times is a list in the order of the pairs.
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]  # pyright: ignore[reportAssignmentType]
+    forwarded_for = [value.decode("latin-1") for name, value in pairs if name.lower() == b"x-forwarded-for"]
+    scope["client"] = (proxies.find_client(peer[0], forwarded_for), 0 if forwarded_for else peer[1])
+    scheme = _read_headers(scope).get("x-forwarded-proto", "").strip().lower()
+    if scheme in ("http", "https"):
+        scope["scheme"] = scheme if scope["type"] == "http" else scheme.replace("http", "ws")
 
 
 def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:

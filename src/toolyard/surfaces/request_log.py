@@ -32,6 +32,7 @@ def log_request(
         status=status,
         duration_ms=round(duration_s * 1000, 1),
         user=context.caller.user if isinstance(context, RequestContext) else "",
+        client=client[0] if isinstance(client := scope.get("client"), tuple) else "",
         **problem,
     )
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
-from toolyard.core.masking import MASK, mask_addresses
+from toolyard.core.masking import MASK, mask_addresses, mask_arguments
 from toolyard.core.mcp_servers import STDERR_LABEL, ServerCard
 from toolyard.core.ports import Servers
 from toolyard.observability.telemetry import mask_secrets
@@ -71,7 +71,7 @@ def build_config_view(card: ServerCard, caller: Caller) -> dict[str, object]:
         return {**names, "auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
     hidden = replace(
         spec, url=mask_addresses(spec.url, every_parameter=True),
-        args=tuple(mask_addresses(argument, every_parameter=True) for argument in spec.args),
+        args=mask_arguments(spec.args),
         env=dict.fromkeys(spec.env, MASK), headers=dict.fromkeys(spec.headers, MASK),
         oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
     )  # fmt: skip

@@ -139,24 +139,32 @@ def _build_call(event: CallEvent, view: RunView) -> list[StreamObject]:
             return [_build_call_start(call_id, view)] if attempt == 1 else []
         case CallEnded(result=result):
             return _build_call_finish(result, view, ran_by="")
-        case CallJudged(verdict="ask", call_id=call_id, rule=rule, expires_at=expires_at, sources=sources):
-            fields = _call_fields_with_arguments(view, call_id)
-            if (call := view.calls.get(call_id)) is not None and call.call.confirm == "ask":
-                # The user is asked in the conversation: the next message may decide, and `remember` is refused.
-                fields["confirm"] = True
-            if sources:
-                fields["sources"] = sources
-            return [{"type": "approval.required", **fields, "reason": rule, "expires_at": expires_at}]
+        case CallJudged(verdict="ask"):
+            return [_build_approval_request(event, view)]
         case CallParked(call_id=call_id, kind="client", expires_at=expires_at):
             fields = _call_fields_with_arguments(view, call_id)
             return [{"type": "client.call", **fields, "expires_at": expires_at}]
         case CallParked(call_id=call_id, question=question, expires_at=expires_at):
             fields = _call_fields(view, call_id)
             return [{"type": "question.asked", **fields, "question": question, "expires_at": expires_at}]
+        case CallApproved(call_id=call_id, by=by, remaining=remaining) if remaining:
+            return [{"type": "approval.given", **_call_fields(view, call_id), "by": by, "remaining": remaining}]
         case CallJudged() | CallApproved() | CallDenied() | CallAnswered():
             return []  # the call's `started` or `finished` follows
         case _:
             assert_never(event)
+
+
+def _build_approval_request(event: CallJudged, view: RunView) -> StreamObject:
+    fields = _call_fields_with_arguments(view, event.call_id)
+    if (call := view.calls.get(event.call_id)) is not None and call.call.confirm == "ask":
+        # The user is asked in the conversation: the next message may decide, and `remember` is refused.
+        fields["confirm"] = True
+    if event.sources:
+        fields["sources"] = event.sources
+    if event.terms is not None:
+        fields["terms"] = event.terms
+    return {"type": "approval.required", **fields, "reason": event.rule, "expires_at": event.expires_at}
 
 
 def _build_call_start(call_id: str, view: RunView) -> StreamObject:

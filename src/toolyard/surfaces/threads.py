@@ -41,6 +41,7 @@ from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.readers import Reader
 from toolyard.engine.requests import KeyLocks
+from toolyard.engine.run_options import THREAD_PREFIX
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.current_run import follow_run
@@ -49,8 +50,6 @@ from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.titles import build_title
 
-THREAD_PREFIX = "thread_"
-"""The beginning of the ids of conversations that belong to threads. No other surface opens one under such an id."""
 MAX_THREAD_CHARS = 200
 MAX_REASON_CHARS = 2_000
 STOP_S = 30.0

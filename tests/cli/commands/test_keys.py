@@ -75,3 +75,31 @@ def test_keys_of_the_file_count_when_a_key_is_added_to_the_store(tmp_path: Path)
     assert taken.code == 1 and "boss" in taken.errors and "unexpected" not in taken.errors
     added = run_toolyard(tmp_path, "keys", "add", "shop", "--user", "shop")
     assert added.code == 0, added.errors
+
+
+def test_a_key_is_rotated_with_an_overlap_and_listed_with_its_limits(tmp_path: Path) -> None:
+    admin = run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").out.splitlines()[0]
+    limits = ("--expires", "30d", "--tool", "stock_*", "--origin", "https://shop.example")
+    added = run_toolyard(tmp_path, "keys", "add", "shop", "--user", "shop", *limits)
+    assert added.code == 0, added.errors
+    old = added.out.splitlines()[0]
+    with start_server(tmp_path) as server:
+        tools = f"{server.url}/tools"
+        page = {"origin": "https://shop.example"}
+        assert request_json(tools, headers=bearer(old))[0] == 403
+        rotated = run_toolyard(tmp_path, "keys", "rotate", "shop", "--overlap", "24h", TOOLYARD_KEY=admin)
+        assert rotated.code == 0 and "The old one is accepted for 24h more" in rotated.out
+        new = rotated.out.splitlines()[0]
+        assert [request_json(tools, headers=bearer(secret) | page)[0] for secret in (old, new)] == [200, 200]
+        listed = run_toolyard(tmp_path, "keys", "list", TOOLYARD_KEY=admin).out
+        shop = next(line for line in listed.splitlines() if line.startswith("shop"))
+        assert "stock_* https://shop.example" in shop and "never" not in shop, "it expires, and was used"
+    again = run_toolyard(tmp_path, "keys", "rotate", "shop")
+    assert again.code == 0 and "no longer accepted" in again.out
+    with start_server(tmp_path) as server:
+        secrets = (old, new, again.out.splitlines()[0])
+        statuses = [request_json(f"{server.url}/tools", headers=bearer(secret) | page)[0] for secret in secrets]
+        assert statuses == [401, 401, 200]
+    for flags in (("--expires", "soon"), ("--not-before", "99"), ("--expires", "-5d")):
+        wrong = run_toolyard(tmp_path, "keys", "add", "x", "--user", "x", *flags)
+        assert wrong.code == 2, wrong.errors

@@ -6,10 +6,11 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from surfaces.ag_ui.recorded import Stream
+from surfaces.ag_ui.recorded import Stream, parse_frames
 from surfaces.inside import InProcessClient
 from surfaces.served import connect_client
 from surfaces.talk import ApiClient, Json, build_key, build_yard, open_api_client
+from surfaces.talkative import WHOLE_TEXT, TalkativeModel, read_late
 from toolyard import Context, tool
 from toolyard.app import App, Wiring
 from toolyard.core.items import Call, FilePart, ImagePart, ModelText, Result, TextPart, UserMessage
@@ -17,7 +18,11 @@ from toolyard.core.ports import Failure, Pending, ToolHooks, Value
 from toolyard.core.tools import Tool
 from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
+from toolyard.surfaces.ag_ui.exchanges import Exchanges
+from toolyard.surfaces.ag_ui.parse import InputMessage, RunInput
+from toolyard.surfaces.threads import Thread, Threads, derive_conversation_id
 from toolyard.testing import Scripted, call, say, together
+from toolyard.yard import LOCAL_CALLER
 
 HELLO: Json = {"id": "m1", "role": "user", "content": "Hello"}
 EDITED = '[a person changed the arguments to {"item":"bread"}]\n'
@@ -182,7 +187,7 @@ async def test_a_message_that_no_model_can_read_is_an_error_event(message: Json,
         ({"resume": [{"interruptId": "c", "status": "maybe"}]}, "must be resolved or cancelled"),
         ({"resume": [{"interruptId": "c", "status": "resolved", "payload": {"approved": True}}]}, "no interrupt 'c'"),
         ({"resume": [{"interruptId": "c", "status": "cancelled"}] * 2}, "was answered in this request already"),
-        ({"tools": [{"name": "", "description": ""}]}, "tools.0.name: must not be empty"),
+        ({"tools": [{"name": "", "description": ""}]}, "tools.0: has no name"),
         ({"tools": [{"name": "x", "description": "", "parameters": [1]}]}, "must be a JSON Schema"),
         ({"tools": [{**SHOW, "metadata": {"toolyard": {"examples": [1]}}}]}, "examples: must be a list of texts"),
         ({"forwardedProps": {"toolyard": {"regenerate": "yes"}}}, "regenerate (true or false)"),
@@ -322,3 +327,20 @@ async def test_a_question_of_a_tool_is_an_interrupt(answer: Json, reply: str) ->
         stream = await post(http, HELLO, resume=[{"interruptId": interrupt["id"], **answer}])
     assert join_text(stream) == "Booked."
     assert [event["content"] for event in stream if event["type"] == "TOOL_CALL_RESULT"] == [reply]
+
+
+@pytest.mark.parametrize("first_bytes", [0, 10_000])
+async def test_a_client_that_reads_slowly_gets_all_of_the_text(first_bytes: int) -> None:
+    async with build_yard(TalkativeModel()) as yard:
+        threads = Threads(yard.service, yard.access)
+        conversation = derive_conversation_id(LOCAL_CALLER, "thread-1")
+        thread = Thread(conversation=conversation, caller=LOCAL_CALLER, correlation_id="trace")
+        message = InputMessage(id="m1", role="user", content="Talk")
+        body = RunInput(thread_id="thread-1", run_id="r", messages=[message], protocol_version="1.0")
+        stream, _ = await Exchanges(yard.service, threads).answer(thread, body)
+        events = parse_frames(await read_late(yard, conversation, stream, first_bytes))
+    for kind in ("REASONING_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT"):
+        assert "".join(event["delta"] for event in events if event["type"] == kind) == WHOLE_TEXT
+    types = [event["type"] for event in events]
+    assert types.count("REASONING_MESSAGE_START") == types.count("TEXT_MESSAGE_START") == 1
+    assert types[-1] == "RUN_FINISHED"

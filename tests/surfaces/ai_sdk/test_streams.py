@@ -8,11 +8,11 @@ import pytest
 
 from surfaces.inside import InProcessClient, open_in_process_client
 from surfaces.talk import Json, build_key, build_yard
+from surfaces.talkative import WHOLE_TEXT, TalkativeModel, read_late
 from toolyard import Context, Limits, tool
-from toolyard.core.events import Entry, ModelDelta, ReasoningAppended, RunEnded, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ModelText, Reasoning, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.readers import RING_SIZE
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder
 from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader
 from toolyard.surfaces.sse import stream_events
@@ -376,28 +376,8 @@ async def test_an_earlier_message_is_continued_if_the_request_names_it() -> None
         assert get_frame(frames, "tool-output-available")["output"] == "ordered x"
 
 
-class TalkativeModel:
-    """A model that writes more pieces than the ring of recent events holds."""
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        clock, words = request.clock, [f"wört{number} " for number in range(4 * RING_SIZE)]
-        for kind in (ReasoningAppended, TextAppended):
-            offset = 0
-            for word in words:
-                yield kind(turn=1, offset=offset, text=word)
-                offset += len(word.encode())
-        whole = "".join(words)
-        items = (
-            Reasoning(id=clock.new_id("reasoning"), at=clock.now(), text=whole),
-            ModelText(id=clock.new_id("text"), at=clock.now(), text=whole),
-        )
-        yield TurnEnded(items=items, finish="stop")
-
-    async def close(self) -> None: ...
-
-
-@pytest.mark.parametrize("read_first", [0, 100])
-async def test_a_client_that_reads_slowly_gets_all_of_the_text(read_first: int) -> None:
+@pytest.mark.parametrize("first_bytes", [0, 10_000])
+async def test_a_client_that_reads_slowly_gets_all_of_the_text(first_bytes: int) -> None:
     async with build_yard(TalkativeModel()) as yard:
         threads = Threads(yard.service, yard.access)
         conversation = derive_conversation_id(LOCAL_CALLER, "chat-1")
@@ -405,19 +385,10 @@ async def test_a_client_that_reads_slowly_gets_all_of_the_text(read_first: int) 
         message = ThreadMessage(id="m1", parts=(TextPart(text="Talk"),))
         run = await threads.send(thread, message, ThreadRequest())
         stream = stream_events(WholeTurnReader(run.reader), UiMessageEncoder(run.view, run.reader.end), "trace")
-        frames: list[str] = []
-        while len(frames) < read_first:
-            frames += (await anext(stream)).decode().split("\n\n")[:-1]
-        ended = await yard.follow(conversation)
-        async for item in ended:
-            if isinstance(item, Entry) and isinstance(item.event, RunEnded):
-                break
-        ended.detach()
-        async for piece in stream:
-            frames += piece.decode().split("\n\n")[:-1]
-        decoded = [json.loads(frame.removeprefix("data: ")) for frame in frames[:-1]]
-        whole = "".join(f"wört{number} " for number in range(4 * RING_SIZE))
+        body = await read_late(yard, conversation, stream, first_bytes)
+        frames = body.decode().split("\n\n")[:-2]
+        decoded = [json.loads(frame.removeprefix("data: ")) for frame in frames]
         for kind in ("reasoning-delta", "text-delta"):
-            assert "".join(frame["delta"] for frame in decoded if frame["type"] == kind) == whole
+            assert "".join(frame["delta"] for frame in decoded if frame["type"] == kind) == WHOLE_TEXT
         starts = [frame["type"] for frame in decoded if frame["type"].endswith("-start")]
         assert starts == ["reasoning-start", "text-start"]

@@ -50,7 +50,7 @@ async def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way:
     async with open_api_client([THREE, say("done")], way=way, tools=[make_delete_tool(ran)]) as http:
         path, (first, second, third) = await start_waiting_run(http)
         approved = await http.post(f"{third}/approve")
-        assert set(approved) == {"success", "call_id", "message"} and third.endswith(approved["call_id"])
+        assert set(approved) == {"success", "call_id", "message", "remaining"} and third.endswith(approved["call_id"])
         await http.post(f"{first}/deny", {"reason": "keep it"})
         for verb in ("approve", "deny"):
             for late in (first, third):

@@ -5,7 +5,8 @@ import { useConversation } from "../state/conversationContext"
 import { JsonView } from "../components/JsonView"
 import { SchemaForm } from "../components/SchemaForm"
 import { formatRelative } from "../format"
-import type { Schema } from "../components/schemaFields"
+import { withoutAddedDefaults, type Schema } from "../components/schemaFields"
+import { countRemaining, describeApprovers } from "./approvalTerms"
 import { ArgumentsDiff } from "./ArgumentsDiff"
 import { UntrustedSources } from "./UntrustedSources"
 import type { CallView } from "../state/view"
@@ -27,6 +28,8 @@ export function Approval({ call, schema, description }: { call: CallView; schema
   const [problem, fail, clear] = useProblem()
   const [fields, setFields] = useState<Record<string, string>>({})
   const tool = call.call.tool
+  const needsReason = call.terms?.reason_required ?? false
+  const several = (call.terms?.quorum ?? 1) > 1
   const decide = async (decision: "approve" | "deny", body: Record<string, unknown>) => {
     setBusy(true)
     clear()
@@ -39,7 +42,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
       setBusy(false) // after a success the form stays disabled until the entry of the decision removes it
     }
   }
-  const approve = () => void decide("approve", { ...(mode === "edit" && edited ? { arguments: edited } : {}), ...(remember ? { remember: "tool" } : {}) })
+  const approve = () => void decide("approve", { ...(needsReason ? { reason } : {}), ...(mode === "edit" && edited ? { arguments: edited } : {}), ...(remember ? { remember: "tool" } : {}) })
   return (
     <div className="approval">
       <p className="approval-title">
@@ -47,11 +50,12 @@ export function Approval({ call, schema, description }: { call: CallView; schema
         {call.expiresAt ? <small>{t("ask.expires", { when: formatRelative(call.expiresAt, Date.now() / 1000, language) })}</small> : null}
       </p>
       {description && <p className="about">{description}</p>}
+      {call.terms && <p className="hint">{t("ask.others", { approvers: describeApprovers(call.terms, t), n: countRemaining(call) })}</p>}
       {call.sources?.length ? <UntrustedSources sources={call.sources} /> : null}
-      {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={setEdited} problems={fields} /> : <JsonView value={call.call.arguments} />}
+      {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={(changed) => setEdited(changed && withoutAddedDefaults((schema ?? {}) as Schema, call.call.arguments, changed))} problems={fields} /> : <JsonView value={call.call.arguments} />}
       {mode === "edit" && edited && <ArgumentsDiff before={call.call.arguments} after={edited} />}
-      {mode === "deny" && (
-        <input aria-label={t("ask.reason")} placeholder={t("ask.reason")} autoFocus maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
+      {(mode === "deny" || needsReason) && (
+        <input aria-label={t("ask.reason")} placeholder={t("ask.reason")} autoFocus={mode === "deny"} maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
       )}
       {problem && (
         <p className="problem" role="alert">
@@ -60,11 +64,11 @@ export function Approval({ call, schema, description }: { call: CallView; schema
       )}
       <div className="approval-actions">
         {mode !== "deny" && (
-          <button className="primary" disabled={busy || (mode === "edit" && !edited)} onClick={approve}>
+          <button className="primary" disabled={busy || (mode === "edit" && !edited) || (needsReason && !reason.trim())} onClick={approve}>
             <Check aria-hidden /> {t(mode === "edit" ? "ask.approveEdited" : "ask.approve")}
           </button>
         )}
-        {mode === "plain" && (
+        {mode === "plain" && !several && (
           <button disabled={busy || !schema} onClick={() => setMode("edit")}>
             <Pencil aria-hidden /> {t("ask.edit")}
           </button>
@@ -77,7 +81,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
             {t("common.cancel")}
           </button>
         )}
-        {mode !== "deny" && call.call.confirm !== "ask" && !call.sources?.length && (
+        {mode !== "deny" && call.call.confirm !== "ask" && !call.terms && !call.sources?.length && (
           <label className="remember">
             <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.target.checked)} />
             {t("ask.remember", { tool })}

@@ -6,7 +6,9 @@ import { useConversation } from "../state/conversationContext"
 import { useToolsOrNull } from "../state/tools"
 import { formatDuration } from "../format"
 import { useTranslate, type Translate } from "../locales"
+import { useMe } from "../caller"
 import { Approval } from "./Approval"
+import { countRemaining, describeApprovers, mayDecideCall } from "./approvalTerms"
 import { CallDetails } from "./CallDetails"
 import { ClientCall } from "./ClientCall"
 import { QuestionForm } from "./QuestionForm"
@@ -24,7 +26,8 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
   const t = useTranslate()
   const tools = useToolsOrNull()
   const tool = tools?.get(call.call.tool)
-  const { mayDecide } = useConversation()
+  const { mayDecide, send } = useConversation()
+  const mayApprove = mayDecideCall(call, useMe(), send !== null)
   const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
   const showsPicture = !open && call.result?.outcome === "ok" && mayHavePicture(call.result)
@@ -41,7 +44,8 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
         <ChevronRight className="chevron" aria-hidden />
       </button>
       {call.phase === "running" && <Progress call={call} />}
-      {mayDecide && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} description={call.appTool?.description ?? tool?.description ?? ""} />}
+      {call.phase === "asking" && call.terms && !mayApprove && <p className="hint">{t("ask.others", { approvers: describeApprovers(call.terms, t), n: countRemaining(call) })}</p>}
+      {(mayDecide || call.mayDecide) && mayApprove && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} description={call.appTool?.description ?? tool?.description ?? ""} />}
       {mayDecide && call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
       {mayDecide && call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
       {showsPicture && call.result && <ResultView result={call.result} brief />}

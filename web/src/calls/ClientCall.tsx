@@ -13,13 +13,16 @@ export function ClientCall({ call }: { call: CallView }) {
   const { conversation } = useConversation()
   const [text, setText] = useState("")
   const [open, setOpen] = useState(false)
+  const [busy, setBusy] = useState(false)
   const [problem, fail, clear] = useProblem()
   const deliver = async () => {
+    setBusy(true)
     clear()
     try {
       await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/result`, { result: parseJsonOrText(text) })
     } catch (error) {
       fail(error)
+      setBusy(false) // after a success the form stays disabled until the entry of the result removes it
     }
   }
   return (
@@ -36,9 +39,9 @@ export function ClientCall({ call }: { call: CallView }) {
         </p>
       )}
       <div className="approval-actions">
-        <button onClick={() => (open ? void deliver() : setOpen(true))}>{t("client.deliver")}</button>
+        <button disabled={busy} onClick={() => (open ? void deliver() : setOpen(true))}>{t("client.deliver")}</button>
         {open && (
-          <button className="quiet" onClick={() => setOpen(false)}>
+          <button className="quiet" disabled={busy} onClick={() => setOpen(false)}>
             {t("common.cancel")}
           </button>
         )}

@@ -71,7 +71,7 @@ export function Conversation({ id }: { id: string }) {
               {t("chat.reconnecting")}
             </p>
           )}
-          {mayDecide && !hasUnjudgedCalls(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
+          {mayDecide && !hasUnjudgedCalls(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking" && !call.terms)} />}
           {failed && (
             <p className="problem" role="alert">
               {failed}

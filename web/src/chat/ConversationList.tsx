@@ -77,11 +77,20 @@ const ConversationItem = memo(function ConversationItem({ conversation, current,
   const title = conversation.title || t("list.untitled")
   const [open, setOpen] = useState<"menu" | "rename" | "delete" | null>(null)
   const menu = useRef<HTMLDivElement>(null)
+  const opener = useRef<HTMLButtonElement>(null)
+  // The entry of the menu goes away with it: a dialog gives the focus back to the button that opened the menu.
+  const showDialog = (dialog: "rename" | "delete") => {
+    opener.current?.focus()
+    setOpen(dialog)
+  }
   useEffect(() => {
     if (open !== "menu") return
     const close = (event: Event) => {
       if (event instanceof KeyboardEvent ? event.key !== "Escape" : menu.current?.contains(event.target as Node)) return
-      if (event instanceof KeyboardEvent) event.preventDefault()
+      if (event instanceof KeyboardEvent) {
+        event.preventDefault()
+        opener.current?.focus()
+      }
       setOpen(null)
     }
     addEventListener("pointerdown", close)
@@ -98,16 +107,16 @@ const ConversationItem = memo(function ConversationItem({ conversation, current,
         {status && <span className="dot" data-state={status} role="img" aria-label={t(`status.${status === "ended" ? "done" : status}`)} title={t(`status.${status === "ended" ? "done" : status}`)} />}
       </a>
       {conversation.user === me.user && (
-        <div className="conversation-item-menu" ref={menu}>
-          <button className="icon" aria-label={t("list.actions", { title })} aria-expanded={open === "menu"} onClick={() => setOpen(open ? null : "menu")}>
+        <div className="conversation-item-menu" ref={menu} onBlur={(event) => open === "menu" && event.relatedTarget && !event.currentTarget.contains(event.relatedTarget) && setOpen(null)}>
+          <button className="icon" ref={opener} aria-label={t("list.actions", { title })} aria-expanded={open === "menu"} onClick={() => setOpen(open ? null : "menu")}>
             <MoreHorizontal aria-hidden />
           </button>
           {open === "menu" && (
             <div className="popup">
-              <button onClick={() => setOpen("rename")}>
+              <button onClick={() => showDialog("rename")}>
                 <Pencil aria-hidden /> {t("list.rename")}
               </button>
-              <button onClick={() => setOpen("delete")}>
+              <button onClick={() => showDialog("delete")}>
                 <Trash2 aria-hidden /> {t("list.delete")}
               </button>
             </div>

@@ -1,7 +1,7 @@
 // The messages of a conversation. Only the visible rows are rendered, however many there are.
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
-import { useCallback, useEffect, useMemo, useRef, useState, type UIEvent } from "react"
+import { useCallback, useEffect, useMemo, useRef, useState, type MouseEvent, type UIEvent } from "react"
 import { findContinuation, getHead, listVersions, type RowVersions } from "../state/branches"
 import type { QueuedRun, Row, ConversationView } from "../state/view"
 import { ErrorBoundary } from "../components/ErrorBoundary"
@@ -19,6 +19,8 @@ const NEAR_END_PX = 90
  * taller or shorter than estimated, and must not stop the view from following the end.
  */
 const USER_SCROLL_MS = 1500
+/** So long after a click on something that opens or closes, a change of size is what the click did. */
+const TOGGLE_MS = 500
 
 const COMPACTION_KEYS = { summarised: "chat.compacted", results: "chat.resultsDropped", "left out": "chat.messagesDropped" } as const
 
@@ -34,6 +36,14 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
   const noteInput = () => {
     lastInputAt.current = performance.now()
   }
+  const lastToggleAt = useRef(-TOGGLE_MS)
+  const wasToggled = () => performance.now() - lastToggleAt.current < TOGGLE_MS
+  // Somebody who opens a call or a thought wants to read it where it is: the view then follows the end no longer.
+  const onClick = (event: MouseEvent<HTMLElement>) => {
+    if (!(event.target as Element).closest("[aria-expanded], summary")) return
+    lastToggleAt.current = performance.now()
+    following.current = false
+  }
   const [scrolledAway, setScrolledAway] = useState(false)
   const rows = listRows(view)
   const virtual = useVirtualizer({
@@ -46,6 +56,7 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
     paddingEnd: 24,
     useFlushSync: false,
   })
+  virtual.shouldAdjustScrollPositionOnItemSizeChange = (item, _, { scrollOffset }) => !wasToggled() && item.start < (scrollOffset ?? 0)
   const scrollToEnd = useCallback(() => {
     following.current = true
     setScrolledAway(false)
@@ -53,14 +64,17 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
     if (box) box.scrollTop = box.scrollHeight
   }, [])
   const onScroll = ({ currentTarget: box }: UIEvent<HTMLElement>) => {
-    const nearEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX
-    if (nearEnd) following.current = true
+    if (isNearEnd(box)) following.current = true
     else if (performance.now() - lastInputAt.current < USER_SCROLL_MS) following.current = false
     setScrolledAway(!following.current)
   }
   useEffect(() => {
     // New text makes the content taller; the composer and the window change the height of the frame.
-    const observer = new ResizeObserver(() => following.current && scrollToEnd())
+    const observer = new ResizeObserver(() => {
+      if (following.current) return scrollToEnd()
+      following.current = isNearEnd(scroll.current!)
+      setScrolledAway(!following.current)
+    })
     observer.observe(content.current!)
     observer.observe(scroll.current!)
     return () => observer.disconnect()
@@ -71,7 +85,7 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
   const continuation = useMemo(() => findContinuation(view), [view])
   return (
     <div className="thread-frame">
-      <div className="thread" ref={scroll} onScroll={onScroll} onWheel={noteInput} onTouchMove={noteInput} onPointerDown={noteInput} onKeyDown={noteInput} tabIndex={0} role="region" aria-label={t("chat.thread")} aria-busy={loading}>
+      <div className="thread" ref={scroll} onScroll={onScroll} onWheel={noteInput} onTouchMove={noteInput} onPointerDown={noteInput} onKeyDown={noteInput} onClick={onClick} tabIndex={0} role="region" aria-label={t("chat.thread")} aria-busy={loading}>
         <div ref={content} style={{ height: virtual.getTotalSize(), position: "relative" }}>
           <div role="list" className="thread-rows" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
             {items.map((item) => (
@@ -99,6 +113,10 @@ export function Thread({ view, loading }: { view: ConversationView; loading: boo
       )}
     </div>
   )
+}
+
+function isNearEnd(box: HTMLElement): boolean {
+  return box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX
 }
 
 /** Return the key of the turn that the user may reply to: the last one, if no message followed it. Else return "". */

@@ -1,4 +1,5 @@
-// A field with a list below it: typing narrows the list, the arrow keys move in it, and Enter picks.
+// A field with a list below it: typing narrows the list, the arrow keys move in it, and Enter picks. Home and End go to its
+// ends while the field is empty; otherwise they belong to the text.
 import { useEffect, useId, useRef, useState, type KeyboardEvent } from "react"
 
 export interface SearchOption {
@@ -22,9 +23,12 @@ interface SearchListProps {
   empty: string
 }
 
+/** How far Page Up and Page Down move. */
+const PAGE_OPTIONS = 10
+
 export function SearchList({ label, query, onQuery, options, onPick, empty }: SearchListProps) {
   const id = useId()
-  const list = useRef<HTMLUListElement>(null)
+  const list = useRef<HTMLDivElement>(null)
   const [active, setActive] = useState(0)
   useEffect(() => setActive(Math.max(0, query ? 0 : options.findIndex((option) => option.current))), [query, options.length === 0])
   useEffect(() => {
@@ -33,9 +37,14 @@ export function SearchList({ label, query, onQuery, options, onPick, empty }: Se
   const at = Math.min(active, options.length - 1)
   const pick = (option: SearchOption | undefined) => option && !option.disabled && onPick(option.id)
   const onKey = (event: KeyboardEvent) => {
-    if (event.nativeEvent.isComposing) return
-    if (event.key === "ArrowDown") setActive((at + 1) % Math.max(1, options.length))
-    else if (event.key === "ArrowUp") setActive((at - 1 + options.length) % Math.max(1, options.length))
+    if (event.nativeEvent.isComposing || !options.length) return
+    const last = options.length - 1
+    if (event.key === "ArrowDown") setActive(at === last ? 0 : at + 1)
+    else if (event.key === "ArrowUp") setActive(at === 0 ? last : at - 1)
+    else if (event.key === "PageDown") setActive(Math.min(at + PAGE_OPTIONS, last))
+    else if (event.key === "PageUp") setActive(Math.max(at - PAGE_OPTIONS, 0))
+    else if (event.key === "Home" && !query) setActive(0)
+    else if (event.key === "End" && !query) setActive(last)
     else if (event.key === "Enter") pick(options[at])
     else return
     event.preventDefault()
@@ -57,17 +66,20 @@ export function SearchList({ label, query, onQuery, options, onPick, empty }: Se
         onChange={(event) => onQuery(event.target.value)}
         onKeyDown={onKey}
       />
-      <ul ref={list} id={`${id}-list`} role="listbox" aria-label={label}>
-        {options.map((option, index) => (
-          <li key={option.id} id={`${id}-${index}`} role="option" aria-selected={option.current ?? false} aria-disabled={option.disabled || undefined} data-active={index === at || undefined} onClick={() => pick(option)} onPointerMove={() => setActive(index)}>
-            {option.group && option.group !== options[index - 1]?.group && <span className="search-group">{option.group}</span>}
-            <span className="search-option">
-              <span>{option.label}</span>
-              {option.detail && <small>{option.detail}</small>}
-            </span>
-          </li>
+      <div ref={list} id={`${id}-list`} className="search-options" role="listbox" aria-label={label}>
+        {groupOptions(options).map(({ group, first, members }) => (
+          <ul key={first} {...(group ? { role: "group", "aria-label": group } : { role: "presentation" })}>
+            {group && (
+              <li className="search-group" role="presentation" aria-hidden>
+                {group}
+              </li>
+            )}
+            {members.map((option, offset) => (
+              <OptionItem key={option.id} id={`${id}-${first + offset}`} option={option} active={first + offset === at} onPick={() => pick(option)} onPoint={() => setActive(first + offset)} />
+            ))}
+          </ul>
         ))}
-      </ul>
+      </div>
       {options.length === 0 && (
         <p className="empty" role="status">
           {empty}
@@ -75,6 +87,29 @@ export function SearchList({ label, query, onQuery, options, onPick, empty }: Se
       )}
     </div>
   )
+}
+
+function OptionItem({ id, option, active, onPick, onPoint }: { id: string; option: SearchOption; active: boolean; onPick: () => void; onPoint: () => void }) {
+  return (
+    <li id={id} role="option" aria-selected={option.current ?? false} aria-disabled={option.disabled || undefined} data-active={active || undefined} onClick={onPick} onPointerMove={onPoint}>
+      <span className="search-option">
+        <span>{option.label}</span>
+        {option.detail && <small>{option.detail}</small>}
+      </span>
+    </li>
+  )
+}
+
+/** Return the options by their groups, each with the position of its first option in the whole list. */
+function groupOptions(options: SearchOption[]): { group: string; first: number; members: SearchOption[] }[] {
+  const groups: { group: string; first: number; members: SearchOption[] }[] = []
+  for (const [index, option] of options.entries()) {
+    const group = option.group ?? ""
+    const previous = groups.at(-1)
+    if (previous?.group === group) previous.members.push(option)
+    else groups.push({ group, first: index, members: [option] })
+  }
+  return groups
 }
 
 /** Return whether every word of the query is in the text, ignoring case. */

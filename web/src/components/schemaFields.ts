@@ -112,6 +112,13 @@ export function listDefaults(schema: Schema): Record<string, unknown> {
   )
 }
 
+/** Return the edited values without defaults that the form filled in, where there was no value before. */
+export function withoutAddedDefaults(schema: Schema, before: Record<string, unknown>, after: Record<string, unknown>): Record<string, unknown> {
+  const defaults = listDefaults(schema)
+  const isAdded = (name: string) => before[name] === undefined && JSON.stringify(after[name]) === JSON.stringify(defaults[name])
+  return Object.fromEntries(Object.entries(after).filter(([name]) => !isAdded(name)))
+}
+
 /** Return the names of the required fields that have no value yet. */
 export function listMissing(schema: Schema, value: Record<string, unknown>): string[] {
   return listFields(schema).flatMap((field) => (field.required && (value[field.name] === undefined || value[field.name] === "") && field.kind !== "lines" ? [field.name] : []))

@@ -132,6 +132,16 @@ describe("calls", () => {
     expect([first?.decision, first?.decidedBy, second?.edited]).toEqual(["denied", "bob", { id: "c" }])
   })
 
+  test("that need several approvals wait until the last of them", () => {
+    const terms = { other: true, approvers: ["role:finance"], quorum: 2 }
+    let view = fold(EMPTY_VIEW, [...startRun(), requestCalls("a")])
+    view = fold(view, [toEntry({ type: "call.judged", call_id: "a", verdict: "ask", rule: "tool", expires_at: 99, terms })])
+    view = fold(view, [toEntry({ type: "call.approved", call_id: "a", by: "ann", remaining: 1 })])
+    expect([phases(view), listWaitingCalls(view)[0]?.approvedBy]).toEqual([["asking"], ["ann"]])
+    view = fold(view, [toEntry({ type: "call.approved", call_id: "a", by: "eve" })])
+    expect(phases(view)).toEqual(["allowed"])
+  })
+
   test("report progress only while they run, and never backwards", () => {
     const running = [...startRun(), requestCalls("a"), toEntry({ type: "call.started", call_id: "a", epoch: 1 })]
     let view = fold(EMPTY_VIEW, [...running, { type: "call.progressed", call_id: "a", offset: 1, progress: 2, total: 5 }])

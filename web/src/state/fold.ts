@@ -89,9 +89,15 @@ function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent):
         rule: event.rule,
         expiresAt: event.expires_at ?? 0,
         sources: event.sources ?? [],
+        terms: event.terms ?? null,
+        approvedBy: [],
       })
       return
     case "call.approved":
+      if (event.remaining) {
+        updateCall(view, event.call_id, (call) => ({ approvedBy: [...(call.approvedBy ?? []), event.by] }))
+        return
+      }
       updateCall(view, event.call_id, {
         phase: "allowed",
         decision: "approved",

@@ -56,15 +56,15 @@ export function useOpenRuns(): OpenRun[] {
 
 /** Return whether a run has a call that the user may decide or answer. Calls of applications wait for somebody else. */
 export function waitsForUser(run: OpenRun): boolean {
-  return run.may_stop && run.calls.some(isForPeople)
+  return run.calls.some((call) => isForUser(run, call))
 }
 
-function isForPeople(call: OpenRun["calls"][number]): boolean {
-  return call.waits_for === "approval" || call.waits_for === "answer"
+function isForUser(run: OpenRun, call: OpenRun["calls"][number]): boolean {
+  return call.approval ? call.approval.may_decide : run.may_stop && call.waits_for === "answer"
 }
 
 /** Return how many calls wait for the user. */
 export function useWaitingCount(): number {
   const open = useOpenRuns()
-  return useMemo(() => open.filter(waitsForUser).reduce((total, run) => total + run.calls.filter(isForPeople).length, 0), [open])
+  return useMemo(() => open.filter(waitsForUser).reduce((total, run) => total + run.calls.filter((call) => isForUser(run, call)).length, 0), [open])
 }

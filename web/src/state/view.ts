@@ -1,5 +1,5 @@
 // What the page shows of a conversation. `fold.ts` builds it from the event stream, components render it.
-import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
+import type { ApprovalTerms, Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
 
 export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
@@ -14,6 +14,12 @@ export interface CallView {
   verdict?: "allow" | "ask" | "deny"
   expiresAt?: number
   sources?: UntrustedSource[]
+  /** Who may decide the call, and how many of them; null means its owner or an approver. */
+  terms?: ApprovalTerms | null
+  /** The people who have approved a call that needs more of them. */
+  approvedBy?: string[]
+  /** Whether the user may decide the call, where the server has said so. */
+  mayDecide?: boolean
   decision?: "approved" | "denied"
   decidedBy?: string
   reason?: string

@@ -3,7 +3,9 @@ import { Figure } from "../components/Figure"
 import { JsonView } from "../components/JsonView"
 import { formatDuration } from "../format"
 import { buildHref } from "../route"
-import type { ToolCard, ToolFigures } from "../wire/types"
+import { describeApprovers } from "../calls/approvalTerms"
+import { useQuery } from "../wire/useQuery"
+import type { AccessAnswer, ToolCard, ToolFigures } from "../wire/types"
 import { useTranslate, type MessageKey } from "../locales"
 import type { Health } from "./health"
 import { HealthLines } from "./HealthLines"
@@ -24,10 +26,13 @@ function describeEffect(tool: ToolCard): MessageKey {
 
 export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps) {
   const t = useTranslate()
+  const { data } = useQuery<AccessAnswer>(`access?tool=${encodeURIComponent(tool.name)}`)
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? t(`venue.${tool.venue}` as MessageKey) : tool.venue
   const facts: [string, string][] = [
     [t("tools.runs"), tool.venue === "mcp" ? `${venue} · ${tool.server_id}` : venue],
     [t("tools.approval"), t(`tools.approval.${tool.approval}` as MessageKey)],
+    ...(tool.approvers.length ? ([[t("tools.approvers"), `${describeApprovers(tool, t)} (${tool.approvals})`]] as [string, string][]) : []),
+    ...(data ? ([[t("tools.decidedBy"), `${data.access.rule}: ${data.access.reason}`]] as [string, string][]) : []),
     [t("tools.roles"), [...tool.roles, ...(tool.own_check ? [t("tools.ownCheck")] : [])].join(", ") || t("tools.everyone")],
     ...(tool.divisions.length ? ([[t("tools.divisions"), tool.divisions.join(", ")]] as [string, string][]) : []),
     [t("tools.effect"), t(describeEffect(tool))],

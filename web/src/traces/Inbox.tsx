@@ -16,7 +16,15 @@ export default function Inbox() {
   const me = useMe()
   const [mayAsk, setMayAsk] = useState(mayAskForNotifications)
   const { data, problem, refetch } = useQuery<LiveAnswer>(`live?details=true${me.roles.includes("approver") ? "&whose=tenant" : ""}`, POLL_MS)
-  const runs = data?.runs.filter(waitsForUser) ?? []
+  // The user may be named as an approver of calls in conversations that they do not see.
+  const deciding = useQuery<LiveAnswer>("live?details=true&whose=deciding", POLL_MS)
+  const own = data?.runs.filter(waitsForUser) ?? []
+  const named = deciding.data?.runs.filter((run) => !own.some((other) => other.run_id === run.run_id)) ?? []
+  const runs = [...own, ...named]
+  const refetchAll = () => {
+    refetch()
+    deciding.refetch()
+  }
   return (
     <div className="page">
       <header className="page-head">
@@ -31,7 +39,7 @@ export default function Inbox() {
       {data && runs.length === 0 && <p className="empty">{t("inbox.none")}</p>}
       <ul className="cards">
         {runs.map((run) => (
-          <OpenRunCard key={run.run_id} run={run} onChanged={refetch} />
+          <OpenRunCard key={run.run_id} run={run} onChanged={refetchAll} />
         ))}
       </ul>
     </div>

@@ -63,7 +63,13 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
   )
 }
 
+/** Return what the server says about a call that asks: it knows whether the user may decide. */
+function toApproval({ approval, terms }: OpenCall): Partial<CallView> {
+  if (!approval) return {}
+  return { rule: approval.rule, terms: terms ?? null, approvedBy: approval.approved_by, mayDecide: approval.may_decide }
+}
+
 function toCallView(open: OpenCall): CallView {
   const { call, parked } = open
-  return { id: open.id, call: call!, phase: open.phase, requestedAt: call!.at, expiresAt: open.expires_at, sources: open.sources ?? [], ...(parked ? { parked } : {}) }
+  return { id: open.id, call: call!, phase: open.phase, requestedAt: call!.at, expiresAt: open.expires_at, sources: open.sources ?? [], ...toApproval(open), ...(parked ? { parked } : {}) }
 }

@@ -1,11 +1,14 @@
-"""`toolyard keys`: create, list and revoke keys, through the server that has the store open or in the store itself."""
+"""`toolyard keys`: create, list, rotate and revoke keys, through the server that has the store open or in the store."""
 
 import argparse
 import asyncio
+import re
+import time
 from datetime import datetime
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.app import SystemClock
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
@@ -21,13 +24,20 @@ from toolyard.server.config import Config
 EXAMPLES = """  toolyard keys add me --user me --role admin     after the first key, the server asks everybody for one
   toolyard keys add shop --user shop --trusted    for a backend, which names its end users with X-User
   toolyard keys add ann --user ann --role approver --tenant acme --division clothing
+  toolyard keys add guest --user guest --expires 30d --tool 'stock_*' --model openai:gpt-5-mini
+  toolyard keys add page --user page --origin https://shop.example
   toolyard keys list
+  toolyard keys rotate shop --overlap 24h         a new secret; the old one is accepted for a day more
   toolyard keys revoke shop
 
 If no server runs, keys are written to the store. If one runs, the command sends them to it, which needs the key of an
 administrator (--key or TOOLYARD_KEY) as soon as there is any key. The roles admin, operator and approver have a fixed
 meaning; tools may require any other role.
 """
+
+
+_DURATION = re.compile(r"(\d{1,6}(?:\.\d+)?)([smhd])")
+_UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class _KeyEntry(msgspec.Struct, kw_only=True):
@@ -40,6 +50,13 @@ class _KeyEntry(msgspec.Struct, kw_only=True):
     divisions: list[str]
     trusted: bool
     created_at: float
+    tools: list[str] = []
+    models: list[str] = []
+    origins: list[str] = []
+    not_before: float = 0.0
+    expires_at: float = 0.0
+    previous_until: float = 0.0
+    last_used_at: float = 0.0
 
 
 class _KeyList(msgspec.Struct):
@@ -51,7 +68,7 @@ class _CreatedKey(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "keys", run_list, "create, list and revoke keys for a server", EXAMPLES)
+    parser = add_command(commands, "keys", run_list, "create, list, rotate and revoke keys for a server", EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     summary = "create a key and print its secret, which is not stored and cannot be shown again"
     add = add_command(actions, "add", run_add, summary, EXAMPLES)
@@ -71,10 +88,36 @@ def add_to(commands: Commands) -> None:
     add.add_argument(
         "--trusted", action="store_true", help="let requests name end users with X-User, X-Roles and X-Division"
     )
+    for flag, what in (("tool", "a tool"), ("model", "a model")):
+        add.add_argument(
+            f"--{flag}",
+            action="append",
+            default=[],
+            dest=f"{flag}s",
+            metavar=flag.upper(),
+            help=f"{what} that requests with this key may use, by name or as a pattern; may be repeated; default: any",
+        )
+    add.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        dest="origins",
+        help="the origin of a page that may use this key, such as https://shop.example; may be repeated; default: any",
+    )
+    add.add_argument(
+        "--not-before", default="", metavar="TIME", help="when the key becomes valid: 2027-01-31, or in 2h or 3d"
+    )
+    add.add_argument("--expires", default="", metavar="TIME", help="when the key expires: 2027-01-31, or in 12h or 30d")
+    summary = "give a key a new secret and print it"
+    rotate = add_command(actions, "rotate", run_rotate, summary, EXAMPLES)
+    rotate.add_argument("name", help="the key's name")
+    rotate.add_argument(
+        "--overlap", default="0s", metavar="TIME", help="how long the old secret is accepted as well: 30m, 24h, 7d"
+    )
     list_keys = add_command(actions, "list", run_list, "list the keys, without their secrets", EXAMPLES)
     revoke = add_command(actions, "revoke", run_revoke, "revoke a key: the server no longer accepts it", EXAMPLES)
     revoke.add_argument("name", help="the key's name")
-    for action in (add, list_keys, revoke):
+    for action in (add, list_keys, rotate, revoke):
         add_config_flags(action, "store")
         add_server_flags(action)
 
@@ -90,7 +133,23 @@ def run_list(options: argparse.Namespace) -> None:
     if not keys:
         print("There are no keys: everybody on this machine can use the server, and nobody else.")
         return
-    print(format_table(("name", "user", "roles", "tenant", "divisions", "trusted", "created"), map(_build_row, keys)))
+    titles = (
+        "name",
+        "user",
+        "roles",
+        "tenant",
+        "divisions",
+        "trusted",
+        "limited to",
+        "expires",
+        "last used",
+        "created",
+    )
+    print(format_table(titles, map(_build_row, keys)))
+
+
+def run_rotate(options: argparse.Namespace) -> None:
+    print(asyncio.run(_rotate_key(options)))
 
 
 def run_revoke(options: argparse.Namespace) -> None:
@@ -107,14 +166,20 @@ async def _add_key(options: argparse.Namespace) -> str:
         tenant=options.tenant,
         divisions=frozenset(options.divisions),
         trusted=options.trusted,
+        tools=frozenset(options.tools),
+        models=frozenset(options.models),
+        origins=frozenset(options.origins),
+        not_before=parse_time(options.not_before),
+        expires_at=parse_time(options.expires),
     )
     config = load_setup(options).config
     async with open_server_or_store(config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
-            body = {name: getattr(key, name) for name in ("name", "user", "roles", "tenant", "divisions", "trusted")}
+            # Only what was given: an earlier server does not know the newer fields.
+            body = {name: value for name, value in msgspec.to_builtins(key).items() if name != "hash"}
             secret = (await target.request("POST", "/keys", _CreatedKey, body)).secret
         else:
-            _, secret = await (await _open_access(config, target)).add(key)
+            _, secret = await (await open_access(config, target)).add(key)
     return f"{secret}\n\nThis is the key {key.name!r}. Save it now: it is not shown again.\n{_describe_use(key)}"
 
 
@@ -123,7 +188,23 @@ async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
     async with open_server_or_store(config, options.url, options.key) as target:
         if isinstance(target, ServerClient):
             return (await target.request("GET", "/keys", _KeyList)).keys
-        return msgspec.convert((await _open_access(config, target)).keys(), list[_KeyEntry], from_attributes=True)
+        access = await open_access(config, target)
+        entries = msgspec.convert(access.keys(), list[_KeyEntry], from_attributes=True)
+        uses = await access.read_uses()
+        return [replace(entry, last_used_at=uses.get(entry.name, 0.0)) for entry in entries]
+
+
+async def _rotate_key(options: argparse.Namespace) -> str:
+    config, overlap_s = load_setup(options).config, parse_duration(options.overlap)
+    async with open_server_or_store(config, options.url, options.key) as target:
+        if isinstance(target, ServerClient):
+            path = f"/keys/{quote(options.name, safe='')}/rotate"
+            secret = (await target.request("POST", path, _CreatedKey, {"overlap_s": overlap_s})).secret
+        else:
+            _, secret = await (await open_access(config, target)).rotate(options.name, overlap_s)
+    old = f"is accepted for {options.overlap} more" if overlap_s else "is no longer accepted"
+    about = f"This is the new secret of {options.name!r}. Save it now: it is not shown again. The old one {old}."
+    return f"{secret}\n\n{about}"
 
 
 async def _revoke_key(options: argparse.Namespace) -> None:
@@ -132,10 +213,11 @@ async def _revoke_key(options: argparse.Namespace) -> None:
         if isinstance(target, ServerClient):
             await target.request("DELETE", f"/keys/{quote(options.name, safe='')}", dict[str, object])
         else:
-            await (await _open_access(config, target)).revoke(options.name)
+            await (await open_access(config, target)).revoke(options.name)
 
 
-async def _open_access(config: Config, store: Store) -> Authenticator:
+async def open_access(config: Config, store: Store) -> Authenticator:
+    """Return the keys of the configuration and of a store that no server has open."""
     # No token is verified here, but the Authenticator has to know whether the server accepts tokens: their users may be
     # administrators, and it refuses to revoke the key of the last administrator.
     verify = _verify_no_token if config.jwt else None
@@ -153,7 +235,43 @@ def _describe_use(key: Key) -> str:
     return usage if "admin" in key.roles else f"{usage}\nIt cannot manage keys: that is for a key with --role admin."
 
 
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as 30m, 24h or 7d. Raise UsageError for any other text."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text[:40]!r} is not a duration: write 90s, 30m, 24h or 7d")
+    return float(match[1]) * _UNIT_SECONDS[match[2]]
+
+
+def parse_time(text: str) -> float:
+    """Return the time that a date, or a duration from now on, names; 0 for an empty text. Raise UsageError."""
+    if not text:
+        return 0.0
+    if _DURATION.fullmatch(text.strip()):
+        return time.time() + parse_duration(text)
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except ValueError:
+        raise UsageError(f"{text[:40]!r} is not a time: write 2027-01-31, 2027-01-31T12:00 or 30d") from None
+
+
+def _format_time(at: float, never: str) -> str:
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else never
+
+
+def _describe_limits(key: _KeyEntry) -> str:
+    limits = [*key.tools, *key.models, *key.origins]
+    if key.not_before > time.time():
+        limits.append(f"from {_format_time(key.not_before, '')}")
+    return " ".join(limits) or "-"
+
+
 def _build_row(key: _KeyEntry) -> tuple[str, ...]:
-    created = datetime.fromtimestamp(key.created_at).strftime("%Y-%m-%d %H:%M") if key.created_at else "in the file"
+    times = (
+        _format_time(key.expires_at, "never"),
+        _format_time(key.last_used_at, "never"),
+        _format_time(key.created_at, "in the file"),
+    )
     cells = (" ".join(sorted(key.roles)), key.tenant, " ".join(sorted(key.divisions)))
-    return (key.name, key.user, *(cell or "-" for cell in cells), "yes" if key.trusted else "-", created)
+    trusted = "yes" if key.trusted else "-"
+    return (key.name, key.user, *(cell or "-" for cell in cells), trusted, _describe_limits(key), *times)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
+from toolyard.core.approval_terms import iter_term_problems
 from toolyard.core.limits import Budget, SessionLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerSpec
@@ -41,6 +42,7 @@ from toolyard.core.store import Key
 from toolyard.core.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.tools import AfterUntrusted, Approval, Tool
 from toolyard.core.trust import TrustRules
+from toolyard.core.trusted_proxies import parse_network
 from toolyard.server.config.check import check_config
 from toolyard.server.config.layers import Layers
 from toolyard.server.config.limits import (
@@ -88,6 +90,9 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     roles: frozenset[Name] | None = None
     divisions: frozenset[Name] | None = None
     approval: Approval | None = None
+    approvers: tuple[Name, ...] | None = None
+    approvals: Count | None = None
+    approval_reason: bool | None = None
     timeout_s: Seconds | None = None
     approval_s: Seconds | None = None
     client_s: Seconds | None = None
@@ -105,6 +110,7 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     def iter_problems(self) -> Iterator[tuple[str, str]]:
         if self.read_only and self.destructive:
             yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
+        yield from iter_term_problems(self.approval, self.approvers, self.approvals)
 
 
 class JwtConfig(Struct, frozen=True, kw_only=True):
@@ -171,6 +177,8 @@ class Config(Struct, frozen=True, kw_only=True):
     texts: dict[Language, Texts] = {}
     """Texts that replace the built-in ones, by language."""
     cors_origins: tuple[Origin, ...] = ()
+    trusted_proxies: tuple[Name, ...] = ()
+    """Addresses and networks of reverse proxies, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
     default_tools: ToolChoice = "all"
     keep_requests: bool = False
     """Whether the exact request and answer of each model turn are stored, so that operators can inspect them."""
@@ -214,6 +222,11 @@ class Config(Struct, frozen=True, kw_only=True):
         for pattern in self.model_patterns:
             if not is_safe_pattern(pattern):
                 yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
+        for network in self.trusted_proxies:
+            try:
+                parse_network(network)
+            except ValueError as error:
+                yield "trusted_proxies", f"is wrong: {error}"
         for name, times in Counter(key.name for key in self.keys).items():
             if times > 1:
                 yield "keys", f"must have names of their own: {times} are named {name[:80]!r}"

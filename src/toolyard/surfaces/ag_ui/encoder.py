@@ -18,13 +18,26 @@ from toolyard.core.events import (
     CallApproved,
     CallDenied,
     CallEnded,
+    CallJudged,
+    CallParked,
     CallProgressed,
+    CallStarted,
+    ConversationChanged,
+    ConversationOpened,
     Durable,
     Entry,
     Fleeting,
+    HistoryCompacted,
+    HistoryRewound,
+    MessageAdded,
+    MessageRemoved,
     Published,
     ReasoningAppended,
     RunEnded,
+    RunQueued,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
     TextAppended,
     TurnEnded,
     TurnFailed,
@@ -165,10 +178,16 @@ class ExchangeEncoder:
                 return self._end_turn()
             case CallEnded(result=result):
                 return [] if result.call_id in self._exchange.delivered else [_encode_result(result)]
-            case RunEnded(message=message) if message is not None:
-                return [*self._end_turn(), *_encode_message(message.id, message.text)]
+            case RunEnded(message=message):
+                return [] if message is None else [*self._end_turn(), *_encode_message(message.id, message.text)]
+            case CallJudged() | CallStarted() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
+                return []  # the stream's end tells what the run waits for
+            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
+                return []  # the stream's end tells how the run ended
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
+                return []
             case _:
-                return []  # the stream's end tells how the run ended, or what it waits for
+                assert_never(event)
 
     def _open_turn(self) -> list[bytes]:
         """Return the frame that begins the step of the turn, unless it has begun."""

@@ -28,12 +28,12 @@ from toolyard.surfaces.ag_ui.parse import (
     read_answer,
     read_approval,
     read_context,
+    read_forwarded_options,
     read_plain_text,
     read_results,
     read_resume,
     read_tools,
     read_user_parts,
-    read_wishes,
 )
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.sse import stream_events
@@ -60,8 +60,7 @@ class Answers(Struct, frozen=True, kw_only=True):
 
     @property
     def call_ids(self) -> frozenset[str]:
-        given = [*self.decisions, *self.replies]
-        return frozenset([*(answer.call_id for answer in given), *self.results])
+        return frozenset([*(answer.call_id for answer in (*self.decisions, *self.replies)), *self.results])
 
 
 class Exchanges:
@@ -122,15 +121,15 @@ class Exchanges:
         return state if state.owner is None or thread.caller.owns(state.owner) else State()
 
     async def _start(self, thread: Thread, body: RunInput, message: ThreadMessage) -> ThreadRun:
-        wishes = read_wishes(body.forwarded_props)
+        options = read_forwarded_options(body.forwarded_props)
         request = ThreadRequest(
             tools=read_tools(body.tools),
-            model=wishes.model,
-            tool_choice=wishes.tool_choice,
+            model=options.model,
+            tool_choice=options.tool_choice,
             context=read_context(body),
             client_fields={MESSAGE_ID_FIELD: message.id},
         )
-        begin = self._threads.regenerate if wishes.regenerate else self._threads.send
+        begin = self._threads.regenerate if options.regenerate else self._threads.send
         return await begin(thread, message, request)
 
     async def _build_snapshots(self, run: ThreadRun, body: RunInput) -> list[list[Message]]:

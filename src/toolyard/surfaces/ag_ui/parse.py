@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, cast
 
 from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.core.tools import Tool
+from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
 
@@ -89,8 +91,8 @@ class RunInput(LenientBody, kw_only=True, rename="camel"):
     protocol_version: str | None = None
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
-    """What `forwardedProps.toolyard` asks for."""
+class ForwardedOptions(Struct, frozen=True, kw_only=True):
+    """The options in `forwardedProps.toolyard`."""
 
     regenerate: bool = False
     model: str = ""
@@ -158,16 +160,16 @@ def read_context(body: RunInput) -> dict[str, object]:
     return fields
 
 
-def read_wishes(props: object) -> Wishes:
-    """Return what the request asks for beyond the protocol. Raise Invalid for a value of the wrong type."""
+def read_forwarded_options(props: object) -> ForwardedOptions:
+    """Return the options that the protocol does not have. Raise Invalid for a value of the wrong type."""
     own = cast(Table, props).get("toolyard") if isinstance(props, dict) else None
     if not isinstance(own, dict):
-        return Wishes()
+        return ForwardedOptions()
     fields = cast(Table, own)
     regenerate, model, choice = fields.get("regenerate", False), fields.get("model", ""), fields.get("toolChoice")
     if not isinstance(regenerate, bool) or not isinstance(model, str) or not isinstance(choice, str | None):
         raise invalid_field("forwardedProps.toolyard", "has regenerate (true or false), model and toolChoice (texts)")
-    return Wishes(regenerate=regenerate, model=model, tool_choice=choice or "auto")
+    return ForwardedOptions(regenerate=regenerate, model=model, tool_choice=choice or "auto")
 
 
 def read_resume(entries: Sequence[ResumeEntry] | None) -> list[Resolution]:
@@ -225,19 +227,10 @@ def _read_result(message: InputMessage, index: int) -> Value | Failure:
 
 
 def _read_tool(tool: InputTool, index: int) -> Tool:
-    if not tool.name:
-        raise invalid_field(f"tools.{index}.name", "must not be empty")
-    parameters = tool.parameters or dict(EMPTY_OBJECT)
-    if not isinstance(parameters, dict):
-        raise invalid_field(f"tools.{index}.parameters", "must be a JSON Schema")
-    return Tool(
-        name=tool.name,
-        description=tool.description,
-        parameters=cast(Table, parameters),
-        venue="client",
-        client_s=CLIENT_S,
-        examples=_read_examples(tool.metadata, f"tools.{index}.metadata.toolyard.examples"),
-    )
+    key = f"tools.{index}"
+    built = build_client_tool(tool.name, tool.description, tool.parameters, key, hides_server_tool=False)
+    examples = _read_examples(tool.metadata, f"{key}.metadata.toolyard.examples")
+    return replace(built, client_s=CLIENT_S, examples=examples)
 
 
 def _read_examples(metadata: object, field: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def _build_interrupt(call: CallView) -> dict[str, object]:
         "metadata": {"tool": call.call.tool, "arguments": call.arguments, "rule": call.rule},
     }
     if call.awaited == "approval":
-        message = f"{call.call.tool} waits for an approval"
+        message = f"{call.call.tool} waits for {call.awaited_approval}"
         return {**about, "reason": "tool_call", "message": message, "responseSchema": APPROVAL_SCHEMA}
     question = call.parked.question if call.parked else {}
     message, schema = question.get("message"), question.get("requestedSchema")

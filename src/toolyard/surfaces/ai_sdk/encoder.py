@@ -299,11 +299,8 @@ class UiMessageEncoder:
                 return [*build_output(result, is_client=is_client), *build_files(result)]
             case CallJudged(verdict="ask", call_id=call_id, rule=rule):
                 return [build_approval_request(call_id, rule)]
-            case CallApproved(call_id=call_id, arguments=edited):
-                call, response = view.calls[call_id].call, self._build_response(call_id, approved=True)
-                if edited is None or self._is_client_tool(call.tool):
-                    return response
-                return [*response, build_input(call, edited, is_client=False)]
+            case CallApproved():
+                return self._build_approved(event)
             case CallDenied(call_id=call_id, reason=reason):
                 return self._build_response(call_id, approved=False, reason=reason)
             case CallParked(call_id=call_id, kind="client"):
@@ -315,6 +312,14 @@ class UiMessageEncoder:
                 return []
             case _:
                 assert_never(event)
+
+    def _build_approved(self, event: CallApproved) -> list[Frame]:
+        if event.remaining:
+            return []  # the approval request stays open
+        call, response = self._view.calls[event.call_id].call, self._build_response(event.call_id, approved=True)
+        if event.arguments is None or self._is_client_tool(call.tool):
+            return response
+        return [*response, build_input(call, event.arguments, is_client=False)]
 
     def _build_response(self, call_id: str, *, approved: bool, reason: str = "") -> list[Frame]:
         return [] if call_id in self._answered else [build_approval_response(call_id, approved=approved, reason=reason)]

@@ -14,7 +14,8 @@ from msgspec import Meta, Struct, field
 from toolyard.core.errors import Invalid
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.core.tools import Tool
+from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
 from toolyard.surfaces.threads import CallDecision, ThreadMessage, ThreadRequest
@@ -106,19 +107,8 @@ def read_request(body: ChatRequest) -> ThreadRequest:
 
 
 def _read_tool(name: object, definition: Table, key: str) -> Tool:
-    schema = definition.get("parameters") or definition.get("inputSchema") or dict(EMPTY_OBJECT)
-    description = definition.get("description") or ""
-    if not isinstance(name, str) or not name:
-        raise invalid_field(key, "has no name")
-    if not isinstance(schema, dict) or not isinstance(description, str):
-        raise invalid_field(key, "needs its parameters as a JSON Schema, and a description")
-    return Tool(
-        name=name,
-        description=description,
-        parameters=cast(Table, schema),
-        venue="client",
-        hides_server_tool=True,
-    )
+    parameters = definition.get("parameters") or definition.get("inputSchema")
+    return build_client_tool(name, definition.get("description"), parameters, key)
 
 
 def _read_parts(parts: Sequence[Table], key: str) -> tuple[Part, ...]:

@@ -13,9 +13,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
 from toolyard.core.templates import find_unknown_slots
-from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.core.tools import Tool
 from toolyard.surfaces.chat_messages import ChatFunctionCall
 from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
+from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder, RequestedCall
 
@@ -188,19 +189,13 @@ def count_tool_turns(messages: Iterable[AppMessage]) -> int:
 def parse_tool(body: AppTool, index: int) -> Tool:
     definition = body.function or body
     name = definition.name or body.name
-    if not name:
-        raise invalid_field(f"tools.{index}", "has no name")
-    if tool_schema := definition.parameters or body.mcp_schema or body.parameters:
-        schema = tool_schema
-    else:
-        schema = dict(EMPTY_OBJECT)
+    schema = definition.parameters or body.mcp_schema or body.parameters
+    description = definition.description or body.description
+    built = build_client_tool(name, description, schema, f"tools.{index}", hides_server_tool=False)
     if body.read_only and body.destructive:
         raise invalid_field(f"tools.{index}", "is readOnly and destructive: send one of them")
-    tool = Tool(
-        name=name,
-        description=definition.description or body.description,
-        parameters=schema,
-        venue="client",
+    tool = msgspec.structs.replace(
+        built,
         examples=tuple(body.examples),
         sources=body.sources,
         read_only=body.read_only,

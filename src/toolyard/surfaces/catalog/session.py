@@ -28,7 +28,7 @@ def routes(sessions: Sessions) -> list[HTTPRouteHandler]:
         """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
         # Also here: another site must not be able to sign a visitor in under an account of its own.
         require_same_origin(request.headers)
-        token = await sessions.open(data.key.strip(), request.client.host if request.client else "")
+        token = await sessions.open(data.key.strip(), request.client.host if request.client else "", request.headers)
         if earlier := read_session_cookie(request.headers):
             await sessions.close(earlier)
         cookie = build_cookie(request.headers, token, sessions.limits.total_s)

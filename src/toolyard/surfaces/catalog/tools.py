@@ -25,6 +25,10 @@ class ToolCard(Struct, kw_only=True):
     """Whether the tool also authorizes calls by its own function."""
     divisions: list[str]
     approval: str
+    approvers: list[str]
+    """Who may decide, as `role:NAME` or `user:NAME`; empty means the owner and the role approver."""
+    approvals: int
+    """How many people have to approve a call."""
     read_only: bool
     destructive: bool
     open_world: bool
@@ -61,6 +65,8 @@ def build_tool_card(tool: Tool) -> ToolCard:
         own_check=tool.own_check,
         divisions=sorted(tool.divisions),
         approval=tool.approval,
+        approvers=list(tool.approvers),
+        approvals=tool.approvals,
         read_only=tool.read_only,
         destructive=tool.destructive,
         open_world=tool.open_world,

@@ -10,9 +10,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, Struct, UnsetType
 
+from toolyard.core.approvals import count_remaining
+from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Deny
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import Remember, Reply
+from toolyard.core.events import CallJudged, Remember, Reply
 from toolyard.core.items import Call
 from toolyard.core.state import State
 from toolyard.engine.service import Service
@@ -26,10 +28,14 @@ CALL_PATH = "/conversations/{conversation_id:str}/calls/{call_id:str}"
 
 
 class ApproveBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """`arguments` replaces the model's; `remember` approves further calls of this tool, or all of this conversation."""
+    """`arguments` replaces the model's; `remember` approves further calls of this tool, or all of this conversation.
+
+    `reason` is kept with the decision; a tool with `approval_reason` requires it.
+    """
 
     arguments: dict[str, object] | None = None
     remember: Remember = "no"
+    reason: LongText = ""
 
 
 class DenyBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -55,6 +61,8 @@ class ResultBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class CallAnswer(Struct, kw_only=True):
     call_id: str
     message: str
+    remaining: int = 0
+    """How many more approvals the call needs before it runs."""
     success: bool = True
 
 
@@ -75,16 +83,19 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> CallAnswer:
         """Approve a call, optionally with other arguments, which are validated as the model's were."""
         context, decision = get_request_context(request.scope), data or ApproveBody()
-        state = await load_state(service, conversation_id, context.caller, "decide")
+        state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
         command = Approve(
             by=context.caller,
             correlation_id=context.correlation_id,
             call_id=call_id,
             arguments=decision.arguments,
             remember=decision.remember,
+            reason=decision.reason,
         )
         await submit_for_call(service.submit(conversation_id, command), state, call_id)
-        return CallAnswer(call_id=call_id, message="Call approved")
+        remaining = await _count_remaining(service, conversation_id, call_id)
+        message = f"Approval counted; {remaining} more needed" if remaining else "Call approved"
+        return CallAnswer(call_id=call_id, message=message, remaining=remaining)
 
     @post(f"{CALL_PATH}/deny", status_code=200, responses=ERRORS, tags=["calls"])
     async def deny(
@@ -92,7 +103,7 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> CallAnswer:
         """Deny a call. It does not run, and the model is told so."""
         context, reason = get_request_context(request.scope), data.reason if data else ""
-        state = await load_state(service, conversation_id, context.caller, "decide")
+        state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
         command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
         await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call denied")
@@ -139,6 +150,30 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         return OriginalResult(call_id=call_id, content=body.decode())
 
     return [answer, result, get_original]
+
+
+async def load_state_to_decide(service: Service, conversation: str, call_id: str, caller: Caller) -> State:
+    """Return the state of a conversation for a caller who decides a call: also for whom only the call's terms name.
+
+    Raise NotFound for anybody else, as for a conversation that does not exist.
+    """
+    try:
+        return await load_state(service, conversation, caller, "decide")
+    except NotFound:
+        state = await service.view(conversation)
+        if state.owner is None or state.owner.tenant != caller.tenant:
+            raise
+        # From the log, not from the state: who comes too late is to hear that the call was decided.
+        entries = await service.read_entries(conversation)
+        judged = (entry.event for entry in entries if isinstance(entry.event, CallJudged))
+        if any(event.call_id == call_id and event.terms and event.terms.names(caller) for event in judged):
+            return state
+        raise
+
+
+async def _count_remaining(service: Service, conversation: str, call_id: str) -> int:
+    call = (await service.view(conversation)).calls.get(call_id)
+    return count_remaining(call) if call is not None and call.phase == "asking" else 0
 
 
 async def submit_for_call(submission: Awaitable[object], state: State, call_id: str) -> None:

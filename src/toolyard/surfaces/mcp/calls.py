@@ -257,7 +257,7 @@ class ToolCallHandler:
         """
         answerable, replaced, _ = split_answerable(build_client_requests(wait, self._call), self._peer)
         replies = collect_replies(answerable, self._input_responses)
-        if replies is None:
+        if replies is None or _needs_others(wait):
             return Cursor(request_state.seq - 1)
         # Each answer counts once: a later question of the same call must not be answered by these.
         self._input_responses, replies = {}, {**replies, **replaced}
@@ -302,7 +302,7 @@ class ToolCallHandler:
             return []
         request_state = RequestState(conversation=self._conversation, call_id=self._call.id, seq=seq)
         requests, replaced, lacking = split_answerable(build_client_requests(wait, self._call), self._peer)
-        if lacking or self._rounds >= MAX_ROUNDS:
+        if lacking or self._rounds >= MAX_ROUNDS or _needs_others(wait):
             return [await self._report_undecided(wait, request_state, lacking)]
         if (
             isinstance(wait, CallParked)
@@ -376,6 +376,11 @@ class ToolCallHandler:
 
     def _add_metadata(self, result: Json) -> Json:
         return render.add_metadata(result, modern=self._peer.modern)
+
+
+def _needs_others(wait: WaitEvent) -> bool:
+    """Return whether the client's user cannot decide alone, so that asking the client is of no use."""
+    return isinstance(wait, CallJudged) and wait.terms is not None
 
 
 def _find_tool(service: Service, peer: Peer, name: str) -> Tool:

@@ -82,6 +82,8 @@ def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> P
     path = f"/conversations/{conversation}/calls/{call.id}"
     verb: Literal["approve", "answer"] = "approve" if isinstance(wait, CallJudged) else "answer"
     waits = "waits for a person's approval" if verb == "approve" else "asks a question that only a person can answer"
+    if isinstance(wait, CallJudged) and wait.terms is not None:
+        waits = f"waits for the approval of {wait.terms.describe_approvers()}"
     return Problem(
         error=f"{call.tool} {waits}, and this client cannot ask for it. Have it decided at POST {path}/{verb} or "
         f"POST {path}/deny on the Toolyard server; then call {call.tool} again with the same arguments for the result",

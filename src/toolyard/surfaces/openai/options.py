@@ -1,4 +1,4 @@
-"""Read what requests for chat completions and for responses have in common: options, tools, tool choice. Pure."""
+"""Read what requests for chat completions and for responses have in common: options and tool choice. Pure."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from toolyard.core.errors import Invalid
 from toolyard.core.options import ANY_OBJECT, Options, Thinking
-from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces.errors import invalid_field
 
 _EFFORTS: Mapping[str, Thinking] = {
@@ -105,17 +104,6 @@ def name_sent_fields(names: Mapping[str, str]) -> Generator[None]:
         field = names.get(name, name)
         message = str(error).removeprefix(f"the option {name} ")
         raise Invalid(f"{field}: {message}", {"field": field}) from None
-
-
-def build_client_tool(name: str, description: str | None, parameters: dict[str, object] | None) -> Tool:
-    """Return a tool that the client runs itself, in place of the server's tool of the same name."""
-    return Tool(
-        name=name,
-        description=description or "",
-        parameters=parameters or dict(EMPTY_OBJECT),
-        venue="client",
-        hides_server_tool=True,
-    )
 
 
 def read_tool_choice(choice: object, param: str) -> str:

@@ -1,4 +1,6 @@
-"""`/keys`: list, create and revoke API keys. For administrators, each within their tenant."""
+"""`/keys`: list, create, rotate and revoke API keys. For administrators, each within their tenant."""
+
+import re
 
 from litestar import delete, get, post
 from litestar.handlers import HTTPRouteHandler
@@ -14,6 +16,7 @@ from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.roles import require_admin
 
 MAX_NAME_CHARS = 128
+_ORIGIN = re.compile(r"https?://[^/\s?#@]+")
 
 
 class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -25,6 +28,17 @@ class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
     tenant: str = ""
     divisions: frozenset[str] = frozenset()
     trusted: bool = False
+    tools: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+    not_before: float = 0.0
+    expires_at: float = 0.0
+
+
+class RotateBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """`overlap_s` is how long the old secret is accepted beside the new one."""
+
+    overlap_s: float = 0.0
 
 
 class KeyView(Struct, kw_only=True):
@@ -36,7 +50,17 @@ class KeyView(Struct, kw_only=True):
     tenant: str
     divisions: list[str]
     trusted: bool
+    tools: list[str]
+    models: list[str]
+    origins: list[str]
+    not_before: float
+    expires_at: float
+    """Zero means never."""
     created_at: float
+    previous_until: float
+    """Until when the secret before the last rotation is accepted; zero if it is not."""
+    last_used_at: float
+    """Zero if the key was never used; it may be a minute late."""
 
 
 class NewKeyAnswer(Struct, kw_only=True):
@@ -63,7 +87,8 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
     async def list_keys(request: HttpRequest) -> KeyList:
         """List the keys that this administrator manages."""
         keys = sorted(_list_visible_keys(_require_key_admin(request), access), key=lambda key: key.name)
-        return KeyList(keys=[build_key_view(key) for key in keys], count=len(keys))
+        uses = await access.read_uses()
+        return KeyList(keys=[build_key_view(key, uses.get(key.name, 0.0)) for key in keys], count=len(keys))
 
     @post("/keys", responses=ERRORS, tags=["keys"])
     async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
@@ -71,15 +96,23 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
         key, secret = await access.add(parse_key(data, _require_key_admin(request)))
         return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
+    @post("/keys/{name:str}/rotate", status_code=200, responses=ERRORS, tags=["keys"])
+    async def rotate_key(
+        request: HttpRequest, name: FromPath[str], data: JSONBody[RotateBody | None] = None
+    ) -> NewKeyAnswer:
+        """Give a key a new secret and return it, once. The old one is accepted for the time of the overlap."""
+        _require_visible_key(name, _require_key_admin(request), access)
+        key, secret = await access.rotate(name, data.overlap_s if data else 0.0)
+        return NewKeyAnswer(key=build_key_view(key), secret=secret)
+
     @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
     async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
         """Revoke a key. Requests with it are refused from now on."""
-        if all(key.name != name for key in _list_visible_keys(_require_key_admin(request), access)):
-            raise NotFound(f"there is no key named {name[:MAX_NAME_CHARS]!r}")
+        _require_visible_key(name, _require_key_admin(request), access)
         await access.revoke(name, keep_last=True)
         return KeyRevoked(name=name, message=f"the key {name!r} is revoked")
 
-    return [list_keys, add_key, revoke_key]
+    return [list_keys, add_key, rotate_key, revoke_key]
 
 
 def parse_key(data: NewKey, admin: Caller) -> Key:
@@ -91,6 +124,7 @@ def parse_key(data: NewKey, admin: Caller) -> Key:
     if wrong or not data.name.isprintable() or "/" in data.name:
         message = f"a key has a name and a user of 1 to {MAX_NAME_CHARS} characters, and no / in its name"
         raise Invalid(message, {"field": wrong[0] if wrong else "name"})
+    _check_limits(data)
     if admin.tenant and data.tenant not in ("", admin.tenant):
         raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
     if admin.tenant and (lacking := sorted(data.roles - admin.roles)):
@@ -105,10 +139,25 @@ def parse_key(data: NewKey, admin: Caller) -> Key:
         tenant=data.tenant or admin.tenant,
         divisions=data.divisions,
         trusted=data.trusted,
+        tools=data.tools,
+        models=data.models,
+        origins=data.origins,
+        not_before=data.not_before,
+        expires_at=data.expires_at,
     )
 
 
-def build_key_view(key: Key) -> KeyView:
+def _check_limits(data: NewKey) -> None:
+    """Raise Invalid for a key that nobody could ever use."""
+    if data.expires_at and data.expires_at <= data.not_before:
+        raise Invalid("the key expires before it is valid", {"field": "expires_at"})
+    if min(data.not_before, data.expires_at) < 0:
+        raise Invalid("times are seconds since 1970", {"field": "not_before" if data.not_before < 0 else "expires_at"})
+    if wrong := [origin for origin in data.origins if not _ORIGIN.fullmatch(origin)]:
+        raise Invalid(f"{wrong[0][:80]!r} is not an origin such as https://shop.example", {"field": "origins"})
+
+
+def build_key_view(key: Key, last_used_at: float = 0.0) -> KeyView:
     return KeyView(
         name=key.name,
         user=key.user,
@@ -116,12 +165,24 @@ def build_key_view(key: Key) -> KeyView:
         tenant=key.tenant,
         divisions=sorted(key.divisions),
         trusted=key.trusted,
+        tools=sorted(key.tools),
+        models=sorted(key.models),
+        origins=sorted(key.origins),
+        not_before=key.not_before,
+        expires_at=key.expires_at,
         created_at=key.created_at,
+        previous_until=key.previous_until,
+        last_used_at=last_used_at,
     )
 
 
 def _require_key_admin(request: HttpRequest) -> Caller:
     return require_admin(request, "keys are for administrators")
+
+
+def _require_visible_key(name: str, admin: Caller, access: Authenticator) -> None:
+    if all(key.name != name for key in _list_visible_keys(admin, access)):
+        raise NotFound(f"there is no key named {name[:MAX_NAME_CHARS]!r}")
 
 
 def _list_visible_keys(admin: Caller, access: Authenticator) -> list[Key]:

@@ -1,6 +1,7 @@
 """`GET /traces`, `/overview` and `/live`: list past runs, their statistics, and the runs that are open now.
 
-Users see their own runs; operators and approvers may ask for those of their tenant.
+Users see their own runs; operators and approvers may ask for those of their tenant. Whoever is named as an approver
+of a call sees that call, and nothing else of its run.
 """
 
 import asyncio
@@ -11,7 +12,10 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
+from msgspec.structs import replace
 
+from toolyard.core.approval_terms import ApprovalTerms
+from toolyard.core.approvals import ApprovalView, build_approval_view
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallParked, Ending
 from toolyard.core.items import Call, Outcome
@@ -39,6 +43,15 @@ Text = Annotated[str, QueryParameter(max_length=500)]
 Whose = Annotated[
     Literal["mine", "tenant"],
     QueryParameter(description="`tenant` lists the runs of all users of the tenant, for operators and approvers"),
+]
+
+
+LiveWhose = Annotated[
+    Literal["mine", "tenant", "deciding"],
+    QueryParameter(
+        description="`tenant` lists the runs of all users of the tenant, for operators and approvers; `deciding` the "
+        "calls of the tenant that wait for a decision of the caller"
+    ),
 ]
 
 
@@ -91,6 +104,9 @@ class OpenCall(Struct, kw_only=True):
     parked: CallParked | None = None
     sources: tuple[UntrustedSource, ...] = ()
     """What strangers may have written before a call that waits for an approval; empty unless details were asked for."""
+    terms: ApprovalTerms | None = None
+    approval: ApprovalView | None = None
+    """Who may decide a call that waits for an approval, how many are left and until when."""
 
 
 class OpenRun(Struct, kw_only=True):
@@ -159,14 +175,19 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/live", responses=ERRORS, tags=["traces"])
     async def show_live(
         request: HttpRequest,
-        whose: Whose = "mine",
+        whose: LiveWhose = "mine",
         details: Annotated[bool, QueryParameter(description="Whether to add arguments and questions of calls")] = False,
     ) -> LiveAnswer:
         """List the runs that are running or waiting now."""
         caller = get_request_context(request.scope).caller
-        cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
+        if whose == "deciding":
+            cards = await service.list_waiting_conversations(caller)
+        else:
+            cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
         states = [(card, await service.view(card.id)) for card in cards]
         runs = [run for card, state in states if (run := build_open_run(card, state, caller, details=details))]
+        if whose == "deciding":
+            runs = [run for run in map(_keep_decidable, runs) if run.calls]
         runs.sort(key=lambda run: run.started_at)
         return LiveAnswer(runs=runs, count=len(runs))
 
@@ -206,7 +227,9 @@ def build_open_run(card: ConversationCard, state: State, caller: Caller, *, deta
     run = state.run
     if run is None:
         return None
-    calls = [build_open_call(call, details=details) for call in state.calls.values() if call.phase != "closed"]
+    calls = [
+        build_open_call(state, call, caller, details=details) for call in state.calls.values() if call.phase != "closed"
+    ]
     return OpenRun(
         conversation=card.id,
         title=card.title,
@@ -222,16 +245,24 @@ def build_open_run(card: ConversationCard, state: State, caller: Caller, *, deta
     )
 
 
-def build_open_call(call: CallState, *, details: bool) -> OpenCall:
+def _keep_decidable(run: OpenRun) -> OpenRun:
+    """Return the run with the calls that its reader may decide: an approver of one call need not see the others."""
+    return replace(run, calls=[call for call in run.calls if call.approval is not None and call.approval.may_decide])
+
+
+def build_open_call(state: State, call: CallState, caller: Caller, *, details: bool) -> OpenCall:
     return OpenCall(
         id=call.call.id,
         tool=call.call.tool,
         phase=call.phase,
         expires_at=call.expires_at,
         waits_for=find_waited_for(call),
-        call=call.call if details else None,
+        # Whoever is asked again after an edit decides on the edited arguments.
+        call=replace(call.call, arguments=call.arguments) if details else None,
         parked=call.parked if details else None,
         sources=call.sources if details else (),
+        terms=call.terms if call.phase == "asking" else None,
+        approval=build_approval_view(state, call, caller),
     )
 
 

@@ -21,7 +21,8 @@ REQUIRED_ATTRIBUTES = (
     "execute",
 )
 RULE_ATTRIBUTES = (
-    "divisions", "approval", "timeout_s", "approval_s", "retries", "read_only", "destructive", "open_world",
+    "divisions", "approval", "approvers", "approvals", "approval_reason", "timeout_s", "approval_s", "retries",
+    "read_only", "destructive", "open_world",
     "untrusted", "after_untrusted", "idempotent", "exclusive", "max_result_bytes", "examples", "sources",
 )  # fmt: skip
 """Attributes of an executor that count if it has them; they mean what they mean for `@tool`."""
@@ -63,6 +64,9 @@ class Executor(ABC):
     roles: Collection[str] = ()
     divisions: Collection[str] = ()
     approval: Approval = "never"
+    approvers: Collection[str] = ()
+    approvals: int = 1
+    approval_reason: bool = False
     timeout_s: float = 30.0
     approval_s: float = 86_400.0
     retries: int = 2

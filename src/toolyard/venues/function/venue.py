@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
+from toolyard.core.approval_terms import iter_term_problems
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
@@ -104,6 +105,9 @@ def tool(
     roles: Iterable[str] = (),
     divisions: Iterable[str] = (),
     approval: Approval = "never",
+    approvers: Sequence[str] = (),
+    approvals: int = 1,
+    approval_reason: bool = False,
     enabled: bool = True,
     timeout_s: float = 30.0,
     approval_s: float = 86_400.0,
@@ -150,6 +154,8 @@ def _build_tool(function: Callable[P, R], rules: Mapping[str, object]) -> Functi
 def _require_consistent(tool: Tool) -> Tool:
     if tool.read_only and tool.destructive:
         raise Misconfigured(f"tool {tool.name!r} is read_only and destructive: set one of them")
+    for setting, problem in iter_term_problems(tool.approval, tool.approvers, tool.approvals):
+        raise Misconfigured(f"tool {tool.name!r}: {setting} {problem}")
     return tool
 
 

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
+from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
@@ -17,7 +18,6 @@ from toolyard.surfaces.openai.options import (
     ConversationField,
     JsonSchemaFormat,
     ToolyardFields,
-    build_client_tool,
     build_options,
     read_conversation_id,
     read_effort,
@@ -164,9 +164,8 @@ def _read_tool(tool: ToolDefinition, index: int) -> Tool:
     definition = tool.function
     if tool.type != "function" or definition is None:
         raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
-    if not definition.name:
-        raise invalid_field(f"tools.{index}.function", "has no name")
-    return build_client_tool(definition.name, definition.description, definition.parameters)
+    key = f"tools.{index}.function"
+    return build_client_tool(definition.name, definition.description, definition.parameters, key)
 
 
 def add_completion_message(builder: ItemBuilder, index: int, message: CompletionMessage) -> None:

@@ -46,7 +46,7 @@ class DecidedRun(Struct, frozen=True, kw_only=True):
 
 
 def list_approval_requests(view: RunView, label: str) -> list[OutputItem]:
-    """Return an item for each call of a waiting run that a person has to approve."""
+    """Return an item for each call of a waiting run that the caller has to approve."""
     return [
         {
             "id": APPROVAL_ID_PREFIX + encode_call_id(view.conversation, call.call.id).removeprefix("call_"),
@@ -56,7 +56,7 @@ def list_approval_requests(view: RunView, label: str) -> list[OutputItem]:
             "arguments": msgspec.json.encode(call.arguments).decode(),
         }
         for call in (view.open_calls if view.status == "waiting" else ())
-        if call.awaited == "approval"
+        if call.awaited == "approval" and not call.needs_others
     ]
 
 

@@ -4,6 +4,7 @@ Every event has a number that holds its place (`ids.StreamPlace`), so that a str
 """
 
 from collections.abc import Callable, Mapping
+from typing import assert_never
 
 import msgspec
 from msgspec import Struct
@@ -11,14 +12,30 @@ from msgspec import Struct
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.events import (
+    CallAnswered,
+    CallApproved,
+    CallDenied,
     CallEnded,
+    CallJudged,
+    CallParked,
     CallStarted,
+    ConversationChanged,
+    ConversationOpened,
     Entry,
+    HistoryCompacted,
+    HistoryRewound,
+    MessageAdded,
+    MessageRemoved,
     Published,
     ReasoningAppended,
     RunEnded,
+    RunQueued,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
     TextAppended,
     TurnEnded,
+    TurnFailed,
     TurnStarted,
 )
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
@@ -187,12 +204,19 @@ class ResponseEncoder:
                 return self._encode_turn_end(view.turns[-1])
             case CallStarted(call_id=call_id):
                 return self._encode_call_start(view.calls[call_id])
-            case CallEnded(result=result) if not is_client_call(view, view.calls[result.call_id]):
-                return self._encode_call_end(view.calls[result.call_id])
-            case RunEnded(message=message) if message is not None:
-                return self._encode_whole_message(message.id, message.text)
-            case _:
+            case CallEnded(result=result):
+                call = view.calls[result.call_id]
+                return b"" if is_client_call(view, call) else self._encode_call_end(call)
+            case RunEnded(message=message):
+                return b"" if message is None else self._encode_whole_message(message.id, message.text)
+            case TurnFailed() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
+                return b""  # the stream's end tells what the run waits for
+            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
+                return b""  # the stream's end tells how the run ended
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 return b""
+            case _:
+                assert_never(event)
 
     def _abandon_items(self) -> bytes:
         """Close the partial items of a turn that starts again: the final output has only the new ones."""

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.engine.compaction import SUMMARY_HEADER
+from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
@@ -19,7 +20,6 @@ from toolyard.surfaces.openai.decided_runs import link_call
 from toolyard.surfaces.openai.options import (
     ConversationField,
     ToolyardFields,
-    build_client_tool,
     build_options,
     read_conversation_id,
     read_effort,
@@ -135,9 +135,7 @@ def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:
             continue  # the server's own tools: see `mcp_tools`
         if tool.type != "function":
             raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
-        if not tool.name:
-            raise invalid_field(f"tools.{index}", "has no name")
-        read.append(build_client_tool(tool.name, tool.description, tool.parameters))
+        read.append(build_client_tool(tool.name, tool.description, tool.parameters, f"tools.{index}"))
     return read
 
 

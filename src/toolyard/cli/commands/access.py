@@ -1,0 +1,82 @@
+"""`toolyard access`: explain which rule lets the owner of a key use a tool, or keeps it from them."""
+
+import argparse
+import asyncio
+import os
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import msgspec
+
+from toolyard.cli.commands.keys import open_access
+from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.server_client import open_server_or_store
+from toolyard.cli.terminal import format_table, sanitize
+from toolyard.client.http import ServerClient
+from toolyard.engine.access_explanation import AccessExplanation
+from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.models.scripted import Scripted
+from toolyard.server.wiring import build_wiring
+from toolyard.yard import Yard
+
+EXAMPLES = """  toolyard access explain --key ann --tool pay     which rule decides when ann calls pay, and why
+  toolyard access explain --tool pay               the same for the owner of TOOLYARD_KEY
+
+--key is the name of a key, as `toolyard keys list` shows it. A running server is asked with the key of an administrator
+in TOOLYARD_KEY; if none runs, the keys are read from the store. Nothing is called.
+"""
+
+
+class _AccessAnswer(msgspec.Struct):
+    access: AccessExplanation
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(commands, "access", _require_action, "explain who may use a tool", EXAMPLES)
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    explain = add_command(actions, "explain", run_explain, "explain which rule decides about a tool", EXAMPLES)
+    add_config_flags(explain, "store", "tools")
+    add_server_flags(explain, has_key=False)
+    explain.add_argument("--key", default="", metavar="NAME", help="the name of the key; default: that of TOOLYARD_KEY")
+    explain.add_argument("--tool", required=True, dest="tool_name", metavar="TOOL", help="the name of the tool")
+
+
+def _require_action(options: argparse.Namespace) -> None:
+    raise UsageError("name an action: toolyard access explain")
+
+
+def run_explain(options: argparse.Namespace) -> None:
+    explanation = asyncio.run(_explain(options))
+    print(sanitize(render_explanation(explanation)))
+
+
+async def _explain(options: argparse.Namespace) -> AccessExplanation:
+    setup = load_setup(options)
+    async with open_server_or_store(setup.config, options.url, os.environ.get("TOOLYARD_KEY", "")) as target:
+        if isinstance(target, ServerClient):
+            query = urlencode({"tool": options.tool_name, **({"key": options.key} if options.key else {})})
+            return (await target.request("GET", f"/access?{query}", _AccessAnswer)).access
+        caller = LOCAL_ADMIN
+        if options.key and (found := (await open_access(setup.config, target)).find_caller(options.key)):
+            caller = found
+        elif options.key:
+            raise UsageError(f"there is no key named {options.key!r}; `toolyard keys list` shows them")
+    wiring = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
+    async with Yard.from_wiring(wiring) as yard:
+        return yard.service.explain_access(caller, options.tool_name)
+
+
+def render_explanation(access: AccessExplanation) -> str:
+    """Return the explanation as text: the decision, then each rule that was asked."""
+    verb = {"allow": "may use", "ask": "may ask for", "deny": "may not use"}[access.decision]
+    lines = [f"{access.user} {verb} {access.tool}: {access.reason} (rule: {access.rule})"]
+    if access.approval is not None:
+        need = access.approval
+        lines.append(
+            f"Each call takes {need.needed} approval{'s' if need.needed > 1 else ''} by {need.approvers}"
+            f"{', with a reason' if need.reason_required else ''}, within {need.approval_s:g} s."
+        )
+    if access.after_untrusted != "allow" and access.decision != "deny":
+        lines.append(f"After content that strangers may have written: {access.after_untrusted}.")
+    rows = [(check.rule, check.decision or "no objection", check.reason or "-") for check in access.checks]
+    return "\n".join([*lines, "", format_table(("rule", "says", "because"), rows)])

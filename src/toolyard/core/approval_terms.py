@@ -1,0 +1,61 @@
+"""Who may decide a call, how many approvals it takes and until when. Data, and the checks on it. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+
+APPROVER_KINDS = ("role:", "user:")
+MAX_QUORUM = 20
+
+
+class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What a decision on a call takes, if it takes more than the word of the owner or of an approver."""
+
+    other: bool = False
+    """Whether the caller who asked for the call may not decide it: four eyes."""
+    approvers: tuple[str, ...] = ()
+    """Who of the tenant may decide: `role:NAME` or `user:NAME`. Empty means the owner and the role approver."""
+    quorum: int = 1
+    """How many people have to approve the call. One denial denies it."""
+    reason_required: bool = False
+    """Whether each decision has to give a reason."""
+    within_s: float | None = None
+    """How long the call waits for its decision; None means the tool's `approval_s`."""
+
+    def names(self, caller: Caller) -> bool:
+        """Return whether the list of approvers names this caller."""
+        named = {f"user:{caller.user}", *(f"role:{role}" for role in caller.roles)}
+        return not named.isdisjoint(self.approvers)
+
+    def find_refusal(self, by: Caller, owner: Caller, asker: Caller) -> str:
+        """Return why this caller may not decide a call; empty if they may."""
+        if by.tenant != owner.tenant:
+            return f"{by.user!r} may not decide this call: it belongs to another tenant"
+        # The owner is excluded as well: whoever else may start a run in their conversation does so for them.
+        if self.other and (by.owns(asker) or by.owns(owner)):
+            return f"{by.user!r} asked for this call, and somebody else has to decide it: {self.describe_approvers()}"
+        if self.names(by) if self.approvers else by.may_decide_for(owner):
+            return ""
+        return f"{by.user!r} may not decide this call: that is for {self.describe_approvers()}"
+
+    def describe_approvers(self) -> str:
+        """Return who may decide, in words."""
+        if not self.approvers:
+            return "another user with the role approver" if self.other else "the owner or the role approver"
+        words = [entry.replace("role:", "the role ", 1).replace("user:", "the user ", 1) for entry in self.approvers]
+        return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def iter_term_problems(
+    approval: str | None, approvers: Sequence[str] | None, approvals: int | None
+) -> Iterator[tuple[str, str]]:
+    """Yield each setting of an approval that is wrong, and why."""
+    for entry in approvers or ():
+        if not entry.startswith(APPROVER_KINDS) or len(entry) <= len(APPROVER_KINDS[0]):
+            yield "approvers", f"has {entry[:80]!r}: name a role as role:NAME or a user as user:NAME"
+    if approvals is not None and not 1 <= approvals <= MAX_QUORUM:
+        yield "approvals", f"must be from 1 to {MAX_QUORUM}"
+    if approval == "never" and (approvers or (approvals or 1) > 1):
+        yield "approval", 'is "never", but approvers or approvals are set: nobody would be asked'

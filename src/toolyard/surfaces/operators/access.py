@@ -1,0 +1,45 @@
+"""`GET /access`: which rule lets a caller use a tool, or keeps it from them, and why."""
+
+from typing import Annotated
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import NotFound
+from toolyard.engine.access_explanation import AccessExplanation
+from toolyard.engine.authentication import Authenticator
+from toolyard.engine.service import Service
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.roles import require_admin
+
+Name = Annotated[str, QueryParameter(max_length=200)]
+
+
+class AccessAnswer(Struct, kw_only=True):
+    access: AccessExplanation
+    success: bool = True
+
+
+def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
+    @get("/access", responses=ERRORS, tags=["tools"])
+    async def explain_access(request: HttpRequest, tool: Name, key: Name = "") -> AccessAnswer:
+        """Explain whether the caller, or the owner of a key that an administrator names, may use a tool."""
+        caller = get_request_context(request.scope).caller
+        if key:
+            admin = require_admin(request, "the access of a key is explained to administrators")
+            caller = find_visible_caller(access, key, admin)
+        return AccessAnswer(access=service.explain_access(caller, tool))
+
+    return [explain_access]
+
+
+def find_visible_caller(access: Authenticator, key: str, admin: Caller) -> Caller:
+    """Return the caller of a key that this administrator manages. Raise NotFound for any other."""
+    caller = access.find_caller(key)
+    if caller is None or admin.tenant not in ("", caller.tenant):
+        raise NotFound(f"there is no key named {key!r}")
+    return caller
