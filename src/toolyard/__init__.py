@@ -22,6 +22,7 @@ from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.options import Options
 from toolyard.core.ports import Context, Model, ModelRequest, PolicyRequest, Rule, Verdict
+from toolyard.core.redaction import RedactRules
 from toolyard.core.tools import Tool
 from toolyard.core.trust import TrustRules
 from toolyard.core.web_search import SearchRules
@@ -53,6 +54,7 @@ __all__ = [
     "Options",
     "PolicyRequest",
     "Reader",
+    "RedactRules",
     "Refused",
     "Result",
     "Rule",

@@ -21,6 +21,7 @@ from toolyard.core.limits import Budget, Limits, SessionLimits, SocketLimits
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
+from toolyard.core.redaction import NO_REDACTION, Redactor, RedactRules
 from toolyard.core.store import Key, Store
 from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tools import Tool
@@ -173,6 +174,9 @@ class Wiring:
     sessions: SessionLimits = field(default_factory=SessionLimits)
     """How long people stay signed in to the web page."""
     trust: TrustRules = DEFAULT_TRUST
+    """What calls meet after content that strangers may have written."""
+    redact: RedactRules = NO_REDACTION
+    """Which secrets are replaced in results."""
     keep_requests: bool = False
     """Whether requests to models and their responses are recorded for operators."""
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -262,11 +266,13 @@ class App:
 
     def _make_deps(self, policy: Policy) -> Deps:
         wiring, models, store = self._wiring, self._models, self._store
+        redactor = Redactor(wiring.redact)
         return Deps(
             registry=self.registry,
             policy=policy,
             policy_check=PolicyCheck(self.registry, policy, wiring.trust),
-            result_encoder=ResultEncoder(store, self.clock),
+            result_encoder=ResultEncoder(store, self.clock, redactor),
+            redactor=redactor,
             models=models,
             clock=self.clock,
             limits=wiring.limits,

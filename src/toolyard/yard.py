@@ -22,6 +22,7 @@ from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import OFFLINE
 from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Failure, Rule, Value
+from toolyard.core.redaction import NO_REDACTION, RedactRules
 from toolyard.core.tools import Tool
 from toolyard.core.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
@@ -56,6 +57,7 @@ class Yard:
         budget: Budget = Budget(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
         trust: TrustRules = DEFAULT_TRUST,
+        redact: RedactRules = NO_REDACTION,
         system_prompt: str = "",
         language: str = "",
         web_search: SearchMode | SearchRules = "",
@@ -81,6 +83,7 @@ class Yard:
                 budget=budget,
                 rules=rules,
                 trust=trust,
+                redact=redact,
                 system_prompt=system_prompt,
                 language=language,
                 web_search=SearchRules(prefer=web_search) if isinstance(web_search, str) else web_search,

@@ -139,7 +139,7 @@ def load_setup(options: argparse.Namespace, default_level: Level = "error") -> S
     flags["log.format"] = options.log_format
     file = find_config_file(options.config)
     config = load(options.config, read_environment(), flags)
-    configure_logging(config.log.level or default_level, config.log.format)
+    configure_logging(config.log.level or default_level, config.log.format, config.redact)
     return Setup(config, file.parent if file else Path.cwd())
 
 

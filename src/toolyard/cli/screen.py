@@ -1,5 +1,7 @@
 """Show a run in the terminal, and ask the user about calls that wait. `ChatClient` is the connection to the run."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from toolyard.cli.conversation import Decision
@@ -21,6 +23,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call
 from toolyard.core.run_view import OpenRuns, RunView
+from toolyard.core.trust import UntrustedSource
 
 
 class Screen:
@@ -80,12 +83,17 @@ class Screen:
         call = self._view.calls[call_id]
         if call.awaited == "answer" and call.parked is not None:
             return self._ask_answer(call.call, call.parked)
-        return self._ask_approval(call.call, call.rule)
+        return self._ask_approval(call.call, call.rule, call.sources)
 
-    def _ask_approval(self, call: Call, rule: str) -> Decision:
+    def _ask_approval(self, call: Call, rule: str, sources: Sequence[UntrustedSource]) -> Decision:
         call_id, arguments, terminal = call.id, call.arguments, self._terminal
         terminal.write_line(f"  ? {call.tool} asks first ({rule}):")
         terminal.write_line(f"    {msgspec.json.encode(arguments).decode()}")
+        for source in sources:
+            copied = f" ({', '.join(source.copied)} taken word for word)" if source.copied else ""
+            # As JSON, so that a stranger's line breaks cannot pass for lines of this program.
+            passage = msgspec.json.encode(source.passage).decode()
+            terminal.write_line(f"    after content from {source.name}, maybe of strangers{copied}: {passage}")
         match terminal.ask_choice("    run it? [y]es, [n]o, [e]dit: ", "yne"):
             case "y":
                 return Decision(call_id=call_id, action="approve")

@@ -134,6 +134,8 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
     """Images and files of the result; the content names each. A wire may send them to a model that can read them."""
     native: str = ""
     """The handle of the whole answer as JSON in the venue's own format, if that holds more than the content."""
+    redacted: tuple[str, ...] = ()
+    """The names of the patterns of secrets that were replaced in the content."""
     untrusted: str = ""
     """Who may have written the content, if that is not to be trusted: it may hold instructions to the model."""
 

@@ -43,6 +43,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
 
 RECORDED_TURN_PREFIX = "turn."
 """The prefix of the handles of recorded turns, which are for operators: no tool reads them for a model."""
+ORIGINAL_PREFIX = "original."
+"""The prefix of the handles of results as they were before secrets were replaced: for administrators only."""
 
 
 class WireExchange(Struct, frozen=True, kw_only=True):

@@ -46,6 +46,7 @@ from toolyard.core.events import (
 from toolyard.core.history import find_open_calls
 from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Result, Usage
 from toolyard.core.run_state import MAX_OUTPUT_REPAIRS, Phase
+from toolyard.core.trust import UntrustedSource
 
 RunStatus = Literal["queued", "running", "waiting", "ended"]
 Awaited = Literal["approval", "client", "answer"]
@@ -86,6 +87,8 @@ class CallView(Struct, kw_only=True):
     rule: str = ""
     """The policy rule of the verdict."""
     expires_at: float = 0.0
+    sources: tuple[UntrustedSource, ...] = ()
+    """What strangers may have written before a call that waits for an approval."""
     terms: ApprovalTerms | None = None
     """Who may decide the call, and how many of them."""
     edited: dict[str, object] | None = None
@@ -125,7 +128,8 @@ class CallView(Struct, kw_only=True):
     def apply(self, event: CallEvent) -> None:
         match event:
             case CallJudged():
-                self.rule, self.expires_at, self.terms = event.rule, event.expires_at, event.terms
+                self.rule, self.expires_at = event.rule, event.expires_at
+                self.terms, self.sources = event.terms, event.sources
                 if event.verdict != "deny":  # the end of a denied call follows
                     self.phase = "allowed" if event.verdict == "allow" else "asking"
             case CallApproved():

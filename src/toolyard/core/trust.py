@@ -21,7 +21,6 @@ MAX_SOURCES = 5
 MAX_PASSAGE_CHARS = 300
 MIN_COPIED_CHARS = 4
 """Shorter values occur everywhere."""
-_STRICTNESS: dict[AfterUntrusted, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class TrustRules(Struct, frozen=True, kw_only=True):
@@ -88,8 +87,10 @@ def choose_decision(tool: Tool, caller: Caller, rules: TrustRules) -> AfterUntru
         return "allow"
     if tool.after_untrusted is not None:
         return tool.after_untrusted
-    of_roles = [rules.by_role[role] for role in caller.roles if role in rules.by_role]
-    return max(of_roles, key=lambda decision: _STRICTNESS[decision], default=rules.after_untrusted)
+    decisions = {rules.by_role[role] for role in caller.roles if role in rules.by_role} or {rules.after_untrusted}
+    if "deny" in decisions:
+        return "deny"
+    return "ask" if "ask" in decisions else "allow"
 
 
 def to_untrusted_text(item: Item) -> UntrustedText:

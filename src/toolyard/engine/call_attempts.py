@@ -156,6 +156,7 @@ class CallRunner:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
         assert run is not None
         loop, loop_thread, report_numbers = self._loop, threading.get_ident(), itertools.count()
+        redact = self._deps.redactor.redact_text
 
         def publish(event: CallProgressed) -> None:
             # A tool, or a thread that it left behind, may report after its call has ended.
@@ -165,7 +166,8 @@ class CallRunner:
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
             number = next(report_numbers)
-            event = CallProgressed(call_id=call_id, offset=number, progress=done, total=total, message=message)
+            text = redact(message)
+            event = CallProgressed(call_id=call_id, offset=number, progress=done, total=total, message=text)
             # A synchronous tool runs in a worker thread, and the journal may be used from the loop's thread only.
             if threading.get_ident() == loop_thread:
                 publish(event)

@@ -11,6 +11,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.model_cards import ModelCard
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.prices import Price
+from toolyard.core.redaction import NO_REDACTOR, Redactor
 from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.engine.policy_check import PolicyCheck
 from toolyard.engine.registry import Registry
@@ -53,6 +54,8 @@ class Deps:
     """The language of the server's own messages to users; empty means the caller's."""
     texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    redactor: Redactor = field(default_factory=lambda: NO_REDACTOR)
+    """Replaces secrets in results, and in what running tools report."""
     wire_log: WireLog | None = None
     """Records requests to models and their responses; None if recording is off."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)

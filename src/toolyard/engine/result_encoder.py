@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -10,8 +11,9 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
-from toolyard.core.ports import Clock, Failure, Value
-from toolyard.core.results import build_failed_result, find_char_boundary, to_problem
+from toolyard.core.ports import ORIGINAL_PREFIX, Clock, Failure, Value
+from toolyard.core.redaction import NO_REDACTOR, Redacted, Redactor
+from toolyard.core.results import build_failed_result, find_char_boundary, format_problem, to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
@@ -25,11 +27,15 @@ _OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unkno
 
 
 class ResultEncoder:
-    """Encodes answers of tools as results, and stores what is too large for the model."""
+    """Encodes answers of tools as results without secrets, and stores what is too large for the model.
 
-    def __init__(self, blobs: Blobs, clock: Clock) -> None:
+    A result with secrets is also stored as it was, for administrators.
+    """
+
+    def __init__(self, blobs: Blobs, clock: Clock, redactor: Redactor = NO_REDACTOR) -> None:
         self._blobs = blobs
         self._clock = clock
+        self._redactor = redactor
         self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="toolyard-encode")
 
     async def encode(
@@ -39,10 +45,7 @@ class ResultEncoder:
         now = self._clock.now()
         native = await self._store_native(conversation, answer.native) if answer.native else ""
         if isinstance(answer, Failure):
-            outcome = _OUTCOMES.get(answer.problem.error_type, "error")
-            result = build_failed_result(call, outcome, answer.problem, now, duration_ms)
-            # The venue wrote the message, so that it may be an instruction as well.
-            return replace(result, native=native, untrusted=name_result_source(tool))
+            return await self._encode_failure(call, tool, answer, conversation, native, duration_ms)
         encoded = await self._encode_value(answer.value, tool.max_result_bytes)
         if isinstance(encoded, Problem):
             return build_failed_result(call, "error", encoded, now, duration_ms)
@@ -53,6 +56,8 @@ class ResultEncoder:
             except StoreDown as error:
                 error_text = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
                 return build_failed_result(call, "error", to_problem(error_text, "unavailable"), now, duration_ms)
+        if encoded.redacted:
+            await self._try_store(conversation, build_original_handle(call.id), encoded.original)
         return Result(
             id=result_id(call.id),
             at=now,
@@ -63,35 +68,67 @@ class ResultEncoder:
             handle=handle,
             whole_bytes=size if handle else 0,
             duration_ms=duration_ms,
-            parts=answer.parts,
+            parts=tuple(self._redactor.redact_part(part) for part in answer.parts),
             native=native,
+            redacted=encoded.redacted,
             untrusted=name_result_source(tool),
         )
+
+    async def _encode_failure(
+        self, call: Call, tool: Tool, failure: Failure, conversation: str, native: str, duration_ms: float
+    ) -> Result:
+        problem, original = failure.problem, format_problem(failure.problem)
+        redacted = self._redactor.redact(original).names
+        if redacted:
+            await self._try_store(conversation, build_original_handle(call.id), original.encode())
+            error, details = self._redactor.redact(problem.error).text, self._redactor.redact_mapping(problem.details)
+            problem = replace(problem, error=error, details=details)
+        outcome = _OUTCOMES.get(problem.error_type, "error")
+        result = build_failed_result(call, outcome, problem, self._clock.now(), duration_ms)
+        # The venue wrote the message, so that it may be an instruction as well.
+        return replace(result, native=native, redacted=redacted, untrusted=name_result_source(tool))
 
     async def _encode_value(self, value: object, max_bytes: int) -> "EncodedValue | Problem":
         """Return a value as text. A large value is encoded in a thread, so that the event loop is not held up."""
         if is_large(value):
             loop, handle = asyncio.get_running_loop(), self._clock.new_id("result")
-            return await loop.run_in_executor(self._threads, encode_large, value, max_bytes, handle)
+            return await loop.run_in_executor(
+                self._threads, encode_large, value, max_bytes, handle, self._redactor.redact
+            )
         text = encode_text(value)
         if isinstance(text, Problem):
             return text
-        size = utf8_size(text)
-        return (
-            EncodedValue(text)
-            if size <= max_bytes
-            else truncate(text.encode(), max_bytes, self._clock.new_id("result"))
+        clean, redacted = self._redactor.redact(text)
+        encoded = (
+            EncodedValue(clean)
+            if utf8_size(clean) <= max_bytes
+            else truncate(clean.encode(), max_bytes, self._clock.new_id("result"))
         )
+        return encoded._replace(redacted=redacted, original=text.encode()) if redacted else encoded
 
     async def _store_native(self, conversation: str, native: bytes) -> str:
         """Store the answer in the venue's own form and return its handle; empty if the store is down."""
         handle = self._clock.new_id("native")
+        return handle if await self._try_store(conversation, handle, self._redact_native(native)) else ""
+
+    def _redact_native(self, native: bytes) -> bytes:
+        if not self._redactor.redact(native.decode(errors="replace")).names:
+            return native
+        return msgspec.json.encode(self._redactor.redact_json(msgspec.json.decode(native)))
+
+    async def _try_store(self, conversation: str, handle: str, body: bytes) -> bool:
+        """Return whether a blob was stored that the result can do without."""
         try:
-            await self._blobs.put_blob(conversation, handle, native)
+            await self._blobs.put_blob(conversation, handle, body)
         except StoreDown as error:
-            _log.warning("an answer of %d bytes could not be kept: %s", len(native), error)
-            return ""
-        return handle
+            _log.warning("an answer of %d bytes could not be kept: %s", len(body), error)
+            return False
+        return True
+
+
+def build_original_handle(call_id: str) -> str:
+    """Return the handle of the result of a call as it was before secrets were replaced."""
+    return f"{ORIGINAL_PREFIX}{call_id}"
 
 
 class EncodedValue(NamedTuple):
@@ -100,13 +137,21 @@ class EncodedValue(NamedTuple):
     content: str
     whole: bytes = b""
     handle: str = ""
+    redacted: tuple[str, ...] = ()
+    """The names of the patterns that were replaced in `original`."""
+    original: bytes = b""
 
 
-def encode_large(value: object, max_bytes: int, handle: str) -> EncodedValue | Problem:
+def encode_large(
+    value: object, max_bytes: int, handle: str, redact: Callable[[str], Redacted] = Redacted
+) -> EncodedValue | Problem:
     whole = encode_whole(value)
     if isinstance(whole, Problem):
         return whole
-    return EncodedValue(whole.decode()) if len(whole) <= max_bytes else truncate(whole, max_bytes, handle)
+    text, redacted = redact(whole.decode())
+    clean = text.encode() if redacted else whole
+    encoded = EncodedValue(text) if len(clean) <= max_bytes else truncate(clean, max_bytes, handle)
+    return encoded._replace(redacted=redacted, original=whole) if redacted else encoded
 
 
 def truncate(whole: bytes, max_bytes: int, handle: str) -> EncodedValue:

@@ -54,6 +54,7 @@ from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
 from toolyard.engine.replicas import Replicas
 from toolyard.engine.requests import Requests
+from toolyard.engine.result_encoder import build_original_handle
 from toolyard.engine.shares import Shares
 from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
 from toolyard.observability.figures import FigureRecorder
@@ -209,7 +210,9 @@ class Service:
 
     async def copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
         """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
-        for handle in {handle for item in items if isinstance(item, Result) for handle in (item.handle, item.native)}:
+        results = [item for item in items if isinstance(item, Result)]
+        originals = {build_original_handle(result.call_id) for result in results if result.redacted}
+        for handle in {handle for result in results for handle in (result.handle, result.native)} | originals:
             if handle and (body := await self._store.get_blob(source, handle)) is not None:
                 await self._store.put_blob(target, handle, body)
 
@@ -242,7 +245,7 @@ class Service:
             by=caller,
             correlation_id=correlation_id or clock.new_id("trace"),
             run_id=clock.new_id("run"),
-            input=tuple(input),
+            input=self.redact_items(input),
             app_tools=tuple(app_tools),
             tool_choice=tool_choice,
             model=model,
@@ -482,6 +485,14 @@ class Service:
     async def read_blob(self, conversation: str, handle: str) -> bytes | None:
         """Return a whole result, or its form in the venue's own format, by a handle of its Result."""
         return await self._store.get_blob(conversation, handle)
+
+    async def read_original(self, conversation: str, call_id: str) -> bytes | None:
+        """Return the result of a call as it was before secrets were replaced; None if nothing was."""
+        return await self._store.get_blob(conversation, build_original_handle(call_id))
+
+    def redact_items(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        """Return the items of an application with redacted results."""
+        return self._deps.redactor.redact_items(items)
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """Return the conversations and runs with this correlation id. Permission is not checked here."""

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from toolyard.core.masking import MASK
+from toolyard.core.redaction import NO_REDACTION, NO_REDACTOR, Redactor, RedactRules
 from toolyard.observability.telemetry import SECRET_KEY, correlation, mask_secrets
 
 MAX_VALUE_CHARS = 500
@@ -161,13 +162,14 @@ class JsonFormatter(logging.Formatter):
 class StderrHandler(logging.Handler):
     """Writes to standard error without waiting for its reader: lines that a full pipe cannot take are dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor = NO_REDACTOR) -> None:
         super().__init__()
+        self._redactor = redactor
         self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = f"{self.format(record)}\n"
+            text = f"{self._redactor.redact_text(self.format(record))}\n"
             if self._dropped and self._write(f"… {self._dropped} log lines were dropped: nobody read them in time\n"):
                 self._dropped = 0
             if self._dropped or not self._write(text):
@@ -191,9 +193,9 @@ class StderrHandler(logging.Handler):
         return True
 
 
-def configure_logging(level: str = "info", format: LogFormat = "text") -> None:
+def configure_logging(level: str = "info", format: LogFormat = "text", redact: RedactRules = NO_REDACTION) -> None:
     """Write log lines with correlation ids to standard error, in place of the root logger's handlers."""
-    handler = StderrHandler()
+    handler = StderrHandler(Redactor(redact))
     handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     root = logging.getLogger()

@@ -72,6 +72,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         trusted_proxies=config.trusted_proxies,
         sessions=config.sessions,
         trust=config.trust,
+        redact=config.redact,
         prices=config.prices,
         windows=_build_windows(config, model_settings),
         keep_requests=config.keep_requests,

@@ -4,10 +4,15 @@ import { requestJson } from "../wire/http"
 import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 
-/** A button that approves all waiting calls with their arguments as they are, if there are several. */
-export function ApproveAll({ conversation, calls }: { conversation: string; calls: CallView[] }) {
+/**
+ * A button that approves the waiting calls with their arguments as they are, if there are several.
+ *
+ * It leaves out calls after content that strangers may have written: a person has to look at each of them.
+ */
+export function ApproveAll({ conversation, calls: waiting }: { conversation: string; calls: CallView[] }) {
   const t = useTranslate()
   const [problem, fail, clear] = useProblem()
+  const calls = waiting.filter((call) => !call.sources?.length)
   if (calls.length < 2) return null
   const approve = async () => {
     const requests = calls.map((call) => requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/approve`, {}))

@@ -208,6 +208,8 @@ export interface Caller {
   tenant?: string
   division?: string
   locale?: string
+  tools?: Array<string>
+  models?: Array<string>
 }
 
 export interface CancelAnswer {
@@ -692,6 +694,7 @@ export interface Result {
   seal?: Seal | null
   parts?: Array<Part>
   native?: string
+  redacted?: Array<string>
   untrusted?: string
 }
 

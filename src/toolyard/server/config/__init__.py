@@ -22,6 +22,7 @@ from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import is_pattern, is_safe_pattern
 from toolyard.core.prices import Price
 from toolyard.core.providers import Provider
+from toolyard.core.redaction import RedactRules
 from toolyard.core.setting_types import (
     Count,
     CountOrZero,
@@ -204,6 +205,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """How long people stay signed in to the web page."""
     trust: TrustRules = TrustRules()
     """What calls meet after content that strangers may have written."""
+    redact: RedactRules = RedactRules()
+    """Which secrets are replaced in results."""
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 

@@ -5,7 +5,7 @@ Each is accepted once: a second or late one, or one that the call does not wait 
 
 from collections.abc import Awaitable
 
-from litestar import post
+from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, Struct, UnsetType
@@ -22,6 +22,7 @@ from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.roles import require_admin
 
 CALL_PATH = "/conversations/{conversation_id:str}/calls/{call_id:str}"
 
@@ -62,6 +63,12 @@ class CallAnswer(Struct, kw_only=True):
     message: str
     remaining: int = 0
     """How many more approvals the call needs before it runs."""
+    success: bool = True
+
+
+class OriginalResult(Struct, kw_only=True):
+    call_id: str
+    content: str
     success: bool = True
 
 
@@ -132,7 +139,17 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         await submit_for_call(service.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
         return CallAnswer(call_id=call_id, message="Result received")
 
-    return [answer, result]
+    @get(f"{CALL_PATH}/original", responses=ERRORS, tags=["calls"])
+    async def get_original(request: HttpRequest, conversation_id: PathId, call_id: PathId) -> OriginalResult:
+        """Get the result of a call as it was before `[redact]` replaced secrets in it. That needs the role admin."""
+        caller = require_admin(request, "reading a result with its secrets")
+        await load_state(service, conversation_id, caller, "see")
+        body = await service.read_original(conversation_id, call_id)
+        if body is None:
+            raise NotFound(f"nothing was redacted in the result of the call {call_id[:80]!r}")
+        return OriginalResult(call_id=call_id, content=body.decode())
+
+    return [answer, result, get_original]
 
 
 async def load_state_to_decide(service: Service, conversation: str, call_id: str, caller: Caller) -> State:

@@ -75,7 +75,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         key = await read_request_key(request)
         record = await service.find_request(key)
         if record is None:
-            items = parse_new_message(data, state, service.clock)
+            items = service.redact_items(parse_new_message(data, state, service.clock))
             command = AddMessage(
                 by=context.caller, correlation_id=context.correlation_id, request=key, items=items, may_open=False
             )

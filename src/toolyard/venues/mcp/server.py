@@ -355,7 +355,9 @@ class ManagedServer:
         return () if self.is_available else tuple(self._tools.values())
 
     def _build_tool(self, remote: str, pin: Pin) -> Tool:
-        tool = self._deps.apply_rules(build_tool(pin.seen, pin.offered_as, self.id, self.spec, is_reviewed=pin.is_reviewed))
+        tool = self._deps.apply_rules(
+            build_tool(pin.seen, pin.offered_as, self.id, self.spec, is_reviewed=pin.is_reviewed)
+        )
         if alias := self.spec.names.get(remote, ""):
             tool = replace(tool, alias=alias)
         before = self._tools.get(remote)
