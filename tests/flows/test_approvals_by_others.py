@@ -256,6 +256,27 @@ async def test_approvals_survive_a_restart(tmp_path: Path) -> None:
         assert bank.paid == [5]
 
 
+async def test_a_call_that_others_have_to_decide_expires_across_a_restart(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    @tool(approval="other", approval_s=0.5)
+    async def pay(amount: int) -> str:
+        """Pay if anybody else approves in time."""
+        paid.append(amount)
+        return "paid"
+
+    store = f"sqlite:///{tmp_path}/yard.db"
+    async with Yard(tools=[pay], model=Scripted([call("pay", amount=5)]), store=store) as yard:
+        run = yard.run("go", caller=ASKER)
+        suspended, _ = await wait_for_event(run, RunSuspended)
+    async with Yard(tools=[pay], model=Scripted([say("too late")]), store=store) as yard:
+        entries = await read_entries(yard, run.conversation)
+        with pytest.raises(Refused, match="not asking"):
+            await yard.approve(run.conversation, suspended.waiting_for[0], caller=APPROVER)
+    assert get_problem(get_result([entry.event for entry in entries])) == ("expired", "approval_expired")
+    assert paid == []
+
+
 @pytest.mark.parametrize("share_of_denials", [0, 0.2])
 async def test_of_fifty_who_decide_at_once_as_many_count_as_are_needed(share_of_denials: float) -> None:
     bank = Bank()

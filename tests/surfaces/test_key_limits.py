@@ -63,6 +63,8 @@ async def test_a_key_of_some_models_starts_no_run_with_another() -> None:
         assert "your key is not for the model" in str(answer)
         ann = http.with_key("ann")
         await ann.post(f"{await ann.create_conversation()}/chat", {"content": "hi"})
+        answers = [await http.with_key(user).get("/models") for user in ("bob", "ann")]
+        assert [{card["id"] for card in answer["models"]} for answer in answers] == [set(), {"given"}]
 
 
 async def test_keys_are_made_with_limits_rotated_and_shown_with_their_last_use() -> None:

@@ -56,6 +56,12 @@ def long_list() -> str:
     return "milk " * 5000
 
 
+@tool(approval="other", approvers=["role:finance"])
+def refund(number: int) -> str:
+    """Refund an order."""
+    return f"order {number} is refunded"
+
+
 TOOLS = (opening_hours, fails, delete_order, raise_prices, counts, long_list)
 
 
@@ -424,6 +430,26 @@ async def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_
         await yard.approve(conversation, call_id, caller=yard.access.authenticate({}))
         assert (await call()).text == "order 7 is gone"
         assert parse_error(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_client_is_not_asked_for_an_approval_that_others_have_to_give(era: str) -> None:
+    keys = [build_key("anna", "finance"), build_key("maria", "finance")]
+    async with open_host(tools=[refund], keys=keys) as (host, yard):
+        anna = host.with_key("anna")
+        async with anna.open_session(elicitation={}) as client:
+
+            async def call() -> HostAnswer:
+                if era == "modern":
+                    return await anna.call_tool("refund", {"number": 7}, capabilities=FORM)
+                return await client.ask("tools/call", {"name": "refund", "arguments": {"number": 7}})
+
+            error = parse_error(await call())
+            assert error["error_type"] == "approval_required"
+            assert "waits for the approval of the role finance" in error["error"]
+            place = error["details"]["conversation_id"], error["details"]["call_id"]
+            await yard.approve(*place, caller=yard.access.authenticate({"x-api-key": "maria"}))
+            assert (await call()).text == "order 7 is refunded"
 
 
 async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:

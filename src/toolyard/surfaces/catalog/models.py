@@ -9,7 +9,7 @@ from toolyard.core.model_names import OFFLINE
 from toolyard.engine.service import Service
 from toolyard.models.providers import PROVIDERS, describe_setup
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 
 class ProviderSetup(Struct, kw_only=True):
@@ -44,10 +44,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
         Lists of providers are fetched in the background: the first answer may have only the configured models.
         """
-        cards = service.model_cards()
+        caller, cards = get_request_context(request.scope).caller, service.model_cards()
         hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
         return ModelList(
-            models=cards,
+            models=[card for card in cards if caller.may_use_model(card.id)],
             patterns=list(service.model_patterns),
             list_problems=service.model_list_problems(),
             providers=PROVIDER_SETUPS,

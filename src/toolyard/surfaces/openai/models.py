@@ -11,7 +11,7 @@ from toolyard.core.errors import Invalid
 from toolyard.core.model_cards import ModelCard
 from toolyard.engine.service import Service
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 DEFAULT = "default"
 """The name of the configured model."""
@@ -35,18 +35,24 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/v1/models", responses=OPENAI_ERRORS, tags=["openai"])
     async def list_models(request: HttpRequest) -> OpenAIModelList:
         """List the models that can be used now, after `default`, the configured one."""
-        return OpenAIModelList(data=_list_models(service.model_cards()))
+        return OpenAIModelList(data=_list_models(_list_cards(request, service)))
 
     @get("/v1/models/{name:path}", responses=OPENAI_ERRORS, tags=["openai"])
     async def get_model(request: HttpRequest, name: FromPath[str]) -> OpenAIModel:
         """Return one model."""
         wanted_id = name.removeprefix("/")
-        for model in _list_models(service.model_cards()):
+        for model in _list_models(_list_cards(request, service)):
             if model.id == wanted_id:
                 return model
         raise Invalid(f"there is no model {wanted_id[:80]!r}; GET /v1/models lists them", {"field": "model"})
 
     return [list_models, get_model]
+
+
+def _list_cards(request: HttpRequest, service: Service) -> list[ModelCard]:
+    """Return the models that the caller's key is for."""
+    caller = get_request_context(request.scope).caller
+    return [card for card in service.model_cards() if caller.may_use_model(card.id)]
 
 
 def resolve_model(name: str) -> str:
