@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from toolyard.cli.commands import chat, doctor, keys, mcp, migrate, migrate_store, models, serve, servers, tools, trace
+from toolyard.cli.commands import (
+    audit,
+    chat,
+    doctor,
+    keys,
+    mcp,
+    migrate,
+    migrate_store,
+    models,
+    serve,
+    servers,
+    tools,
+    trace,
+)
 from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
 
@@ -71,6 +84,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (serve, chat, tools, servers, models, mcp, keys, trace, migrate, migrate_store, doctor):
+    for command in (serve, chat, tools, servers, models, mcp, keys, audit, trace, migrate, migrate_store, doctor):
         command.add_to(commands)
     return parser

@@ -141,7 +141,9 @@ def _add_add_command(actions: Commands) -> argparse.ArgumentParser:
         action="store_true",
         help="let every replica on a PostgreSQL store run a copy of the command, with a state of its own",
     )
-    add.add_argument("--no-pin", action="store_true", help="accept the tools that it lists, now and after each change")
+    pins = add.add_mutually_exclusive_group()
+    pins.add_argument("--no-pin", action="store_true", help="accept the tools that it lists, now and after each change")
+    pins.add_argument("--review", action="store_true", help="offer none of its tools before you have accepted them")
     return add
 
 
@@ -170,7 +172,7 @@ def run_add(options: argparse.Namespace) -> int:
         "headers": dict(_parse_pair(header, ":") for header in options.headers),
         "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
-        "pin": "off" if options.no_pin else "on",
+        "pin": "off" if options.no_pin else "review" if options.review else "on",
         "replicas": "each" if options.each_replica else "one",
     }
     body = {"name": options.name, "config": config}

@@ -1,6 +1,16 @@
 """The routes for operators: servers, keys, traces, runs, metrics and readiness."""
 
-from toolyard.surfaces.operators import keys, metrics, readiness, runs, server_changes, server_sign_ins, servers, traces
+from toolyard.surfaces.operators import (
+    audit,
+    keys,
+    metrics,
+    readiness,
+    runs,
+    server_changes,
+    server_sign_ins,
+    servers,
+    traces,
+)
 from toolyard.surfaces.surface import Backend, Route, Surface
 
 
@@ -11,8 +21,9 @@ def routes(backend: Backend) -> list[Route]:
         *runs.routes(backend.service),
         *metrics.routes(backend.service),
         *keys.routes(backend.access),
-        *servers.routes(backend.service, backend.servers),
-        *server_changes.routes(backend.servers),
+        *audit.routes(backend.service),
+        *servers.routes(backend.service, backend.servers, backend.add_servers),
+        *server_changes.routes(backend.servers, backend.add_servers),
         *server_sign_ins.routes(backend.servers),
     ]
 
@@ -21,7 +32,18 @@ SURFACE = Surface(
     routes=routes,
     public_paths=frozenset({"/readyz"}),
     session_paths=frozenset(
-        {"/keys", "/keys/*", "/live", "/metrics", "/overview", "/servers", "/servers/*", "/traces", "/traces/*"}
+        {
+            "/audit",
+            "/keys",
+            "/keys/*",
+            "/live",
+            "/metrics",
+            "/overview",
+            "/servers",
+            "/servers/*",
+            "/traces",
+            "/traces/*",
+        }
     ),
     quiet_paths=frozenset({"/readyz"}),
 )
