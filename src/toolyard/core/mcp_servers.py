@@ -159,7 +159,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def version_warning(self) -> str:
         """Return what is wrong with a command that may run other code tomorrow; empty if nothing is."""
-        package = self.unpinned_package
+        package = mask_addresses(self.unpinned_package)
         return f"runs {package!r} in whatever version is the latest: name a version" if package else ""
 
     @property

@@ -29,9 +29,12 @@ class FailedSignIns:
         self._counts = Counter[str]()
         """The failures of the current window that are not written yet."""
         self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
 
     async def count(self, address: str) -> None:
         """Count a failure. It is not raised if the store is down: the sign-in fails anyway."""
+        if self._closed:  # the store is about to be closed, and nobody waits for a timer any more
+            return
         if address not in self._counts and len(self._counts) >= MAX_ADDRESSES:
             address = OTHER_ADDRESSES
         if self._timer is None:
@@ -43,7 +46,8 @@ class FailedSignIns:
         await self._write(address, 1)
 
     async def close(self) -> None:
-        """Write what was counted so far."""
+        """Write what was counted so far, and count no more."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         await self._write_counts()

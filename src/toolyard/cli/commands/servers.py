@@ -19,8 +19,8 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Store
 
 EXAMPLES = """  toolyard servers list
-  toolyard servers add time -- uvx mcp-server-time
-  toolyard servers add time --trust -- uvx mcp-server-time
+  toolyard servers add time -- uvx mcp-server-time@2026.10.19
+  toolyard servers add time --trust -- uvx mcp-server-time@2026.10.19
   toolyard servers add search --url https://mcp.example.com/mcp --header "Authorization: Bearer …"
   toolyard servers tools time                     list its tools, and which of them wait to be accepted
   toolyard servers accept time                    show how its tools changed, and accept them
