@@ -18,7 +18,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import NO_DIVISIONS, Divisions
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.limits import Budget, Limits, SessionLimits, SocketLimits
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.mcp_servers import AddServers, ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.prices import Price
 from toolyard.core.redaction import NO_REDACTION, Redactor, RedactRules
@@ -192,6 +192,12 @@ class Wiring:
     """Tools besides web search that the model's provider may run itself."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """MCP servers by id. More can be added at run time."""
+    config_hashes: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Hashes of the parts of the configuration whose changes are audited, by name."""
+    add_servers: AddServers | None = None
+    """Which servers administrators may add over HTTP. None means all while there are no keys, else those with a URL."""
+    private_addresses: bool | None = None
+    """Whether servers that were added at run time may be at private addresses. None means while there are no keys."""
     apply_rules: Callable[[Tool], Tool] = lambda tool: tool
     """Returns a tool with the rules that the configuration sets for it."""
     secret: str = field(default_factory=lambda: os.environ.get(SECRET_VARIABLE, ""), repr=False)
@@ -254,6 +260,9 @@ class App:
             apply_rules=wiring.apply_rules,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
             secret=wiring.secret,
+            allows_private=lambda: (
+                self.access.is_local if wiring.private_addresses is None else wiring.private_addresses
+            ),
         )
         self._record_watcher.subscribe(self.servers.follow, *FOLLOWED_KINDS)
         self._record_watcher.subscribe(self.servers.follow_grants, TOKENS)
@@ -304,6 +313,7 @@ class App:
 
     async def start(self) -> None:
         """Start the MCP servers, then resume what an earlier process left open."""
+        await self.service.auditor.record_configuration(self._wiring.config_hashes)
         await self.servers.open()
         self._record_watcher.start(self._tasks)
         await self.service.start()
@@ -316,7 +326,8 @@ class App:
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         cards = self._models.provider_cards()
-        sessions = Sessions(self._store, self.access, self.clock, self._wiring.sessions)
+        count_failure = self.service.failed_sign_ins.count
+        sessions = Sessions(self._store, self.access, self.clock, self._wiring.sessions, count_failure)
         return surfaces.asgi(
             self.service,
             self.access,
@@ -328,6 +339,7 @@ class App:
             approval_hold_s=self._wiring.approval_hold_s,
             socket_limits=self._wiring.socket_limits,
             proxies=TrustedProxies(self._wiring.trusted_proxies),
+            add_servers=lambda: self._wiring.add_servers or ("all" if self.access.is_local else "url"),
         )
 
     async def close(self) -> None:

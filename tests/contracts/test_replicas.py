@@ -22,6 +22,7 @@ from contracts.test_store import (
     read_seqs,
     with_request,
 )
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, find_break, seal_record
 from toolyard.core.errors import Fenced, NotFound, RequestRepeated, Unavailable
 from toolyard.core.events import RunEnded
 from toolyard.core.store import (
@@ -335,6 +336,15 @@ class UnboundedMailStore(MemoryStore):
         return ""
 
 
+async def audit_entries_of_replicas_are_one_chain(first: Store, second: Store, end_lease: EndLease) -> None:
+    records = [AuditRecord(at=float(number), action="key.add", target=str(number)) for number in range(10)]
+    await asyncio.gather(*(store.append_audit(record) for record in records for store in (first, second)))
+    entries = await second.read_audit(AuditQuery(oldest_first=True))
+    assert find_break(entries, None) == ""
+    assert [entry.number for entry in entries] == list(range(1, 21))
+    assert len({(entry.target, entry.number) for entry in entries}) == 20
+
+
 class NoFollowersStore(MemoryStore):
     """Names no followers."""
 
@@ -380,6 +390,17 @@ class KeepsOnCloseStore(MemoryStore):
         self._closed = True
 
 
+class OwnAuditStore(MemoryStore):
+    """Continues the chain from the last entry of its own."""
+
+    async def append_audit(self, record: AuditRecord) -> AuditEntry:
+        own = self.__dict__.setdefault("own", list[AuditEntry]())
+        entry = seal_record(record, own[-1] if own else None)
+        own.append(entry)
+        self._data.audit.append(entry)
+        return entry
+
+
 BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     a_claim_leaves_alone_what_a_living_replica_owns: StealingStore,
     a_race_for_a_conversation_has_one_winner: StealingStore,
@@ -396,6 +417,7 @@ BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     a_rate_limit_is_shared: OwnLimitStore,
     a_message_reaches_the_replica_that_it_is_for: BroadcastStore,
     a_request_takes_effect_at_one_replica_only: ForgetfulRequestStore,
+    audit_entries_of_replicas_are_one_chain: OwnAuditStore,
     a_replica_that_closes_leaves_nothing_owned: KeepsOnCloseStore,
 }
 

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from postgres import create_database
 from toolyard import codec
+from toolyard.app import SystemClock
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, find_break, seal_record
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
@@ -664,13 +666,49 @@ async def a_lock_keeps_other_tasks_waiting_until_its_block_ends(store: Store) ->
 
 
 async def presets_that_are_shared_at_the_same_time_are_all_kept(store: Store) -> None:
-    presets, callers = Presets(store), [Caller(user=user, tenant="t") for user in ("ana", "bo", "cy")]
+    presets, callers = Presets(store, SystemClock()), [Caller(user=user, tenant="t") for user in ("ana", "bo", "cy")]
     await asyncio.gather(*(presets.save(caller, caller.user, b"{}", shared=True) for caller in callers))
     await presets.save(callers[0], "own", b"{}", shared=False)
     await presets.save(Caller(user="ana", tenant="t2"), "elsewhere", b"{}", shared=True)
     assert [preset.name for preset in await presets.list(callers[0])] == ["ana", "bo", "cy", "own"]
     await presets.delete(callers[1], "bo", shared=True)
     assert [preset.name for preset in await presets.list(callers[1])] == ["ana", "cy"]
+
+
+async def audit_entries_are_one_chain_however_many_are_written_at_once(store: Store) -> None:
+    records = [AuditRecord(at=float(number), action="key.add", target=f"key-{number}") for number in range(20)]
+    written = await asyncio.gather(*map(store.append_audit, records))
+    entries = list(await store.read_audit(AuditQuery(oldest_first=True)))
+    assert [entry.number for entry in entries] == list(range(1, 21))
+    assert sorted(written, key=lambda entry: entry.number) == entries
+    assert find_break(entries, None) == ""
+    assert {entry.target for entry in entries} == {record.target for record in records}
+
+
+async def audit_entries_are_selected_and_paged_in_both_orders(store: Store) -> None:
+    for number in range(1, 9):
+        await store.append_audit(
+            AuditRecord(
+                at=float(number),
+                action="key.add" if number % 2 else "key.revoke",
+                actor="ann" if number > 4 else "bob",
+                tenant="" if number == 8 else "acme",
+                count=number,
+            )
+        )
+
+    async def list_numbers(**fields: object) -> list[int]:
+        return [entry.number for entry in await store.read_audit(AuditQuery(**fields))]  # pyright: ignore[reportArgumentType]
+
+    assert await list_numbers(limit=3) == [8, 7, 6]
+    assert await list_numbers(limit=3, cursor=6) == [5, 4, 3]
+    assert await list_numbers(limit=3, oldest_first=True) == [1, 2, 3]
+    assert await list_numbers(limit=3, cursor=6, oldest_first=True) == [7, 8]
+    assert await list_numbers(tenant="acme", action="key.revoke") == [6, 4, 2]
+    assert await list_numbers(tenant="") == [8]
+    assert await list_numbers(actor="bob", since=3.0) == [4, 3]
+    (last,) = await store.read_audit(AuditQuery(limit=1))
+    assert last.count == 8 and isinstance(last.at, float)
 
 
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
@@ -699,6 +737,8 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await assert_refused(StoreDown, store.save_token(token))
     await assert_refused(StoreDown, store.read_token("session", "h"))
     await assert_refused(StoreDown, store.take_allowance("u", 1, 1.0))
+    await assert_refused(StoreDown, store.append_audit(AuditRecord(at=1.0, action="key.add")))
+    await assert_refused(StoreDown, store.read_audit(AuditQuery()))
 
 
 class LosesLastEntryStore(MemoryStore):
@@ -978,6 +1018,23 @@ class UnlockedSlowStore(UnlockedStore):
         return body
 
 
+class ForkingAuditStore(MemoryStore):
+    """Lets other tasks append between reading the last entry and writing the next one."""
+
+    async def append_audit(self, record: AuditRecord) -> AuditEntry:
+        entry = seal_record(record, self._data.audit[-1] if self._data.audit else None)
+        await asyncio.sleep(0)
+        self._data.audit.append(entry)
+        return entry
+
+
+class AllTenantsAuditStore(MemoryStore):
+    """Returns the entries of all tenants."""
+
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        return await super().read_audit(replace(query, tenant=None))
+
+
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     every_kind_of_entry_is_read_back_identical: LosesLastEntryStore,
     a_batch_is_whole_or_not_at_all: SplitBatchStore,
@@ -1015,6 +1072,8 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     records_are_kept_by_kind_in_the_order_of_their_first_setting: NewestRecordFirstStore,
     a_lock_keeps_other_tasks_waiting_until_its_block_ends: UnlockedStore,
     presets_that_are_shared_at_the_same_time_are_all_kept: UnlockedSlowStore,
+    audit_entries_are_one_chain_however_many_are_written_at_once: ForkingAuditStore,
+    audit_entries_are_selected_and_paged_in_both_orders: AllTenantsAuditStore,
     a_closed_store_is_down_and_may_be_closed_again: NeverClosedStore,
 }
 

@@ -185,3 +185,20 @@ def test_what_a_search_cannot_be_held_to_is_told(line: str, expected: str, tmp_p
     file.write_text(f"[web_search]\n{line}\n")
     with pytest.raises(Misconfigured, match=re.escape(expected)):
         load(file, {"HOME": str(tmp_path)}, {})
+
+
+def test_each_audited_part_of_the_configuration_has_a_hash_without_its_secrets(tmp_path: Path) -> None:
+    server = "[servers.far]\nurl = 'https://far.example/mcp'\nheaders = { Authorization = 'Bearer %s' }\n"
+    first = load_wiring(tmp_path, server % "one").config_hashes
+    assert first == load_wiring(tmp_path, server % "two").config_hashes
+    changes = {
+        "rules": "[tool.count]\napproval = 'ask'\n",
+        "prompt": "system_prompt = 'Be brief.'\n",
+        "keys": f"[[keys]]\nname = 'me'\nuser = 'me'\nhash = '{'a' * 64}'\n",
+        "servers": "[servers.near]\nurl = 'http://127.0.0.1:9/mcp'\n",
+        "added servers": "add_servers = 'off'\n",
+    }
+    for part, toml in changes.items():
+        text = server % "one" + toml if toml.startswith("[") else toml + server % "one"
+        changed = load_wiring(tmp_path, text).config_hashes
+        assert [name for name in first if changed[name] != first[name]] == [part]

@@ -12,6 +12,7 @@ import pytest
 from postgres import create_database
 from toolyard import Context, ToolLike, Yard, tool
 from toolyard.app import open_store
+from toolyard.core.audit import AuditQuery, AuditRecord, find_break
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Delete, Stop
 from toolyard.core.errors import Misconfigured, Refused, StoreDown, Unavailable
@@ -88,6 +89,8 @@ async def fill(url: str) -> None:
     for kind, name, body in RECORDS:
         await store.set_record(kind, name, body)
     await store.set_record("readiness", "probe", b"")
+    for number in range(600):  # more than one page
+        await store.append_audit(AuditRecord(at=float(number), action="key.add", target=f"key-{number}"))
     await store.put_blob("done", "turn.run.1", b"a recorded turn")
     await store.close()
 
@@ -157,6 +160,11 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
         assert await target.list_records(kind) == [(name, body)]
     assert await target.list_figures(0, 1000) == await source.list_figures(0, 1000)
     assert counts.figures == len(await source.list_figures(0, 1000)) > 0
+    every_entry = AuditQuery(oldest_first=True, limit=1000)
+    audit = await target.read_audit(every_entry)
+    assert audit == await source.read_audit(every_entry) and find_break(audit, None) == ""
+    assert counts.audit == len(audit) > 600
+    assert find_break([await target.append_audit(AuditRecord(at=1.0, action="key.add"))], audit[-1]) == ""
     assert await target.find_request("k" * 64) == await source.find_request("k" * 64) is not None
     for log in logs.values():
         for trace in {entry.correlation_id for entry in log}:
@@ -204,7 +212,11 @@ async def test_a_target_with_data_is_refused_and_left_as_it_is(source_url: str, 
         await copy(source_url, target_url)
     target = await open_copyable(target_url)
     assert [key.name for key in await target.keys()] == ["other"] and await read_all(target) == {}
+    await target.revoke_key("other")
+    await target.append_audit(AuditRecord(at=1.0, action="key.revoke", target="other"))
     await target.close()
+    with pytest.raises(Misconfigured, match="empty"):
+        await copy(source_url, target_url)
 
 
 async def test_a_target_whose_clock_is_behind_is_refused_as_its_epochs_would_come_again(

@@ -117,6 +117,7 @@ ROWS = [
     Row("POST", "/keys", ADMINISTERS, body={"name": "new", "user": "new"}),
     Row("POST", "/keys/{name}/rotate", ADMINISTERS, body=NOTHING),
     Row("DELETE", "/keys/{name}", ADMINISTERS),
+    Row("GET", "/audit", ADMINISTERS),
     Row("GET", "/servers", WITH_KEY),
     Row("GET", "/servers/{server_id}", WITH_KEY),
     Row("GET", "/servers/{server_id}/tools", WITH_KEY),
@@ -248,7 +249,7 @@ async def check_rows() -> None:
     shared = ServerSpec(url="http://127.0.0.1:9/mcp", connect_s=1.0)
     async with (
         asyncio.timeout(2 * TEST_TIMEOUT_S),
-        build_yard(lambda _: say("ok"), keys=KEYS, servers={"shared": shared}) as yard,
+        build_yard(lambda _: say("ok"), keys=KEYS, servers={"shared": shared}, add_servers="all") as yard,
         serve_yard(yard) as url,
         aiohttp.ClientSession() as session,
     ):

@@ -213,7 +213,9 @@ async def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_pa
 async def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path)
     async with open_api_client(
-        servers={"plain": plain.spec}, keys=[build_key("boss", "admin", tenant=""), build_key("ann")]
+        servers={"plain": plain.spec},
+        keys=[build_key("boss", "admin", tenant=""), build_key("ann")],
+        add_servers="all",
     ) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")
         await ann.put("/servers/plain", {"server": {"name": "x"}}, expect=403)

@@ -270,13 +270,27 @@ class SessionBench:
     def __init__(self, *keys: Key, limits: SessionLimits | None = None, **options: object) -> None:
         self.clock, self.store = SetClock(), MemoryStore()
         access = Authenticator(self.store, self.clock, configured=keys, **options)  # pyright: ignore[reportArgumentType]
-        self.sessions = Sessions(self.store, access, self.clock, limits or SessionLimits(idle_s=100, total_s=1000))
+        self.failures: list[str] = []
+        limits = limits or SessionLimits(idle_s=100, total_s=1000)
+        self.sessions = Sessions(self.store, access, self.clock, limits, self.count_failure)
+
+    async def count_failure(self, address: str) -> None:
+        self.failures.append(address)
 
     async def is_open(self, token: str) -> bool:
         try:
             return bool((await self.sessions.authenticate(token, {})).user)
         except Unauthenticated:
             return False
+
+
+async def test_failed_sign_ins_are_reported_with_their_address_and_others_are_not() -> None:
+    bench = SessionBench(*KEYS)
+    await bench.sessions.open("ann", "10.0.0.1")
+    for number in range(70):
+        with pytest.raises((Unauthenticated, RateLimited)):
+            await bench.sessions.open(f"{number}-wrong", "10.0.0.2")
+    assert bench.failures == ["10.0.0.2"] * 70
 
 
 async def test_a_session_ends_when_it_was_idle_for_too_long() -> None:

@@ -21,8 +21,8 @@ or the file that --config names; TOOLYARD_… variables override the file, and f
 """
 
 COMMANDS = (
-    "serve", "chat", "tools", "servers", "models", "mcp", "keys", "access", "trace", "migrate", "migrate-store",
-    "doctor",
+    "serve", "chat", "tools", "servers", "models", "mcp", "keys", "access", "audit", "trace", "migrate",
+    "migrate-store", "doctor",
 )  # fmt: skip
 """Each is a module in `toolyard.cli.commands`. Only the one that runs is imported: all of them take half a second."""
 

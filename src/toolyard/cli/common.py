@@ -1,14 +1,17 @@
 """Shared parts of the commands: their flags, the configuration that they read, and the error for wrong usage."""
 
 import argparse
+import getpass
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
+from toolyard.core.audit import Actor
 from toolyard.core.caller import Caller
 from toolyard.core.errors import ToolyardError
+from toolyard.observability.audit import current_actor
 from toolyard.observability.log_lines import configure_logging
 from toolyard.server.config import Config, find_config_file, load
 
@@ -127,6 +130,15 @@ def add_caller_flags(parser: argparse.ArgumentParser) -> None:
 def build_caller(options: argparse.Namespace) -> Caller:
     """Return the caller that the flags of `add_caller_flags` name."""
     return Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
+
+
+def act_as_this_user() -> None:
+    """Let the audit log name the user of the operating system for what this command changes in a store."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may have a user without a name
+        user = str(os.getuid()) if hasattr(os, "getuid") else ""
+    current_actor.set(Actor(user=user, key="command line"))
 
 
 def load_setup(options: argparse.Namespace, default_level: Level = "error") -> Setup:

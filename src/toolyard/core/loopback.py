@@ -1,6 +1,9 @@
-"""The loopback interface: the addresses of this machine that no other machine can reach."""
+"""Which addresses are this machine's own, and which are on the public network."""
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+
+_TRANSLATED = IPv6Network("64:ff9b::/96")
+"""NAT64: the last 32 bits are an IPv4 address."""
 
 
 def is_loopback(host: str) -> bool:
@@ -9,3 +12,22 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_public(address: str) -> bool:
+    """Return whether an IP address is on the public network, and not of this machine or of a network behind it."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    parsed = _find_inner_address(parsed) or parsed
+    return parsed.is_global and not parsed.is_multicast
+
+
+def _find_inner_address(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address to which packets for an IPv6 address may be translated."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address in _TRANSLATED:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour

@@ -1,11 +1,14 @@
 """MCP servers as data: their configuration and their status. `venues.mcp` connects to them."""
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.masking import MASK, mask_addresses, mask_arguments
 from toolyard.core.setting_types import (
     FilePath,
     HeaderName,
@@ -26,10 +29,21 @@ ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "
 """`idle` until the next call; `restarting` between two attempts; `failed` after many failures, with rare attempts."""
 STDERR_LABEL = "; its last words: "
 """Comes before the last stderr lines in the error of a server that ended."""
+_PACKAGE_RUNNERS = {
+    "npx": ("-p", "--package"),
+    "bunx": ("-p", "--package"),
+    "uvx": ("--from",),
+}
+"""Programs that fetch a package and run it, and their flags that name it."""
+_FIXED_VERSION = re.compile(r"(?:.@|===?)v?\d")
 ServerAction = Literal["start", "stop", "accept", "reject", "remove"]
 ToolState = Literal["accepted", "new", "changed", "rejected", "unusable"]
 """`new` and `changed` since the tools were last accepted: quarantined, no model is shown them. `rejected` once an
 administrator has rejected the listed definition; the tool stays hidden until its definition changes."""
+
+
+AddServers = Literal["all", "url", "off"]
+"""Which servers administrators may add or change while the server runs: all, only those with a URL, or none."""
 
 
 class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,7 +98,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     names: dict[Name, OfferedName] = {}
     """Aliases: the name of a tool on the server, and the name to offer it under."""
     trust: bool = False
-    pin: Literal["on", "off"] = "on"
+    pin: Literal["on", "off", "review"] = "on"
+    """`review`: also the tools of the first listing wait until an administrator accepts them."""
     protocol: Literal["auto", "2025-11-25"] = "auto"
     """`2025-11-25` uses that version without asking the server for a newer one."""
     sampling: bool = False
@@ -129,8 +144,39 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @property
+    def unpinned_package(self) -> str:
+        """Return the package that a runner such as npx may fetch in any version; empty if its version is fixed."""
+        program = self.command.replace("\\", "/").rpartition("/")[2].removesuffix(".cmd").removesuffix(".exe")
+        if program not in _PACKAGE_RUNNERS:
+            return ""
+        flags, words = _PACKAGE_RUNNERS[program], iter(self.args)
+        package = next((word for word in words if word[:1] != "-" or word.partition("=")[0] in flags), "")
+        if package.startswith("-"):
+            package = package.partition("=")[2] or next(words, "")
+        is_local = package.startswith((".", "/", "~"))
+        return "" if is_local or _FIXED_VERSION.search(package) else package
+
+    @property
+    def version_warning(self) -> str:
+        """Return what is wrong with a command that may run other code tomorrow; empty if nothing is."""
+        package = mask_addresses(self.unpinned_package)
+        return f"runs {package!r} in whatever version is the latest: name a version" if package else ""
+
+    @property
     def transport(self) -> Literal["stdio", "http"]:
         return "stdio" if self.command else "http"
+
+
+def mask_spec(spec: ServerSpec) -> ServerSpec:
+    """Return the configuration with every value masked that may be secret."""
+    return replace(
+        spec,
+        url=mask_addresses(spec.url, every_parameter=True),
+        args=mask_arguments(spec.args),
+        env=dict.fromkeys(spec.env, MASK),
+        headers=dict.fromkeys(spec.headers, MASK),
+        oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
+    )
 
 
 class ServerTool(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord
 from toolyard.core.events import Entry
 from toolyard.core.setting_types import Hash, Name, Origin, RecordedHash, RecordedTime, Timestamp
 
@@ -551,8 +552,24 @@ class KeyValue(Protocol):
         ...
 
 
+class AuditLog(Protocol):
+    """The chain of audit entries. Nothing changes or deletes one."""
+
+    async def append_audit(self, record: AuditRecord) -> AuditEntry:
+        """Store a record after the last entry of all replicas, and return it with its place in the chain."""
+        ...
+
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        """Return a page of entries, the newest first unless the query says otherwise."""
+        ...
+
+
 class SharedKeyValue(KeyValue, Sharing, Protocol):
     """Records for users that also have to know whether other processes change them."""
+
+
+class AuditedKeyValue(SharedKeyValue, AuditLog, Protocol):
+    """Records whose changes are audited."""
 
 
 class Store(
@@ -569,6 +586,7 @@ class Store(
     AccessTokens,
     Limiter,
     KeyValue,
+    AuditLog,
     Protocol,
 ):
     """All ports of a store."""
@@ -590,6 +608,10 @@ class Export(Protocol):
 
     async def list_figures(self, offset: int, limit: int) -> Sequence[FigureRow]:
         """Return rows after the first `offset` ones, in an order of their own. A step may come several times."""
+        ...
+
+    async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
+        """Store entries of another store as they are. Their numbers must not be taken here."""
         ...
 
 

@@ -18,10 +18,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.audit import hash_content
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, ToolyardError, Unauthenticated
 from toolyard.core.ports import Clock
-from toolyard.core.store import Key, Keys, KeyValue
+from toolyard.core.store import AuditLog, Key, Keys, KeyValue
+from toolyard.observability.audit import Auditor
 
 LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
 KEY_USES = "key_use"
@@ -54,7 +56,7 @@ class KeyBinding(Struct, frozen=True, kw_only=True):
     """When the verified token expires."""
 
 
-class KeyStore(Keys, KeyValue, Protocol):
+class KeyStore(Keys, KeyValue, AuditLog, Protocol):
     """The ports of a store that keys need."""
 
 
@@ -66,6 +68,7 @@ class Authenticator:
     ) -> None:
         self._store = store
         self._clock = clock
+        self._auditor = Auditor(store, clock)
         self._configured = {key.hash: key for key in configured}
         self._stored_keys: dict[str, Key] = {}
         self._verify = verify
@@ -103,7 +106,9 @@ class Authenticator:
             await self._read()
             if any(existing.name == key.name for existing in self.keys()):
                 raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
-            await self._store.save_key(stored_key)
+            content_hash = hash_content(replace(stored_key, hash=""))
+            async with self._auditor.record("key.add", key.name, tenant=key.tenant, content_hash=content_hash):
+                await self._store.save_key(stored_key)
             self._stored_keys = {**self._stored_keys, stored_key.hash: stored_key}
         return stored_key, secret
 
@@ -120,9 +125,12 @@ class Authenticator:
             if any(key.name == name for key in self._configured.values()):
                 raise Refused(f"the key {name!r} stands in the configuration file; take it out there")
             self._require_another_admin(name)
-            if not await self._store.revoke_key(name):
+            key = next((key for key in self._stored_keys.values() if key.name == name), None)
+            if key is None:
                 raise NotFound(f"there is no key named {name!r}")
-            await self._store.delete_record(KEY_USES, name)
+            async with self._auditor.record("key.revoke", name, tenant=key.tenant):
+                await self._store.revoke_key(name)
+                await self._store.delete_record(KEY_USES, name)
             self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
 
     async def rotate(self, name: str, overlap_s: float) -> tuple[Key, str]:
@@ -140,7 +148,9 @@ class Authenticator:
             until = self._clock.now() + overlap_s if overlap_s else 0.0
             # The secret before the old one ends here, however long it was to be accepted: two are valid at most.
             rotated = replace(key, hash=hash_key(secret), previous_hash=key.hash, previous_until=until)
-            await self._store.save_key(rotated)
+            content_hash = hash_content(replace(rotated, hash="", previous_hash=""))
+            async with self._auditor.record("key.rotate", name, tenant=key.tenant, content_hash=content_hash):
+                await self._store.save_key(rotated)
             await self._read()
         return rotated, secret
 
@@ -189,17 +199,25 @@ class Authenticator:
 
         Raises Unauthenticated or Forbidden.
         """
+        caller, _ = self.identify(headers)
+        return caller
+
+    def identify(self, headers: Mapping[str, str]) -> tuple[Caller, str]:
+        """Return the caller of a request, and the name of its key: `token` for a token, empty without keys.
+
+        Raises Unauthenticated or Forbidden.
+        """
         secret = read_secret(headers)
         if self.is_local:
-            return _apply_delegation(LOCAL_ADMIN, headers, None)
+            return _apply_delegation(LOCAL_ADMIN, headers, None), ""
         if not secret:
             raise Unauthenticated("send your API key as `Authorization: Bearer KEY` or as `X-API-Key: KEY`")
         if verify := self.find_verifier(secret):
-            return _apply_delegation(verify(secret), headers, None)
+            return _apply_delegation(verify(secret), headers, None), "token"
         key = self._find_key(hash_key(secret))
         _require_origin(key, headers)
         self._note_use(key)
-        return _apply_delegation(_build_caller(key), headers, key)
+        return _apply_delegation(_build_caller(key), headers, key), key.name
 
     def find_verifier(self, secret: str) -> VerifyToken | None:
         """Return the verifier if this is a token for it to check; None for an API key."""

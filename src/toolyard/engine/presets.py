@@ -10,9 +10,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, NotFound, Refused
-from toolyard.core.store import KeyValue
+from toolyard.core.ports import Clock
+from toolyard.core.store import AuditedKeyValue
+from toolyard.observability.audit import Auditor
 
 PRESETS = "preset"
 """The kind of the records."""
@@ -38,8 +41,9 @@ _decoder = msgspec.json.Decoder(tuple[Preset, ...])
 class Presets:
     """Lists, saves and deletes presets, each caller's own and those of the caller's tenant."""
 
-    def __init__(self, store: KeyValue) -> None:
+    def __init__(self, store: AuditedKeyValue, clock: Clock) -> None:
         self._store = store
+        self._auditor = Auditor(store, clock)
 
     async def list(self, caller: Caller) -> Sequence[Preset]:
         """Return the caller's own presets and those that the tenant shares, by name."""
@@ -61,14 +65,18 @@ class Presets:
             self._store.lock(PRESETS, shared_record := _name_shared(caller)),
         ):
             private, others = await self._read(own_record), await self._read(shared_record)
-            if shared:
-                if before := _find(others, name):
-                    preset = replace(preset, user=_require_editor(caller, before).user)
-                await self._write(shared_record, _put(others, preset, MAX_SHARED_PRESETS))
-                await self._drop(own_record, private, name)
-            else:
-                await self._write(own_record, _put(private, preset, MAX_OWN_PRESETS))
-                if (before := _find(others, name)) and before.user == caller.user:
+            before = _find(others, name)
+            if shared and before:
+                preset = replace(preset, user=_require_editor(caller, before).user)
+            kept, limit = (others, MAX_SHARED_PRESETS) if shared else (private, MAX_OWN_PRESETS)
+            presets = _put(kept, preset, limit)
+            async with self._auditor.record(
+                "preset.save", _build_target(preset), by=caller, content_hash=hash_content(preset.settings)
+            ):
+                await self._write(shared_record if shared else own_record, presets)
+                if shared:
+                    await self._drop(own_record, private, name)
+                elif before and before.user == caller.user:
                     await self._drop(shared_record, others, name)
         return preset
 
@@ -83,7 +91,8 @@ class Presets:
                 raise NotFound(f"there is no preset {name[:80]!r} {whose}")
             if shared:
                 _require_editor(caller, preset)
-            await self._drop(record, presets, name)
+            async with self._auditor.record("preset.delete", _build_target(preset), by=caller):
+                await self._drop(record, presets, name)
 
     async def _read(self, record: str) -> Sequence[Preset]:
         body = await self._store.read_record(PRESETS, record)
@@ -110,6 +119,10 @@ def _require_editor(caller: Caller, preset: Preset) -> Preset:
         message = f"the shared preset {preset.name!r} belongs to {preset.user!r}: save yours under another name"
         raise Forbidden(message)
     return preset
+
+
+def _build_target(preset: Preset) -> str:
+    return f"{'shared' if preset.shared else preset.user}/{preset.name}"
 
 
 def _find(presets: Sequence[Preset], name: str) -> Preset | None:

@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from toolyard.codec import check_encodable, check_items
+from toolyard.core.audit import AuditAction, AuditEntry, AuditQuery, clean_reference, hash_content
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Command, Delete, Deliver, Fork, Start
+from toolyard.core.commands import Approve, Change, Command, Delete, Deliver, Deny, Fork, Start
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
@@ -47,6 +48,7 @@ from toolyard.engine.access_explanation import AccessExplanation
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.due_work import DueWork
+from toolyard.engine.failed_sign_ins import FailedSignIns
 from toolyard.engine.journal import Observe
 from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.presets import Presets
@@ -57,6 +59,7 @@ from toolyard.engine.requests import Requests
 from toolyard.engine.result_encoder import build_original_handle
 from toolyard.engine.shares import Shares
 from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
+from toolyard.observability.audit import Auditor
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.observability.run_log import RunLog
@@ -88,7 +91,9 @@ class Service:
         self.mcp_proxy = mcp_proxy
         self._store = store
         self.shares = Shares(store, deps.clock)
-        self.presets = Presets(store)
+        self.presets = Presets(store, deps.clock)
+        self.auditor = Auditor(store, deps.clock)
+        self.failed_sign_ins = FailedSignIns(self.auditor, tasks.create_task)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
@@ -116,7 +121,28 @@ class Service:
             await self._delete(conversation, command)
             return
         await _check_in_pieces(command)
+        if isinstance(command, Approve | Deny | Change) and (audited := await self._describe(conversation, command)):
+            action, target, content_hash = audited
+            async with self.auditor.record(action, target, by=command.by, content_hash=content_hash):
+                await self._delivery.submit(conversation, command)
+            return
         await self._delivery.submit(conversation, command)
+
+    async def _describe(
+        self, conversation: str, command: Approve | Deny | Change
+    ) -> tuple[AuditAction, str, str] | None:
+        """Return what the audit log says of a command, which the log of the conversation holds in full; else None."""
+        if isinstance(command, Change):
+            prompt = command.change.system_prompt
+            return None if isinstance(prompt, UnsetType) else ("prompt.change", conversation, hash_content(prompt))
+        call = (await self.view(conversation)).calls.get(command.call_id)
+        edited = command.arguments if isinstance(command, Approve) else None
+        decided = hash_content((call.call.tool, call.call.arguments if edited is None else edited)) if call else ""
+        return (
+            "call.approve" if isinstance(command, Approve) else "call.deny",
+            f"{conversation}/{command.call_id}",
+            decided,
+        )
 
     async def start_run(self, conversation: str, command: Start, *, include_argument_deltas: bool = True) -> StartedRun:
         """Submit a Start and follow the conversation from right before it. The caller detaches the reader.
@@ -376,6 +402,11 @@ class Service:
         # The same error whether the conversation is missing or another user's: it must not reveal which ids exist.
         raise NotFound(f"there is no conversation {conversation[:80]!r}")
 
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        """Return a page of the audit log. Permission is not checked here."""
+        tenant = None if query.tenant is None else clean_reference(query.tenant)
+        return await self._store.read_audit(replace(query, tenant=tenant, actor=clean_reference(query.actor)))
+
     def audit_tools(self, caller: Caller) -> ToolAudit:
         """Return the tools that this caller is offered, and those that would run for it."""
         return audit_tools(self._deps.registry, self._deps.policy, caller)
@@ -402,7 +433,8 @@ class Service:
     async def _delete(self, conversation: str, command: Delete) -> None:
         """Delete a conversation and stop what runs in it. Its log is not read, so that a damaged one can be deleted."""
         await self.require_conversation(conversation, command.by)
-        await self._owner.delete(conversation, NotFound("the conversation was deleted"))
+        async with self.auditor.record("conversation.delete", conversation, by=command.by):
+            await self._owner.delete(conversation, NotFound("the conversation was deleted"))
 
     async def admit(self, caller: Caller) -> Allowance:
         """Count a new request of this caller. Raises RateLimited with the time to wait."""
@@ -568,6 +600,7 @@ class Service:
         self._due_work.stop()
         await self._owner.close(grace_s)
         await self._figures.close()
+        await self.failed_sign_ins.close()
         self._replicas.close()
 
     def _find_conversation_owner(self, conversation: str) -> Caller | None:

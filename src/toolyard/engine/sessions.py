@@ -5,7 +5,7 @@ a total time, and as soon as the key is revoked or its rights are not what they 
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -38,8 +38,17 @@ class SessionStore(AccessTokens, Limiter, Protocol):
 class Sessions:
     """Opens, checks and ends sessions. They are kept in the store, so that every replica knows them."""
 
-    def __init__(self, store: SessionStore, access: Authenticator, clock: Clock, limits: SessionLimits) -> None:
+    def __init__(
+        self,
+        store: SessionStore,
+        access: Authenticator,
+        clock: Clock,
+        limits: SessionLimits,
+        count_failure: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """`count_failure` is called with the address of each sign-in that fails."""
         self._store = store
+        self._count_failure = count_failure
         self._access = access
         self._clock = clock
         self.limits = limits
@@ -52,6 +61,13 @@ class Sessions:
         """
         if self._access.is_local:
             raise Refused("this server has no keys: nobody has to sign in")
+        try:
+            return await self._open(secret, address, headers)
+        except (Unauthenticated, RateLimited):
+            await self._count_failure(address)
+            raise
+
+    async def _open(self, secret: str, address: str, headers: Mapping[str, str]) -> str:
         now = self._clock.now()
         # Counted before the key is checked, and taken back if it is right: were a right guess let through at any rate,
         # the limit would not slow guessing down.

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import SHARE, AccessToken, Store
 from toolyard.engine.authentication import hash_key
+from toolyard.observability.audit import Auditor
 
 MAX_SHARES = 20
 """How many links a conversation may have at a time."""
@@ -41,6 +43,7 @@ class Shares:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._auditor = Auditor(store, clock)
 
     async def create(self, conversation: str, share: Share) -> str:
         """Store a link and return its token, which is stored nowhere. Raises Refused or NotFound."""
@@ -57,9 +60,11 @@ class Shares:
             conversation=conversation,
             body=msgspec.json.encode(share),
         )
-        await self._store.save_token(stored)
-        if await self._store.read_token(SHARE, stored.hash) is None:
-            raise NotFound("the conversation was deleted")
+        target, content_hash = f"{conversation}/{share.id}", hash_content(share.snapshot)
+        async with self._auditor.record("share.create", target, tenant=share.tenant, content_hash=content_hash):
+            await self._store.save_token(stored)
+            if await self._store.read_token(SHARE, stored.hash) is None:
+                raise NotFound("the conversation was deleted")
         return token
 
     async def list(self, conversation: str) -> Sequence[Share]:
@@ -72,7 +77,8 @@ class Shares:
         """End a link. Raises NotFound if the conversation has none with this id."""
         for token in await self._store.list_tokens(SHARE, conversation):
             if _decoder.decode(token.body).id == share_id:
-                await self._store.delete_token(SHARE, token.hash)
+                async with self._auditor.record("share.revoke", f"{conversation}/{share_id}"):
+                    await self._store.delete_token(SHARE, token.hash)
                 return
         raise NotFound(f"this conversation has no link {share_id[:80]!r}")
 

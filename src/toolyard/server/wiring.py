@@ -13,11 +13,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from toolyard.app import Wiring
+from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.model_names import OFFLINE, is_pattern, parse_model_name
 from toolyard.core.options import DEFAULT_OPTIONS, merge_options
 from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
@@ -41,7 +42,7 @@ from toolyard.venues.provider import build_provider_tool
 
 def build_wiring(config: Config, base: Path) -> Wiring:
     """Return the parts of a server with this configuration. Raise Misconfigured with what to change."""
-    tools = load_configured_tools(config, base)
+    tools, servers = load_configured_tools(config, base), load_configured_servers(config, os.environ)
     models = config.model_names or (OFFLINE,)
     model_settings = build_model_settings(config, os.environ)
     return Wiring(
@@ -63,7 +64,10 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         texts=config.texts,
         web_search=config.web_search.rules if config.web_search else SearchRules(),
         provider_tools=_build_provider_tools(config),
-        servers=load_configured_servers(config, os.environ),
+        servers=servers,
+        config_hashes=hash_config(config, servers),
+        add_servers=config.add_servers,
+        private_addresses=config.private_addresses,
         apply_rules=lambda tool: apply_rules(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
         keys=config.keys,
@@ -97,6 +101,20 @@ def load_configured_tools(config: Config, base: Path) -> list[RunnableTool]:
     tools = [as_tool(value) for value in load_tools(config.tools, base)]
     _require_known(config.tool, "[tool.{}]", tools, config)
     return [_apply_tool_rules(tool, config.tool.get(tool.definition.name)) for tool in tools]
+
+
+def hash_config(config: Config, servers: Mapping[str, ServerSpec]) -> dict[str, str]:
+    """Return hashes of those parts of the configuration whose changes are audited. No secret is part of them."""
+    jwt = replace(config.jwt, secret="") if config.jwt else None
+    parts: dict[str, object] = {
+        "rules": (config.tool, config.divisions, config.tenants, config.default_tools),
+        "prompt": config.system_prompt,
+        "keys": config.keys,
+        "tokens": jwt,
+        "servers": {name: mask_spec(spec) for name, spec in servers.items()},
+        "added servers": (config.add_servers, config.private_addresses),
+    }
+    return {name: hash_content(part) for name, part in parts.items()}
 
 
 def _build_provider_tools(config: Config) -> list[Tool]:

@@ -9,12 +9,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from toolyard.core.audit import AuditQuery
 from toolyard.core.errors import Misconfigured, Unavailable
 from toolyard.core.store import SHARE, Append, Claim, CopyableStore
 
 ENTRIES_PER_APPEND = 500
 CONVERSATIONS_PER_PAGE = 200
 FIGURES_PER_PAGE = 500
+AUDIT_PER_PAGE = 500
 AT_ONCE = 16
 """Conversations that are copied at the same time: the target commits their appends together."""
 MOMENTARY_KINDS = frozenset({"readiness"})
@@ -32,6 +34,7 @@ class CopyCounts:
     keys: int = 0
     records: int = 0
     figures: int = 0
+    audit: int = 0
 
 
 async def copy_store(
@@ -60,6 +63,10 @@ async def copy_store(
     while figures := await source.list_figures(counts.figures, FIGURES_PER_PAGE):
         await target.add_figures(figures)
         counts.figures += len(figures)
+    # The numbers have no gap: the count is the last number.
+    while entries := await source.read_audit(AuditQuery(cursor=counts.audit, oldest_first=True, limit=AUDIT_PER_PAGE)):
+        await target.copy_audit(entries)
+        counts.audit = entries[-1].number
     last = ""
     while page := await source.list_stored_conversations(last, CONVERSATIONS_PER_PAGE):
         for start in range(0, len(page), AT_ONCE):
@@ -76,7 +83,8 @@ async def _require_unused(store: CopyableStore, role: str) -> None:
 
 
 async def _require_empty(target: CopyableStore) -> None:
-    if await target.list_stored_conversations("", 1) or await target.keys() or await _list_kinds(target):
+    has_audit = await target.read_audit(AuditQuery(limit=1))
+    if has_audit or await target.list_stored_conversations("", 1) or await target.keys() or await _list_kinds(target):
         raise Misconfigured("the target holds data already: give an empty one, as a copy never merges two stores")
 
 

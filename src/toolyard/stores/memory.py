@@ -8,6 +8,7 @@ from itertools import count, islice
 
 from msgspec.structs import replace
 
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.figures import merge_steps
@@ -83,6 +84,7 @@ class MemoryDatabase:
         self.tokens: dict[tuple[str, str], AccessToken] = {}
         self.records: dict[tuple[str, str], bytes] = {}
         self.versions: defaultdict[str, int] = defaultdict(int)
+        self.audit: list[AuditEntry] = []
         self.limits = GcraLimiter()
         self.locks = NamedLocks()
 
@@ -440,6 +442,17 @@ class MemoryStore:
     async def read_versions(self) -> Mapping[str, int]:
         self._require_open()
         return dict(self._data.versions) if self.is_shared else {}
+
+    async def append_audit(self, record: AuditRecord) -> AuditEntry:
+        self._require_open()
+        entry = seal_record(record, self._data.audit[-1] if self._data.audit else None)
+        self._data.audit.append(entry)
+        return entry
+
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        self._require_open()
+        entries = self._data.audit if query.oldest_first else reversed(self._data.audit)
+        return list(islice((entry for entry in entries if query.selects(entry)), query.limit))
 
     async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()

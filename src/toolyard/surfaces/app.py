@@ -1,6 +1,6 @@
 """Build the ASGI application: the routes of all surfaces, the OpenAPI document, and the middleware around them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import cast
 
@@ -9,6 +9,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
+from toolyard.core.mcp_servers import AddServers
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
@@ -59,6 +60,7 @@ def asgi(
     approval_hold_s: float = 0.0,
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
     proxies: TrustedProxies | None = None,
+    add_servers: Callable[[], AddServers] = lambda: "all",
 ) -> AuthMiddleware:
     """Return the application for these services."""
     backend = Backend(
@@ -70,6 +72,7 @@ def asgi(
         provider_cards=provider_cards,
         approval_hold_s=approval_hold_s,
         socket_limits=socket_limits,
+        add_servers=add_servers,
     )
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],
@@ -96,4 +99,5 @@ def asgi(
         lambda: service.replica,
         socket_limits,
         proxies,
+        service.failed_sign_ins.count,
     )

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from toolyard.core.audit import Actor
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, ToolyardError, Unauthenticated
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
@@ -21,6 +22,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator, read_secret
 from toolyard.engine.sessions import Sessions
+from toolyard.observability.audit import current_actor
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_request_context
@@ -78,8 +80,13 @@ class AuthMiddleware:
         get_replica: Callable[[], str] = lambda: "",
         socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
         proxies: TrustedProxies | None = None,
+        count_failure: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`get_replica` returns the id that responses name; it changes when the process loses its lease."""
+        """`get_replica` returns the id that responses name; it changes when the process loses its lease.
+
+        `count_failure` is called with the address of each request whose key or token is wrong.
+        """
+        self._count_failure = count_failure
         self._app = app
         self._get_replica = get_replica
         self._rules = rules
@@ -138,12 +145,15 @@ class AuthMiddleware:
                 await _send_response(send, 204, b"", {})
                 return
             # The body is not read before this: a caller without a key cannot make the server parse anything.
-            caller = ANONYMOUS if path in self._rules.public else await self._authenticate(scope, path, headers)
+            caller, key = ANONYMOUS, ""
+            if path not in self._rules.public:
+                caller, key = await self._authenticate(scope, path, headers)
             await self._access.save_uses()
             # Without keys everybody is the same user, on this machine.
             if caller is not ANONYMOUS and not self._access.is_local:
                 opened.enter_context(self._requests.add(caller))
         except Exception as error:
+            await self._count_refusal(scope, headers, error)
             answer = answer_error(scope, error, correlation_id)
             await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)
             return
@@ -153,6 +163,7 @@ class AuthMiddleware:
             return
         # Only what is being sent is cut off. A request whose response has not begun is answered: it was permitted.
         watch = _CredentialWatch(lambda: self._is_still(caller, path, headers), lambda: send.status != 0)
+        actor = current_actor.set(_build_actor(scope, caller, key, correlation_id))
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
@@ -160,17 +171,26 @@ class AuthMiddleware:
                 raise
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
+            current_actor.reset(actor)
             watch.close()
 
-    async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> Caller:
-        """Return the caller of a key or a token in the headers, else that of the session in the cookie."""
+    async def _count_refusal(self, scope: Scope, headers: dict[str, str], error: Exception) -> None:
+        """Count a request with a wrong key. One without any is no attempt to get in."""
+        if self._count_failure is not None and isinstance(error, Unauthenticated) and read_secret(headers):
+            await self._count_failure(_read_address(scope))
+
+    async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> tuple[Caller, str]:
+        """Return the caller of a key or a token in the headers, else that of the session in the cookie.
+
+        With it comes the name of the key, or `session`.
+        """
         # A key comes first: a program that sends one must not become somebody else by a cookie beside it. A browser
         # sends cookies by itself, so that they count only where the page needs them.
         if not (token := self._find_session(path, headers)):
-            return self._access.authenticate(headers)
+            return self._access.identify(headers)
         if scope["method"] not in SAFE_METHODS or "upgrade" in headers:
             require_same_origin(headers)
-        return await self._sessions.authenticate(token, headers)
+        return await self._sessions.authenticate(token, headers), "session"
 
     def _find_session(self, path: str, headers: dict[str, str]) -> str:
         """Return the token of the session that a request is made with; empty if it is not made with one."""
@@ -204,26 +224,29 @@ class AuthMiddleware:
         try:
             with ExitStack() as opened:
                 try:
-                    caller = self._admit_websocket(path, headers)
+                    caller, key = self._admit_websocket(path, headers)
                     opened.enter_context(self._sockets.add(caller))
                 except Exception as error:
+                    await self._count_refusal(scope, headers, error)
                     answer = answer_error(scope, error, correlation_id)
                     status = answer.status
                     await _refuse_websocket(scope, send, answer)
                     return
                 scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
+                actor = current_actor.set(_build_actor(scope, caller, key, correlation_id))
+                opened.callback(current_actor.reset, actor)
                 await self._serve_websocket(scope, receive, send, path, headers)
         finally:
             scope["method"] = "WEBSOCKET"  # for the log; the router takes a scope without a method for a WebSocket
             log_request(scope, path, correlation_id, status, perf_counter() - started, quiet=path in self._rules.quiet)
 
-    def _admit_websocket(self, path: str, headers: dict[str, str]) -> Caller:
+    def _admit_websocket(self, path: str, headers: dict[str, str]) -> tuple[Caller, str]:
         if self._access.is_local:
             _guard_origin(headers, self._origins)
-        caller = self._access.authenticate(headers)
+        caller, key = self._access.identify(headers)
         if path not in self._rules.websocket:
             raise NotFound(f"there is no WebSocket at {path[:80]!r}")
-        return caller
+        return caller, key
 
     async def _serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, path: str, headers: dict[str, str]
@@ -338,6 +361,16 @@ class _CredentialWatch:
         elif self._served is not None:
             self._has_cancelled = True
             self._served.cancel()
+
+
+def _build_actor(scope: Scope, caller: Caller, key: str, correlation_id: str) -> Actor:
+    address = _read_address(scope)
+    return Actor(user=caller.user, tenant=caller.tenant, key=key, address=address, correlation_id=correlation_id)
+
+
+def _read_address(scope: Scope) -> str:
+    client = cast("tuple[str, int] | None", scope.get("client"))
+    return client[0] if client else ""
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:

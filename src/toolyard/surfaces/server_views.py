@@ -3,12 +3,10 @@
 from datetime import UTC, datetime
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
-from toolyard.core.masking import MASK, mask_addresses, mask_arguments
-from toolyard.core.mcp_servers import STDERR_LABEL, ServerCard
+from toolyard.core.mcp_servers import STDERR_LABEL, ServerCard, mask_spec
 from toolyard.core.ports import Servers
 from toolyard.observability.telemetry import mask_secrets
 
@@ -31,6 +29,8 @@ class ServerView(Struct, kw_only=True):
     quarantined: int
     rejected: int
     configured: bool
+    warning: str
+    """What administrators should change in its configuration; empty for others."""
     log: list[str]
     """The last lines that the server wrote to its standard error, for administrators; empty for others."""
 
@@ -60,6 +60,7 @@ def build_server_view(card: ServerCard, caller: Caller) -> ServerView:
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         rejected=sum(tool.state == "rejected" for tool in card.tools),
         configured=card.configured,
+        warning=card.spec.version_warning if caller.administers_server else "",
         log=[str(mask_secrets(line)) for line in card.log] if caller.administers_server else [],
     )
 
@@ -69,12 +70,7 @@ def build_config_view(card: ServerCard, caller: Caller) -> dict[str, object]:
     spec, names = card.spec, {"name": card.name, "slug": card.id, "transport": card.spec.transport}
     if not caller.administers_server:
         return {**names, "auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
-    hidden = replace(
-        spec, url=mask_addresses(spec.url, every_parameter=True),
-        args=mask_arguments(spec.args),
-        env=dict.fromkeys(spec.env, MASK), headers=dict.fromkeys(spec.headers, MASK),
-        oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
-    )  # fmt: skip
+    hidden = mask_spec(spec)
     fields = {name: getattr(hidden, name) for name in spec.__struct_fields__ if name != "display_name"}
     return {**names, **{name: value for name, value in fields.items() if value is not None}}
 

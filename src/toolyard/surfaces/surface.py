@@ -10,6 +10,7 @@ from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler, WebsocketRoute
 from msgspec import Struct
 
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
+from toolyard.core.mcp_servers import AddServers
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
@@ -57,6 +58,8 @@ class Backend:
     approval_hold_s: float = 0.0
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
+    add_servers: Callable[[], AddServers] = lambda: "all"
+    """Returns which MCP servers may be added or changed by requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,19 @@ def test_no_credentials_of_an_address_are_printed(tmp_path: Path) -> None:
     assert "https://***@127.0.0.1:9/mcp?key=***" in run_toolyard(tmp_path, "doctor").out
 
 
+def test_a_package_that_is_run_in_its_latest_version_is_doubtful(tmp_path: Path) -> None:
+    runner = tmp_path / "uvx"
+    runner.write_text("#!/bin/sh\n")
+    runner.chmod(0o755)
+    server = f"command = 'uvx'\nenv = {{ PATH = '{tmp_path}' }}\nargs = "
+    config = f"[servers.time]\n{server}['--from', 'git+https://mallory:hunter2@git.example/time', 'time']\n"
+    (tmp_path / "toolyard.toml").write_text(config)
+    out = run_toolyard(tmp_path, "doctor", "--port", "0").out
+    assert "time runs 'git+https://***@git.example/time' in whatever version is the latest: name a version" in out
+    (tmp_path / "toolyard.toml").write_text(f"[servers.time]\n{server}['mcp-server-time@1.2']\n")
+    assert "whatever version" not in run_toolyard(tmp_path, "doctor", "--port", "0").out
+
+
 def test_a_wrong_file_is_told_with_all_its_errors(tmp_path: Path) -> None:
     (tmp_path / "toolyard.toml").write_text("prot = 1\nhost = 2\n")
     done = run_toolyard(tmp_path, "doctor")

@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 from openai import APIError, APIStatusError
+from pydantic import BaseModel
 
 from support import wait_until
 from surfaces.openai.clients import ParsedOrder, Served, add_to_groceries, added, list_exchange, order, serve_script

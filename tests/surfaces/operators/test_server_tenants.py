@@ -66,7 +66,7 @@ async def test_its_tools_are_neither_listed_offered_nor_callable_elsewhere() -> 
     asks_for_it = [call("odd"), say("done")] * len(OUTSIDERS)
     async with (
         asyncio.timeout(2 * TEST_TIMEOUT_S),
-        build_yard(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS) as yard,
+        build_yard(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS, add_servers="all") as yard,
         connect_api_client(yard) as http,
     ):
         await wait_until_settled(yard)

@@ -9,6 +9,7 @@ import pytest
 from support import wait_until
 from surfaces.talk import build_key, open_api_client
 from toolyard import Settings, tool
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.testing import call, say
 from venues.mcp.modern import PERSONAL, SIGNED, over_http
 from venues.mcp.plain import PlainServer
@@ -264,3 +265,105 @@ async def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) 
             server["error"] for server in reply["servers"] if server["id"] == "bad"
         )
         assert reply["status"] == "warning" and reply["tools"]["schema_only"] == []
+
+
+ADMIN = [build_key("root", "admin", tenant="")]
+
+
+@pytest.mark.parametrize(
+    ("add_servers", "command_status", "url_status"),
+    [("all", 201, 201), ("url", 403, 201), (None, 403, 201), ("off", 403, 403)],
+)
+async def test_what_may_be_added_over_http_is_a_setting(
+    add_servers: str | None, command_status: int, url_status: int, tmp_path: Path
+) -> None:
+    async with open_api_client(keys=ADMIN, add_servers=add_servers) as http:
+        root = http.with_key("root")
+        await root.post("/servers", build_body(PlainServer(tmp_path), "child"), expect=command_status)
+        far = {"name": "far", "config": {"url": "http://127.0.0.1:9/mcp"}}
+        await root.post("/servers", far, expect=url_status)
+        assert (await root.get("/servers"))["count"] == [command_status, url_status].count(201)
+
+
+async def test_a_server_with_a_url_does_not_become_a_command_by_a_change(tmp_path: Path) -> None:
+    async with open_api_client(keys=ADMIN) as http:
+        root = http.with_key("root")
+        await root.post("/servers", {"name": "far", "config": {"url": "http://127.0.0.1:9/mcp"}}, expect=201)
+        refused = await root.put("/servers/far", {"config": build_body(PlainServer(tmp_path))["config"]}, expect=403)
+        assert 'add_servers = "all"' in refused["error"]
+        await root.put("/servers/far", {"name": "Far away"})
+        assert (await root.get("/servers/far"))["server"]["config"]["url"] == "http://127.0.0.1:9/mcp"
+
+
+async def test_with_the_first_key_commands_are_no_longer_added(tmp_path: Path) -> None:
+    async with open_api_client() as http:
+        await http.post("/servers", build_body(PlainServer(tmp_path), "one"), expect=201)
+        secret = (await http.post("/keys", {"name": "me", "user": "me", "roles": ["admin"]}, expect=201))["secret"]
+        await http.with_key(secret).post("/servers", build_body(PlainServer(tmp_path), "two"), expect=403)
+
+
+async def test_the_first_listing_can_wait_for_a_review(tmp_path: Path) -> None:
+    async with open_api_client() as http:
+        await http.post("/servers", build_body(PlainServer(tmp_path), "plain", pin="review"), expect=201)
+        listed = (await http.get("/servers/plain/tools"))["tools"]
+        assert listed and {tool["state"] for tool in listed} == {"new"}
+        assert not any(tool["server"] == "plain" for tool in (await http.get("/tools"))["tools"])
+        await http.post("/servers/plain/accept", {"tools": [listed[0]["name"]]})
+        states = [tool["state"] for tool in (await http.get("/servers/plain/tools"))["tools"]]
+        assert states.count("accepted") == 1 and states.count("new") == len(listed) - 1
+        accepted = [entry for entry in (await http.get("/audit"))["entries"] if entry["action"] == "pin.accept"]
+        assert [entry["target"] for entry in accepted] == [f"plain: {listed[0]['name']}"]
+
+
+async def test_what_is_done_to_a_server_is_audited_without_its_secrets(tmp_path: Path) -> None:
+    async with open_api_client() as http:
+        body = build_body(PlainServer(tmp_path), "plain", env={"API_TOKEN": "hunter2-planted"})
+        await http.post("/servers", body, expect=201)
+        await http.put("/servers/plain", {"config": {"trust": True}})
+        await http.post("/servers/plain/stop")
+        await http.post("/servers/plain/start")
+        name = (await http.get("/servers/plain/tools"))["tools"][0]["name"]
+        await http.post("/servers/plain/reject", {"tools": [name]})
+        await http.delete("/servers/plain")
+        entries = (await http.get("/audit?order=oldest"))["entries"]
+        assert [f"{entry['action']} {entry['target']}" for entry in entries] == [
+            "server.add plain",
+            "server.change plain",
+            "server.stop plain",
+            "server.start plain",
+            f"pin.reject plain: {name}",
+            "server.remove plain",
+        ]
+        assert len({entry["content_hash"] for entry in entries[:2]}) == 2
+        assert "hunter2-planted" not in str(entries)
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "package"),
+    [
+        ("npx", ["-y", "@modelcontextprotocol/server-filesystem", "./docs"], "@modelcontextprotocol/server-filesystem"),
+        ("npx", ["-y", "@modelcontextprotocol/server-filesystem@2026.1.2"], ""),
+        ("npx", ["server@latest"], "server@latest"),
+        ("npx", ["--package=server", "run"], "server"),
+        ("npx", ["-p", "server@1.0.0", "run"], ""),
+        ("/usr/local/bin/npx", ["server"], "server"),
+        ("npx.cmd", ["server"], "server"),
+        ("uvx", ["mcp-server-time"], "mcp-server-time"),
+        ("uvx", ["mcp-server-time==2026.1.1"], ""),
+        ("uvx", ["mcp-server-time@0.6"], ""),
+        ("uvx", ["--from", "mcp-server-time==1.0", "server"], ""),
+        ("uvx", ["--from", "./local", "server"], ""),
+        ("python", ["-m", "server"], ""),
+    ],
+)
+def test_a_package_without_a_version_is_noticed(command: str, args: list[str], package: str) -> None:
+    assert ServerSpec(command=command, args=tuple(args)).unpinned_package == package
+
+
+async def test_administrators_are_warned_of_a_package_without_a_version(caplog: pytest.LogCaptureFixture) -> None:
+    servers = {"time": ServerSpec(command="uvx", args=("mcp-server-that-does-not-exist",), connect_s=5.0)}
+    warning = "runs 'mcp-server-that-does-not-exist' in whatever version is the latest: name a version"
+    async with open_api_client(servers=servers, keys=KEYS) as http:
+        assert (await http.with_key("boss").get("/servers/time"))["server"]["warning"] == warning
+        assert (await http.with_key("ann").get("/servers/time"))["server"]["warning"] == ""
+    assert f"the server 'time' {warning}" in caplog.messages

@@ -151,7 +151,7 @@ async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) ->
         writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    async with server, httpx2.AsyncClient(transport=BoundedTransport()) as client:
+    async with server, httpx2.AsyncClient(transport=BoundedTransport(public_only=False)) as client:
         with pytest.raises(httpx2.ReadError, match="compressed, or longer"):
             await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 

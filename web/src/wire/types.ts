@@ -813,6 +813,7 @@ export interface ServerView {
   quarantined: number
   rejected: number
   configured: boolean
+  warning: string
   log: Array<string>
 }
 

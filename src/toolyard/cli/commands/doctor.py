@@ -153,6 +153,8 @@ def _check_servers(config: Config) -> Iterator[Finding]:
             yield Finding(False, "servers", f"{name}: {spec.command} is not on the PATH; install it, or name its path")
         elif is_postgres(config.store) and (problem := spec.replica_problem):
             yield Finding(True, "servers", f"{name} is not started: {problem}", doubtful=True)
+        elif spec.version_warning:
+            yield Finding(True, "servers", f"{name} {spec.version_warning}", doubtful=True)
         else:
             yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
 

@@ -11,7 +11,15 @@ import msgspec
 from msgspec.structs import replace
 
 from toolyard.app import SystemClock
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.common import (
+    Commands,
+    UsageError,
+    act_as_this_user,
+    add_command,
+    add_config_flags,
+    add_server_flags,
+    load_setup,
+)
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
 from toolyard.client.http import ServerClient
@@ -221,6 +229,7 @@ async def open_access(config: Config, store: Store) -> Authenticator:
     # No token is verified here, but the Authenticator has to know whether the server accepts tokens: their users may be
     # administrators, and it refuses to revoke the key of the last administrator.
     verify = _verify_no_token if config.jwt else None
+    act_as_this_user()
     access = Authenticator(store, SystemClock(), configured=config.keys, verify=verify)
     await access.load()
     return access

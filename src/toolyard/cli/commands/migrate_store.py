@@ -41,7 +41,8 @@ def run(options: argparse.Namespace) -> None:
     counts = asyncio.run(_copy(options.source, options.target, settings))
     print(
         f"Copied {counts.conversations} conversations with {counts.entries} entries and {counts.blobs} blobs, "
-        f"{counts.keys} keys and {counts.records} records to {describe_store(options.target)}."
+        f"{counts.audit} entries of the audit log, {counts.keys} keys and {counts.records} records "
+        f"to {describe_store(options.target)}."
     )
 
 

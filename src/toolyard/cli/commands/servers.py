@@ -19,8 +19,8 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Store
 
 EXAMPLES = """  toolyard servers list
-  toolyard servers add time -- uvx mcp-server-time
-  toolyard servers add time --trust -- uvx mcp-server-time
+  toolyard servers add time -- uvx mcp-server-time@2026.10.19
+  toolyard servers add time --trust -- uvx mcp-server-time@2026.10.19
   toolyard servers add search --url https://mcp.example.com/mcp --header "Authorization: Bearer …"
   toolyard servers tools time                     list its tools, and which of them wait to be accepted
   toolyard servers accept time                    show how its tools changed, and accept them
@@ -141,7 +141,9 @@ def _add_add_command(actions: Commands) -> argparse.ArgumentParser:
         action="store_true",
         help="let every replica on a PostgreSQL store run a copy of the command, with a state of its own",
     )
-    add.add_argument("--no-pin", action="store_true", help="accept the tools that it lists, now and after each change")
+    pins = add.add_mutually_exclusive_group()
+    pins.add_argument("--no-pin", action="store_true", help="accept the tools that it lists, now and after each change")
+    pins.add_argument("--review", action="store_true", help="offer none of its tools before you have accepted them")
     return add
 
 
@@ -170,7 +172,7 @@ def run_add(options: argparse.Namespace) -> int:
         "headers": dict(_parse_pair(header, ":") for header in options.headers),
         "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
-        "pin": "off" if options.no_pin else "on",
+        "pin": "off" if options.no_pin else "review" if options.review else "on",
         "replicas": "each" if options.each_replica else "one",
     }
     body = {"name": options.name, "config": config}

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from toolyard.core.approval_terms import iter_term_problems
 from toolyard.core.limits import Budget, SessionLimits
 from toolyard.core.loopback import is_loopback
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.mcp_servers import AddServers, ServerSpec
 from toolyard.core.model_names import is_pattern, is_safe_pattern
 from toolyard.core.prices import Price
 from toolyard.core.providers import Provider
@@ -194,6 +194,10 @@ class Config(Struct, frozen=True, kw_only=True):
     prices: dict[Name, Price] = {}
     """By the model's configured name, or by the name that its provider reports."""
     servers: dict[ServerName, ServerSpec] = {}
+    add_servers: AddServers | None = None
+    """Which servers administrators may add over HTTP; None means all while there are no keys, else those with a URL."""
+    private_addresses: bool | None = None
+    """Whether servers that were added over HTTP may be at private addresses; None means while there are no keys."""
     mcp_json: FilePath = ""
     """A file with more servers in the common format, `{"mcpServers": {…}}`."""
     tool: dict[Name, ToolRules] = {}

@@ -175,7 +175,36 @@ _SECOND = (
     "CREATE INDEX access_tokens_by_expiry ON access_tokens (expires_at)",
 )
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+_THIRD = (
+    # References are escaped, so that they fit into `text`.
+    """CREATE TABLE audit (
+    number bigint PRIMARY KEY,
+    at double precision NOT NULL,
+    action text COLLATE "C" NOT NULL,
+    target text NOT NULL,
+    tenant text COLLATE "C" NOT NULL,
+    actor text COLLATE "C" NOT NULL,
+    actor_tenant text NOT NULL,
+    key text NOT NULL,
+    address text NOT NULL,
+    content_hash text NOT NULL,
+    outcome text NOT NULL,
+    cause bigint NOT NULL,
+    count bigint NOT NULL,
+    correlation_id text NOT NULL,
+    previous text COLLATE "C" NOT NULL UNIQUE,  -- a chain that forks has two entries after one
+    hash text NOT NULL
+)""",
+    "CREATE INDEX audit_of_tenant ON audit (tenant, number)",
+    "CREATE INDEX audit_of_actor ON audit (actor, number)",
+    "CREATE INDEX audit_of_action ON audit (action, number)",
+    """CREATE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'the audit log is append-only'; END $$""",
+    """CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change()""",
+)
+
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

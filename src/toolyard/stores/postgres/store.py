@@ -12,6 +12,7 @@ from toolyard.core.events import Entry
 from toolyard.core.store import Append
 from toolyard.stores.batches import decode_batch
 from toolyard.stores.postgres.access_tokens import PostgresAccessTokens
+from toolyard.stores.postgres.audit import PostgresAudit
 from toolyard.stores.postgres.bus import PostgresBus
 from toolyard.stores.postgres.catalog import PostgresCatalog
 from toolyard.stores.postgres.claims import PostgresClaims
@@ -43,6 +44,7 @@ class PostgresStore(
     PostgresCatalog,
     PostgresRecords,
     PostgresAccessTokens,
+    PostgresAudit,
     PostgresExport,
     PostgresSnapshots,
     PostgresFigures,

@@ -134,6 +134,35 @@ _SEVENTH = (
     "CREATE INDEX access_tokens_by_expiry ON access_tokens (expires_at)",
 )
 
+_EIGHTH = (
+    """CREATE TABLE audit (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    actor_tenant TEXT NOT NULL,
+    key TEXT NOT NULL,
+    address TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    cause INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    correlation_id TEXT NOT NULL,
+    previous TEXT NOT NULL UNIQUE,  -- a chain that forks has two entries after one
+    hash TEXT NOT NULL
+)""",
+    "CREATE INDEX audit_of_tenant ON audit (tenant, number)",
+    "CREATE INDEX audit_of_actor ON audit (actor, number)",
+    "CREATE INDEX audit_of_action ON audit (action, number)",
+    *(
+        f"""CREATE TRIGGER audit_without_{change} BEFORE {change} ON audit
+    BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END"""
+        for change in ("update", "delete")
+    ),
+)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
@@ -248,6 +277,11 @@ def _add_access_tokens(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_audit(connection: sqlite3.Connection) -> None:
+    for statement in _EIGHTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -256,5 +290,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_requests,
     _bound_costs,
     _add_access_tokens,
+    _add_audit,
 )
 SCHEMA_VERSION = len(_STEPS)

@@ -15,6 +15,7 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown, Unavailable
 from toolyard.core.events import Entry
 from toolyard.core.store import (
@@ -36,7 +37,7 @@ from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.errors import build_closed_error
 from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import SingleProcessPorts
-from toolyard.stores.sqlite import access_tokens, export
+from toolyard.stores.sqlite import access_tokens, audit, export
 from toolyard.stores.sqlite import catalog as _catalog
 from toolyard.stores.sqlite import figures as _figures
 from toolyard.stores.sqlite import search as _search
@@ -269,6 +270,15 @@ class SqliteStore(SingleProcessPorts):
 
     async def delete_record(self, kind: str, name: str) -> None:
         await self._writer.run(lambda connection: connection.execute(_DELETE_RECORD, (kind, name)).rowcount)
+
+    async def append_audit(self, record: AuditRecord) -> AuditEntry:
+        return await self._writer.run(lambda connection: audit.append_audit(connection, record))
+
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        return await self._query(lambda connection: audit.read_audit(connection, query))
+
+    async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
+        await self._writer.run(lambda connection: audit.copy_audit(connection, entries))
 
     async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()

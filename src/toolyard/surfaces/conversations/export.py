@@ -53,6 +53,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         caller = get_request_context(request.scope).caller
         card = await service.require_conversation(conversation_id, caller, "see")
         state = await load_state(service, conversation_id, caller, "see")
+        await service.auditor.write("conversation.export", conversation_id, by=caller)
         if format == "markdown":
             content = TranscriptContent(arguments=True, system=True)
             body = render_markdown(build_transcript(card, state.full_history, content)).encode()

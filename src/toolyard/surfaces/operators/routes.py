@@ -2,6 +2,7 @@
 
 from toolyard.surfaces.operators import (
     access,
+    audit,
     keys,
     metrics,
     readiness,
@@ -22,8 +23,9 @@ def routes(backend: Backend) -> list[Route]:
         *metrics.routes(backend.service),
         *keys.routes(backend.access),
         *access.routes(backend.service, backend.access),
-        *servers.routes(backend.service, backend.servers),
-        *server_changes.routes(backend.servers),
+        *audit.routes(backend.service),
+        *servers.routes(backend.service, backend.servers, backend.add_servers),
+        *server_changes.routes(backend.servers, backend.add_servers),
         *server_sign_ins.routes(backend.servers),
     ]
 
@@ -34,6 +36,7 @@ SURFACE = Surface(
     session_paths=frozenset(
         {
             "/access",
+            "/audit",
             "/keys",
             "/keys/*",
             "/live",

@@ -3,6 +3,7 @@
 Answers mask secret values. A client may send a masked value back unchanged: the real one is then kept.
 """
 
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
@@ -13,11 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.mcp_servers import ServerCard, ServerSpec
+from toolyard.core.mcp_servers import AddServers, ServerCard, ServerSpec
 from toolyard.core.ports import Servers
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.operators.servers import DisplayName, PathId, check_spec, require_servers_admin
+from toolyard.surfaces.operators.servers import (
+    DisplayName,
+    PathId,
+    check_spec,
+    require_addable,
+    require_servers_admin,
+)
 from toolyard.surfaces.request_body import LenientBody
 from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.server_views import (
@@ -41,12 +48,17 @@ class ServerChange(LenientBody, Struct, kw_only=True):
     server: Fields = {}
 
 
-def routes(servers: Servers) -> list[HTTPRouteHandler]:
+def routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
     @put("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
     async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[ServerChange]) -> ServerAnswer:
         """Change a server's stored configuration; fields that are left out stay. A running server is restarted."""
         admin = require_servers_admin(request)
-        card = await servers.change(server_id, parse_change(data, find_server_card(servers, server_id, admin), admin))
+        before = find_server_card(servers, server_id, admin)
+        spec = parse_change(data, before, admin)
+        # Its name or its rules may be changed: they run nothing else than what was added.
+        if any(getattr(spec, name) != getattr(before.spec, name) for name in (*COMMAND_FIELDS, "url")):
+            require_addable(spec, add_servers())
+        card = await servers.change(server_id, spec)
         return ServerAnswer(
             server=build_server_view(card, admin),
             message=f"Server {card.name!r} changed: {describe_status(card, admin)}",

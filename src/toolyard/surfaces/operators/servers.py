@@ -4,6 +4,7 @@ Callers see and call the servers of their tenant; administrators without a tenan
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
@@ -14,9 +15,9 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import Invalid, NotFound
+from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.items import Call
-from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerTool
+from toolyard.core.mcp_servers import AddServers, ServerCard, ServerSpec, ServerTool
 from toolyard.core.ports import Servers
 from toolyard.core.run_view import RunView
 from toolyard.core.setting_check import list_problems
@@ -109,10 +110,10 @@ class ToolAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+def routes(service: Service, servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
     return [
         *_read_routes(servers),
-        *_registration_routes(servers),
+        *_registration_routes(servers, add_servers),
         *_action_routes(servers),
         *_call_routes(service, servers),
     ]
@@ -145,15 +146,18 @@ def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
     return [list_servers, get_server, list_tools]
 
 
-def _registration_routes(servers: Servers) -> list[HTTPRouteHandler]:
+def _registration_routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
     @post("/servers", responses=ERRORS, tags=["servers"])
     async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
         """Add a server. Its configuration is stored, and it is started at once."""
         admin = require_servers_admin(request)
         server_id, spec = parse_new(data)
+        require_addable(spec, add_servers())
         card = await servers.add(server_id, spec)
+        warning = f"; it {spec.version_warning}" if spec.version_warning else ""
         return ServerAnswer(
-            server=build_server_view(card, admin), message=f"Server {card.name!r} added: {describe_status(card, admin)}"
+            server=build_server_view(card, admin),
+            message=f"Server {card.name!r} added: {describe_status(card, admin)}{warning}",
         )
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
@@ -277,6 +281,17 @@ def check_spec(spec: ServerSpec, name: str) -> None:
     if problems := list_problems(spec, name):
         fields = [{"key": key, "message": message} for key, message in problems]
         raise Invalid("; ".join(message for _, message in problems), {"fields": fields})
+
+
+def require_addable(spec: ServerSpec, allowed: AddServers) -> None:
+    """Raise Forbidden for a server that requests may not add or change: a command runs any program on this machine."""
+    if allowed == "off":
+        raise Forbidden('servers are added in the configuration only here: add_servers = "off"')
+    if allowed == "url" and spec.command:
+        raise Forbidden(
+            "a command would run on this machine, so only servers with a url are added here: "
+            'configure this one in the file, or set add_servers = "all"'
+        )
 
 
 def build_server_tools(card: ServerCard, message: str) -> ServerTools:

@@ -1,6 +1,7 @@
 """Creates connections to servers with the MCP SDK. In this venue only this module, with what it imports, loads it."""
 
 import logging
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
@@ -37,6 +38,8 @@ class SdkConnector:
         listener: ConnectionListener,
         grant_store: GrantStore,
         kind: SessionKind = SHARED,
+        *,
+        is_public_only: Callable[[], bool],
     ) -> McpConnection:
         stderr_log = StderrLog(server)
 
@@ -50,7 +53,7 @@ class SdkConnector:
             claims=kind.claims,
         )
         open_transport = select_transport(
-            spec, caller, stderr_log, self._reaper, lambda: build_auth(server, spec, grant_store)
+            spec, caller, stderr_log, self._reaper, lambda: build_auth(server, spec, grant_store), is_public_only
         )
 
         def connect(era: Era) -> AbstractAsyncContextManager[UpstreamSession]:
@@ -68,14 +71,21 @@ class SdkConnector:
         return supervisor
 
     async def begin_sign_in(
-        self, spec: ServerSpec, caller: Caller | None, grant_store: GrantStore, redirect_uri: str
+        self, spec: ServerSpec, caller: Caller | None, grant_store: GrantStore, redirect_uri: str, *, public_only: bool
     ) -> OpenSignIn:
-        return await begin_sign_in(spec, grant_store, redirect_uri, fill_placeholders(spec.headers, caller))
+        headers = fill_placeholders(spec.headers, caller)
+        return await begin_sign_in(spec, grant_store, redirect_uri, headers, public_only=public_only)
 
     async def finish_sign_in(
-        self, spec: ServerSpec, caller: Caller | None, sign_in: OpenSignIn, answer: SignInAnswer
+        self,
+        spec: ServerSpec,
+        caller: Caller | None,
+        sign_in: OpenSignIn,
+        answer: SignInAnswer,
+        *,
+        public_only: bool,
     ) -> Grant:
-        return await finish_sign_in(sign_in, answer, fill_placeholders(spec.headers, caller))
+        return await finish_sign_in(sign_in, answer, fill_placeholders(spec.headers, caller), public_only=public_only)
 
     def validate(self, schema: object, content: object) -> str:
         return self._validators.validate(schema, content)

@@ -10,6 +10,7 @@ from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.core.ports import Clock, NotificationHandler
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools import Tool
+from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
 from toolyard.venues.mcp.catalog.pin_records import PinRecords
@@ -42,16 +43,26 @@ class Connector(Protocol):
         listener: ConnectionListener,
         grant_store: GrantStore,
         kind: SessionKind = SHARED,
-    ) -> McpConnection: ...
+        *,
+        is_public_only: Callable[[], bool],
+    ) -> McpConnection:
+        """Return a connection. `is_public_only` tells, at each attempt, whether to refuse private addresses."""
+        ...
 
     async def begin_sign_in(
-        self, spec: ServerSpec, caller: Caller | None, grant_store: GrantStore, redirect_uri: str
+        self, spec: ServerSpec, caller: Caller | None, grant_store: GrantStore, redirect_uri: str, *, public_only: bool
     ) -> OpenSignIn:
         """Return the page at which a person signs in. Raise Refused or Unavailable."""
         ...
 
     async def finish_sign_in(
-        self, spec: ServerSpec, caller: Caller | None, sign_in: OpenSignIn, answer: SignInAnswer
+        self,
+        spec: ServerSpec,
+        caller: Caller | None,
+        sign_in: OpenSignIn,
+        answer: SignInAnswer,
+        *,
+        public_only: bool,
     ) -> Grant:
         """Return the grant that the answer of the page leads to. Raise Refused or Unavailable."""
         ...
@@ -72,11 +83,14 @@ class ServerDependencies:
     sealed_records: SealedRecords
     pin_records: PinRecords
     clock: Clock
+    auditor: Auditor
     router: Router
     reserved_names: Callable[[], Collection[str]]
     """Returns the names of the tools of other venues."""
     apply_rules: Callable[[Tool], Tool]
     """Returns a tool with the rules that the configuration sets for it."""
+    allows_private: Callable[[], bool]
+    """Returns whether servers that were added at run time may be at private addresses."""
     spawn: Callable[[Coroutine[object, object, None]], object]
     on_change: Callable[[], None]
     on_notification: NotificationHandler

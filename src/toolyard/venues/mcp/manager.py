@@ -4,6 +4,7 @@ The SDK is not imported here: a `Connector` loads it when the first server is st
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
@@ -13,14 +14,16 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolyard.core.audit import AuditAction, hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import McpClient
-from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec
+from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
-from toolyard.core.store import SharedKeyValue
+from toolyard.core.store import AuditedKeyValue
 from toolyard.core.tools import Tool
+from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
@@ -40,6 +43,7 @@ MAX_SERVERS = 200
 FOLLOWED_KINDS = (SERVERS, RUNS, PINS)
 """The kinds of records whose changes by other replicas `follow` takes over; `follow_grants` does so for TOKENS."""
 T = TypeVar("T")
+_log = logging.getLogger("toolyard.mcp")
 
 
 class ServerRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,6 +54,12 @@ class ServerRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stopped_at: float | None = None
 
 
+_AUDITED: Mapping[ServerAction, AuditAction] = {
+    "start": "server.start",
+    "stop": "server.stop",
+    "remove": "server.remove",
+}
+"""The actions that the manager audits itself; decisions on tools are audited where the pins change."""
 _record_decoder = msgspec.json.Decoder(ServerRecord)
 _run_decoder = msgspec.json.Decoder(ServerRun)
 
@@ -60,19 +70,24 @@ class McpManager:
         configured: Mapping[str, ServerSpec],
         *,
         make_connector: Callable[[], Connector],
-        store: SharedKeyValue,
+        store: AuditedKeyValue,
         clock: Clock,
         reserved_names: Callable[[], Collection[str]],
         apply_rules: Callable[[Tool], Tool],
         on_tools_changed: Callable[[], None],
         secret: str = "",
+        allows_private: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`secret` encrypts the tokens that are stored."""
+        """`secret` encrypts the tokens that are stored.
+
+        `allows_private` returns whether servers that were added at run time may be at private addresses.
+        """
         self._configured = configured
         self._make_connector = make_connector
         self._connector: Connector | None = None
         self._store = store
         self._clock = clock
+        self._auditor = Auditor(store, clock)
         self._on_tools_changed = on_tools_changed
         self._servers: dict[str, ManagedServer] = {}
         self._listeners: list[NotificationHandler] = []
@@ -84,7 +99,7 @@ class McpManager:
         self._pin_records = PinRecords(store, self.router, reserved_names)
         self._sealed_records = SealedRecords(store, secret)
         self.sign_ins = PendingSignIns(
-            self.get_server, self._get_connector, self._wait_until, self._sealed_records, clock
+            self.get_server, self._get_connector, self._wait_until, self._sealed_records, clock, self._auditor
         )
         self.on_elicitation: Callable[[object, Json, object], Coroutine[None, None, Json]] = _refuse_elicitation
         self._deps = ServerDependencies(
@@ -93,9 +108,11 @@ class McpManager:
             sealed_records=self._sealed_records,
             pin_records=self._pin_records,
             clock=clock,
+            auditor=self._auditor,
             router=self.router,
             reserved_names=reserved_names,
             apply_rules=apply_rules,
+            allows_private=allows_private,
             # An empty context: a session that the first call opens serves others too, and must not run with the
             # context variables (trace, current request) of that call.
             spawn=lambda work: self.spawn(work, Context()),
@@ -168,6 +185,7 @@ class McpManager:
             if len(self._servers) >= MAX_SERVERS:
                 raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
             record = ServerRecord(spec=spec, created_at=self._clock.now())
+            await self._auditor.write("server.add", id, tenant="", content_hash=hash_content(mask_spec(spec)))
             # A replica may have listed the tools of an earlier server of this id after it was removed.
             await self._pin_records.delete(id)
             await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
@@ -184,6 +202,7 @@ class McpManager:
             if server.configured:
                 raise Refused(f"the server {id!r} stands in the configuration; change it there")
             record = replace(server.record, spec=spec)
+            await self._auditor.write("server.change", id, tenant="", content_hash=hash_content(mask_spec(spec)))
             await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
             changed = await self._replace(server, record)
         self._publish_changes()
@@ -202,6 +221,9 @@ class McpManager:
         else:
             async with self._changing():
                 server = self.get_server(id)
+                if action == "remove":
+                    _require_removable(server)
+                await self._auditor.write(_AUDITED[action], id, tenant="")
                 if action == "start":
                     await self._act_start(server)
                 elif action == "stop":
@@ -337,6 +359,8 @@ class McpManager:
     def _add(self, id: str, record: ServerRecord, *, configured: bool) -> ManagedServer:
         server = ManagedServer(id, record, self._deps, configured=configured)
         self._servers[id] = server
+        if warning := record.spec.version_warning:
+            _log.warning("the server %r %s", id, warning)
         return server
 
     async def _replace(self, server: ManagedServer, record: ServerRecord) -> ManagedServer:
@@ -365,8 +389,6 @@ class McpManager:
         server.stop()
 
     async def _remove(self, server: ManagedServer) -> None:
-        if server.configured:
-            raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
         self._drop(server)
         await self._store.delete_record(SERVERS, server.id)
         await self._pin_records.delete(server.id)
@@ -427,6 +449,11 @@ class McpManager:
 
 async def _refuse_elicitation(connection: object, question: Json, owner: object) -> Json:
     raise LookupError("nobody is here to answer")
+
+
+def _require_removable(server: ManagedServer) -> None:
+    if server.configured:
+        raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
 
 
 def _require_known_tools(server: ManagedServer, tools: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Refused
 from toolyard.core.json_types import Json
@@ -130,6 +131,10 @@ class ManagedServer:
         """Return why no process of this server may be started; empty if one may be, or if it needs none."""
         return self.spec.replica_problem if self._deps.store.is_shared else ""
 
+    def is_public_only(self) -> bool:
+        """Return whether the server is reached at public addresses only: one that was not configured by a file."""
+        return not (self.configured or self._deps.allows_private())
+
     def start(self) -> None:
         """Open the shared session. With `auth = "caller"` it serves only for the first listing of the tools."""
         if self.forbidden_reason:
@@ -187,7 +192,7 @@ class ManagedServer:
         self._require_allowed()
         self._evict_connection()
         connection = self._deps.get_connector().create_connection(
-            self.id, self.spec, caller, self, self.get_grant_store(caller_key)
+            self.id, self.spec, caller, self, self.get_grant_store(caller_key), is_public_only=self.is_public_only
         )
         self._connections[caller_key] = connection
         self._deps.spawn(connection.run())
@@ -199,7 +204,13 @@ class ManagedServer:
         caller_key, owner = self.resolve_caller(caller)
         listener = ExtraSessionListener(self)
         connection = self._deps.get_connector().create_connection(
-            self.id, self.spec, owner, listener, self.get_grant_store(caller_key), kind
+            self.id,
+            self.spec,
+            owner,
+            listener,
+            self.get_grant_store(caller_key),
+            kind,
+            is_public_only=self.is_public_only,
         )
         self._deps.spawn(connection.run())
         return connection
@@ -228,7 +239,13 @@ class ManagedServer:
             else:
                 before = self._pins if self.was_listed else None
                 await self._save_pins(
-                    update_pins(before, tools, trusting=self._is_trusting, assign_name=self._assign_name)
+                    update_pins(
+                        before,
+                        tools,
+                        trusting=self._is_trusting,
+                        accept_first=self.spec.pin != "review",
+                        assign_name=self._assign_name,
+                    )
                 )
                 self._listed_here = True
             # The session may have been ended while the pins were written; a view must not outlive its session.
@@ -271,10 +288,21 @@ class ManagedServer:
             for remote, listed, pin, _ in self._iter_caller_pins():
                 if remote in tools if tools else pin.is_waiting:
                     hashes.setdefault(remote, []).append(listed.hash)
-            await self._save_pins(
-                pins | {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
-            )
+            pins |= {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
+            await self._audit_decision(pins, accept=accept)
+            await self._save_pins(pins)
         self._deps.on_change()
+
+    async def _audit_decision(self, pins: Pins, *, accept: bool) -> None:
+        changed = {
+            remote: [hash_definition(pin.seen), *pin.caller_decisions]
+            for remote, pin in pins.items()
+            if pin != self._pins.get(remote)
+        }
+        if changed:
+            target = f"{self.id}: {', '.join(sorted(changed))}"
+            action = "pin.accept" if accept else "pin.reject"
+            await self._deps.auditor.write(action, target, tenant="", content_hash=hash_content(changed))
 
     async def _save_pins(self, pins: Pins) -> None:
         # A removed server must not write again: its record is gone, or belongs to the server that replaced it.

@@ -17,6 +17,7 @@ from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.loopback import is_loopback
 from toolyard.core.mcp_servers import ServerCard, SignIn, SignInAnswer
 from toolyard.core.ports import Clock
+from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import SIGN_INS, OpenSignIn, build_record_name
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords, UndecryptableRecord
 from toolyard.venues.mcp.dependencies import Connector
@@ -41,12 +42,14 @@ class PendingSignIns:
         wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
         records: SealedRecords,
         clock: Clock,
+        auditor: Auditor,
     ) -> None:
         self._get_server = get_server
         self._get_connector = get_connector
         self._wait_until = wait_until
         self._records = records
         self._clock = clock
+        self._auditor = auditor
 
     async def begin(self, id: str, caller: Caller, redirect_uri: str) -> SignIn:
         """Begin a sign-in and return the page to open. An earlier one of the same caller is void."""
@@ -61,7 +64,11 @@ class PendingSignIns:
         try:
             async with asyncio.timeout(BEGIN_S):
                 sign_in = await self._get_connector().begin_sign_in(
-                    server.spec, owner, server.get_grant_store(caller_key), redirect_uri
+                    server.spec,
+                    owner,
+                    server.get_grant_store(caller_key),
+                    redirect_uri,
+                    public_only=server.is_public_only(),
                 )
         except TimeoutError:
             raise Unavailable("the server and its authorization server did not answer in time") from None
@@ -79,9 +86,12 @@ class PendingSignIns:
             raise Refused(f"the sign-in was not granted: {reason[:MAX_ERROR_CHARS]}")
         try:
             async with asyncio.timeout(FINISH_S):
-                grant = await self._get_connector().finish_sign_in(server.spec, owner, sign_in, answer)
+                grant = await self._get_connector().finish_sign_in(
+                    server.spec, owner, sign_in, answer, public_only=server.is_public_only()
+                )
         except TimeoutError:
             raise Unavailable("the authorization server did not answer in time") from None
+        await self._auditor.write("server.sign_in", id, by=caller)
         await server.get_grant_store(caller_key).save(grant)
         return await self._reconnect(server, caller)
 
@@ -118,6 +128,7 @@ class PendingSignIns:
         """Sign this caller out: delete the grant and end the sessions that use it."""
         server = self._get_server(id)
         caller_key, _ = server.resolve_caller(caller)
+        await self._auditor.write("server.sign_out", id, by=caller)
         await self._records.delete(SIGN_INS, build_record_name(id, caller_key))
         await server.get_grant_store(caller_key).forget()
         return await self._reconnect(server, caller)

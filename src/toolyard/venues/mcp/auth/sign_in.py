@@ -123,7 +123,7 @@ class _ExchangeProvider(OAuthClientProvider):
 
 
 async def begin_sign_in(
-    spec: ServerSpec, grant_store: GrantStore, redirect_uri: str, headers: Mapping[str, str]
+    spec: ServerSpec, grant_store: GrantStore, redirect_uri: str, headers: Mapping[str, str], *, public_only: bool
 ) -> OpenSignIn:
     """Find or register a client at the authorization server, and return the page for the person.
 
@@ -134,7 +134,7 @@ async def begin_sign_in(
         storage.client = _build_client_info(spec, redirect_uri)
     provider = _SignInProvider(spec, storage, redirect_uri, await _find_extra_scope(grant_store))
     try:
-        status = await _send_ping(spec.url, provider, headers)
+        status = await _send_ping(spec.url, provider, headers, public_only=public_only)
     except _PersonNeeded as needed:
         context = provider.context
         return OpenSignIn(
@@ -151,7 +151,9 @@ async def begin_sign_in(
     raise Refused(f"the server did not ask for a sign-in: it answered {status}")
 
 
-async def finish_sign_in(sign_in: OpenSignIn, answer: SignInAnswer, headers: Mapping[str, str]) -> Grant:
+async def finish_sign_in(
+    sign_in: OpenSignIn, answer: SignInAnswer, headers: Mapping[str, str], *, public_only: bool
+) -> Grant:
     """Return the grant that the person's answer leads to. Raise Refused or Unavailable with the reason if it fails."""
     storage = MemoryTokenStorage()
     storage.client = load_model(OAuthClientInformationFull, sign_in.client)
@@ -159,7 +161,7 @@ async def finish_sign_in(sign_in: OpenSignIn, answer: SignInAnswer, headers: Map
     metadata = provider.context.oauth_metadata
     async with _report_failures():
         validate_authorization_response_iss(answer.iss, metadata)
-    await _send_ping(sign_in.server_url, provider, headers)
+    await _send_ping(sign_in.server_url, provider, headers, public_only=public_only)
     return Grant(
         url=sign_in.server_url,
         issuer=str(metadata.issuer) if metadata else "",
@@ -183,11 +185,12 @@ async def _find_extra_scope(grant_store: GrantStore) -> str:
     return union_scopes(str(grant.token.get("scope") or ""), grant.missing_scopes) or ""
 
 
-async def _send_ping(url: str, auth: OAuthClientProvider, headers: Mapping[str, str]) -> int:
+async def _send_ping(url: str, auth: OAuthClientProvider, headers: Mapping[str, str], *, public_only: bool) -> int:
     """Send a request that makes the flow begin, and return the status of the response."""
+    transport = BoundedTransport(public_only=public_only)
     async with (
         _report_failures(),
-        httpx2.AsyncClient(auth=auth, timeout=ANSWER_S, transport=BoundedTransport(), headers=UNCOMPRESSED) as client,
+        httpx2.AsyncClient(auth=auth, timeout=ANSWER_S, transport=transport, headers=UNCOMPRESSED) as client,
         client.stream("POST", url, json=_PING, headers={**headers, **_HEADERS}) as response,
     ):
         return response.status_code

@@ -87,13 +87,18 @@ def index_by_name(listing: Sequence[Json]) -> dict[str, Json]:
 
 
 def update_pins(
-    pins: Mapping[str, Pin] | None, listing: Sequence[Json], *, trusting: bool, assign_name: Callable[[str], str]
+    pins: Mapping[str, Pin] | None,
+    listing: Sequence[Json],
+    *,
+    trusting: bool,
+    assign_name: Callable[[str], str],
+    accept_first: bool = True,
 ) -> Pins:
-    """Return the pins after a listing. The first listing of a server (`pins` is None) is accepted whole."""
+    """Return the pins after a listing. With `accept_first`, the first one (`pins` is None) is accepted whole."""
     listed: Pins = {}
     for remote, definition in index_by_name(listing).items():
         pin = (pins or {}).get(remote) or Pin(offered_as=assign_name(remote), seen=definition)
-        accept = (trusting or pins is None) and not find_defect(definition)
+        accept = (trusting or (accept_first and pins is None)) and not find_defect(definition)
         # A definition that differs only in fields that are not pinned replaces the accepted one without a decision.
         accepted = definition if accept or _is_same(pin.accepted, definition) else pin.accepted
         listed[remote] = replace(pin, seen=definition, accepted=accepted, present=True)

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from toolyard.core.caller import Caller
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.venues.mcp.auth.oauth import RequestAuth, SignInRequired
-from toolyard.venues.mcp.bounded_http import UNCOMPRESSED, limit_response
+from toolyard.venues.mcp.bounded_http import UNCOMPRESSED, BoundedTransport
 from toolyard.venues.mcp.dispatcher import RecordingDispatcher, get_current_request
 from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
 from toolyard.venues.mcp.sessions.session import OpenTransport
@@ -32,8 +32,15 @@ _PLACEHOLDERS = re.compile(r"\{user\}|\{tenant\}")
 
 
 def select_transport(
-    spec: ServerSpec, caller: Caller | None, stderr_log: StderrLog, reaper: ChildReaper, make_auth: AuthFactory
+    spec: ServerSpec,
+    caller: Caller | None,
+    stderr_log: StderrLog,
+    reaper: ChildReaper,
+    make_auth: AuthFactory,
+    is_public_only: Callable[[], bool],
 ) -> OpenTransport:
+    """Return how to open a session. `is_public_only` is asked each time whether a URL may lead to private addresses."""
+
     async def open_stdio(stack: AsyncExitStack) -> tuple[RecordingDispatcher, ChildProcess | None]:
         env = fill_placeholders(spec.env, caller)
         child = await stack.enter_async_context(run_child(spec.command, spec.args, env, spec.cwd, stderr_log, reaper))
@@ -51,7 +58,7 @@ def select_transport(
         client = httpx2.AsyncClient(
             headers={**UNCOMPRESSED, **fill_placeholders(spec.headers, caller)},
             timeout=httpx2.Timeout(ANSWER_S, read=SILENCE_S),
-            transport=_TrackingTransport(),
+            transport=_TrackingTransport(public_only=is_public_only()),
             auth=auth,
         )
         await stack.enter_async_context(client)
@@ -83,7 +90,7 @@ def fill_placeholders(values: Mapping[str, str], caller: Caller | None) -> dict[
     return {name: _PLACEHOLDERS.sub(lambda match: replacements[match[0]], value) for name, value in values.items()}
 
 
-class _TrackingTransport(httpx2.AsyncHTTPTransport):
+class _TrackingTransport(BoundedTransport):
     """Records the outcome of each request. A request that could not be sent gets an error response, not an exception.
 
     An exception would end the SDK's transport, and all other requests on the session with it.
@@ -99,7 +106,7 @@ class _TrackingTransport(httpx2.AsyncHTTPTransport):
             return _build_error_response(error, request, unreached=False)
         if sent is not None:
             sent.status = response.status_code
-        return limit_response(response)
+        return response
 
 
 def _build_error_response(error: httpx2.TransportError, request: httpx2.Request, *, unreached: bool) -> httpx2.Response:

@@ -1,0 +1,130 @@
+"""`toolyard audit`: list the audit log, and verify that nobody has changed it."""
+
+import argparse
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from urllib.parse import urlencode
+
+import msgspec
+
+from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.server_client import open_server_or_store
+from toolyard.cli.terminal import format_table
+from toolyard.client.http import ServerClient
+from toolyard.core.audit import AuditEntry, AuditQuery, find_break
+from toolyard.core.store import Store
+
+EXAMPLES = """  toolyard audit list
+  toolyard audit list --actor ann --limit 500
+  toolyard audit list --action key.add --since 2026-05-01
+  toolyard audit verify
+  toolyard audit verify --contains HASH           also require an entry whose hash a log line has shown
+
+If no server runs, the store is read. If one runs, the command asks it, which needs the key of an administrator without
+a tenant (--key or TOOLYARD_KEY) as soon as there is any key. `verify` exits with 1 if the chain of hashes is broken.
+"""
+PAGE_SIZE = 1000
+
+
+class _AuditPage(msgspec.Struct):
+    entries: list[AuditEntry]
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(commands, "audit", run_list, "list and verify the audit log", EXAMPLES)
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    list_entries = add_command(actions, "list", run_list, "list entries, the newest first", EXAMPLES)
+    list_entries.add_argument("--action", default="", help="only entries of this action, such as key.add")
+    list_entries.add_argument("--actor", default="", help="only entries of this user")
+    list_entries.add_argument("--since", default="", help="only entries from this day or time on, such as 2026-05-01")
+    list_entries.add_argument("--limit", type=int, default=100, help="how many entries; default: 100")
+    verify = add_command(actions, "verify", run_verify, "check that no entry was changed or removed", EXAMPLES)
+    verify.add_argument(
+        "--contains",
+        default="",
+        metavar="HASH",
+        help="the hash of an entry that must be there, from a log line: entries removed at the end leave no gap",
+    )
+    for action in (list_entries, verify):
+        add_config_flags(action, "store")
+        add_server_flags(action)
+
+
+def run_list(options: argparse.Namespace) -> None:
+    if not 1 <= options.limit <= PAGE_SIZE:
+        raise UsageError(f"--limit must be from 1 to {PAGE_SIZE}")
+    query = AuditQuery(
+        actor=options.actor, action=options.action, since=_parse_time(options.since), limit=options.limit
+    )
+    entries = asyncio.run(_list_entries(options, query))
+    columns = ("number", "time", "action", "target", "outcome", "actor", "tenant", "key", "address", "count")
+    print(format_table(columns, map(_build_row, entries)) if entries else "There are no entries.")
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    problem, count, last = asyncio.run(_verify(options))
+    if problem:
+        print(f"The audit log is broken: {problem}.")
+        return 1
+    end = f" The last one is {last.number} with the hash {last.hash}." if last else ""
+    print(f"The audit log is whole: {count} entries.{end}")
+    return 0
+
+
+async def _list_entries(options: argparse.Namespace, query: AuditQuery) -> list[AuditEntry]:
+    async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
+        return await _read_page(target, query)
+
+
+async def _verify(options: argparse.Namespace) -> tuple[str, int, AuditEntry | None]:
+    """Return what is wrong, the number of entries that hold, and the last of them."""
+    last: AuditEntry | None = None
+    is_found = not options.contains
+    async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
+        async for page in _iter_pages(target):
+            if problem := find_break(page, last):
+                return problem, 0, None
+            is_found = is_found or any(entry.hash == options.contains for entry in page)
+            last = page[-1]
+    if not is_found:
+        return f"it has no entry with the hash {options.contains}: entries were removed or replaced", 0, None
+    return "", last.number if last else 0, last
+
+
+async def _iter_pages(target: ServerClient | Store) -> AsyncGenerator[list[AuditEntry]]:
+    cursor = 0
+    while page := await _read_page(target, AuditQuery(cursor=cursor, oldest_first=True, limit=PAGE_SIZE)):
+        yield page
+        if len(page) < PAGE_SIZE:
+            return
+        cursor = page[-1].number
+
+
+async def _read_page(target: ServerClient | Store, query: AuditQuery) -> list[AuditEntry]:
+    if not isinstance(target, ServerClient):
+        return list(await target.read_audit(query))
+    parameters = {
+        "action": query.action,
+        "actor": query.actor,
+        "since": query.since,
+        "order": "oldest" if query.oldest_first else "newest",
+        "limit": query.limit,
+        "after": query.cursor or "",
+    }
+    return (await target.request("GET", f"/audit?{urlencode(parameters)}", _AuditPage)).entries
+
+
+def _parse_time(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        raise UsageError(f"{text!r} is no day or time: write it as 2026-05-01 or 2026-05-01T09:30") from None
+
+
+def _build_row(entry: AuditEntry) -> tuple[str, ...]:
+    at = datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M:%S")
+    outcome = f"{entry.outcome} (of {entry.cause})" if entry.cause else entry.outcome
+    references = (entry.actor, entry.tenant, entry.key, entry.address)
+    cells = (entry.target or "-", outcome, *(reference or "-" for reference in references))
+    return (str(entry.number), at, entry.action, *cells, str(entry.count))

@@ -1,0 +1,155 @@
+"""The audit log: who changed, decided, shared, exported or deleted what, as a chain of hashes. Pure.
+
+An entry holds references and hashes, never content: no text of a message, no argument, no secret. It is written before
+what it is about takes effect, so that nothing takes effect without an entry. What is refused or fails after that has a
+second entry, which names the first one as its `cause`.
+"""
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+AuditAction = Literal[
+    "key.add",
+    "key.rotate",
+    "key.revoke",
+    "server.add",
+    "server.change",
+    "server.remove",
+    "server.start",
+    "server.stop",
+    "server.sign_in",
+    "server.sign_out",
+    "pin.accept",
+    "pin.reject",
+    "config.load",
+    "prompt.change",
+    "preset.save",
+    "preset.delete",
+    "call.approve",
+    "call.deny",
+    "share.create",
+    "share.revoke",
+    "conversation.export",
+    "conversation.delete",
+    "sign_in.refuse",
+]
+AuditOutcome = Literal["allowed", "refused", "failed"]
+"""`allowed`: it was about to take effect. `refused`: it had no effect. `failed`: it may have had some effect."""
+MAX_REFERENCE_CHARS = 200
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """Who acts, and with what: the name of the key (never the key itself), and the address of the client."""
+
+    user: str = ""
+    tenant: str = ""
+    key: str = ""
+    """The name of an API key, `session` or `token`; empty for the server itself and for a server without keys."""
+    address: str = ""
+    correlation_id: str = ""
+
+
+class AuditRecord(Struct, frozen=True, kw_only=True):
+    """What an entry says, before it has a place in the chain."""
+
+    at: float
+    action: AuditAction
+    target: str = ""
+    """A reference: the name of a key, the id of a server, a conversation and a call."""
+    tenant: str = ""
+    """The tenant that it concerns, whose administrators may read the entry; empty for the whole server."""
+    actor: str = ""
+    """The user who acted."""
+    actor_tenant: str = ""
+    key: str = ""
+    address: str = ""
+    content_hash: str = ""
+    """The SHA-256 of the new content, without its secrets; empty if there is none."""
+    outcome: AuditOutcome = "allowed"
+    cause: int = 0
+    """The number of the entry whose outcome this one tells; 0 if it tells its own."""
+    count: int = 1
+    """How often it happened, for entries that stand for several attempts."""
+    correlation_id: str = ""
+
+
+class AuditEntry(AuditRecord, frozen=True, kw_only=True):
+    """A record in the chain of its store. The hash covers all other fields, and so every entry before it."""
+
+    number: int
+    """1, 2, 3 and so on, without a gap."""
+    previous: str = ""
+    """The hash of the entry before; empty for the first one."""
+    hash: str = ""
+
+
+class AuditQuery(Struct, frozen=True, kw_only=True):
+    """A page of entries. An empty field selects all."""
+
+    tenant: str | None = None
+    """None selects the entries of all tenants, and those of the server."""
+    actor: str = ""
+    action: str = ""
+    since: float = 0.0
+    cursor: int = 0
+    """The number of the last entry of the page before."""
+    oldest_first: bool = False
+    limit: int = 100
+
+    def selects(self, entry: AuditEntry) -> bool:
+        if self.cursor and not (entry.number > self.cursor if self.oldest_first else entry.number < self.cursor):
+            return False
+        if self.tenant is not None and entry.tenant != self.tenant:
+            return False
+        return entry.at >= self.since and self.actor in ("", entry.actor) and self.action in ("", entry.action)
+
+
+def seal_record(record: AuditRecord, last: AuditEntry | None) -> AuditEntry:
+    """Return the entry of a record that comes after the last entry of a store."""
+    number, previous = (last.number + 1, last.hash) if last else (1, "")
+    entry = AuditEntry(**asdict(record), number=number, previous=previous)
+    return replace(entry, hash=hash_entry(entry))
+
+
+def hash_entry(entry: AuditEntry) -> str:
+    """Return the SHA-256 of an entry's canonical JSON: all fields but `hash`, sorted by name, without spaces."""
+    return hash_content({name: getattr(entry, name) for name in entry.__struct_fields__ if name != "hash"})
+
+
+def hash_content(content: object) -> str:
+    """Return the SHA-256 of the content's JSON, sorted by name."""
+    return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def find_break(entries: Iterable[AuditEntry], last: AuditEntry | None) -> str:
+    """Return in words the first place at which the chain is broken; empty if it holds.
+
+    `entries` are in order, and `last` is the one before them; None if they begin with the first of the store.
+    """
+    for entry in entries:
+        expected = last.number + 1 if last else 1
+        if entry.number != expected:
+            missing = f"entry {expected} is" if entry.number == expected + 1 else f"entries {expected} and on are"
+            return f"{missing} missing: the next one is {entry.number}"
+        if hash_entry(entry) != entry.hash:
+            return f"entry {entry.number} was changed: its content does not match its hash"
+        if entry.previous != (last.hash if last else ""):
+            return f"entry {entry.number} does not follow entry {expected - 1}: that one was replaced after it"
+        last = entry
+    return ""
+
+
+def clean_reference(text: str) -> str:
+    """Return a text of somebody else as a reference: in one line, and bounded. Different long texts stay different."""
+    clean = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    if len(clean) <= MAX_REFERENCE_CHARS:
+        return clean
+    digest = sha256(clean.encode()).hexdigest()[:16]
+    return f"{clean[: MAX_REFERENCE_CHARS - len(digest) - 1]}…{digest}"

@@ -1,0 +1,72 @@
+"""Failed sign-ins in the audit log, counted: a flood of them must not fill the disk.
+
+The first failure of an address is written at once, the further ones of the same minute as one entry with their number.
+Of many addresses in a minute only some have entries of their own; the others share one.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+
+from toolyard.core.audit import Actor
+from toolyard.core.errors import ToolyardError
+from toolyard.core.ports import Spawn
+from toolyard.observability.audit import Auditor, current_actor
+
+WINDOW_S = 60.0
+MAX_ADDRESSES = 20
+"""Addresses with entries of their own in a minute."""
+OTHER_ADDRESSES = "other addresses"
+
+_log = logging.getLogger("toolyard.audit")
+
+
+class FailedSignIns:
+    def __init__(self, auditor: Auditor, spawn: Spawn, window_s: float = WINDOW_S) -> None:
+        self._auditor = auditor
+        self._spawn = spawn
+        self._window_s = window_s
+        self._counts = Counter[str]()
+        """The failures of the current window that are not written yet."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def count(self, address: str) -> None:
+        """Count a failure. It is not raised if the store is down: the sign-in fails anyway."""
+        if self._closed:  # the store is about to be closed, and nobody waits for a timer any more
+            return
+        if address not in self._counts and len(self._counts) >= MAX_ADDRESSES:
+            address = OTHER_ADDRESSES
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._window_s, self._end_window)
+        if address in self._counts:
+            self._counts[address] += 1
+            return
+        self._counts[address] = 0
+        await self._write(address, 1)
+
+    async def close(self) -> None:
+        """Write what was counted so far, and count no more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._write_counts()
+
+    def _end_window(self) -> None:
+        self._spawn(self._write_counts())
+
+    async def _write_counts(self) -> None:
+        counts, self._counts, self._timer = self._counts, Counter[str](), None
+        for address, count in counts.items():
+            if count:
+                await self._write(address, count)
+
+    async def _write(self, address: str, count: int) -> None:
+        # Nobody is known by a key that is wrong: the entry names the address alone.
+        token = current_actor.set(Actor(address=address))
+        try:
+            await self._auditor.write("sign_in.refuse", "", outcome="refused", count=count)
+        except ToolyardError as error:
+            _log.warning("%d failed sign-ins are missing in the audit log: %s", count, error)
+        finally:
+            current_actor.reset(token)

@@ -1,0 +1,71 @@
+"""`GET /audit`: the audit log, for administrators: of the whole server, or each of their tenant."""
+
+from typing import Annotated, Literal
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from msgspec import Struct
+
+from toolyard.core.audit import AuditAction, AuditEntry, AuditQuery
+from toolyard.engine.service import Service
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.roles import require_admin
+
+MAX_CURSOR_CHARS = 18
+ShortText = Annotated[str, QueryParameter(max_length=500)]
+
+
+class AuditPage(Struct, kw_only=True):
+    """Entries, and the `after` of the next page; `next` is null after the last one."""
+
+    entries: list[AuditEntry]
+    count: int
+    next: str | None
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/audit", responses=ERRORS, tags=["audit"])
+    async def list_audit(
+        request: HttpRequest,
+        action: Annotated[AuditAction | Literal[""], QueryParameter()] = "",
+        actor: Annotated[str, QueryParameter(max_length=500, description="The user who acted")] = "",
+        tenant: ShortText = "",
+        since: Annotated[float, QueryParameter(ge=0, description="Seconds since 1970")] = 0.0,
+        order: Annotated[
+            Literal["newest", "oldest"], QueryParameter(description="Which entries come first")
+        ] = "newest",
+        limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
+        after: Annotated[str, QueryParameter(max_length=100, description="The `next` of the page before")] = "",
+    ) -> AuditPage:
+        """List who changed, decided, shared, exported or deleted what. An administrator of a tenant sees its entries.
+
+        The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces.
+        """
+        admin = require_admin(request, "the audit log is for administrators")
+        query = AuditQuery(
+            tenant=admin.tenant or tenant or None,
+            actor=actor,
+            action=action,
+            since=since,
+            cursor=parse_cursor(after),
+            oldest_first=order == "oldest",
+            limit=limit,
+        )
+        entries = list(await service.read_audit(query))
+        is_last = len(entries) < limit
+        return AuditPage(entries=entries, count=len(entries), next=None if is_last else str(entries[-1].number))
+
+    return [list_audit]
+
+
+def parse_cursor(text: str) -> int:
+    """Return the number of the last entry of the page before; 0 for the first page."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal()) or len(text) > MAX_CURSOR_CHARS:
+        raise invalid_field("after", "this is not the `next` of a page")
+    return int(text)
