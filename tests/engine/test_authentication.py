@@ -43,7 +43,11 @@ class KeyBench:
     def __init__(self, *keys: Key) -> None:
         self.clock, self.store = SetClock(), CountingStore()
         self.access = Authenticator(self.store, self.clock, configured=keys)
-        self.sessions = Sessions(self.store, self.access, self.clock, SessionLimits(idle_s=1e6, total_s=1e6))
+        limits = SessionLimits(idle_s=1e6, total_s=1e6)
+        self.sessions = Sessions(self.store, self.access, self.clock, limits, self._ignore_failure)
+
+    async def _ignore_failure(self, address: str) -> None:
+        """Failed sign-ins are counted elsewhere."""
 
     def authenticate(self, secret: str, **headers: str) -> Caller:
         return self.access.authenticate({"x-api-key": secret, **headers})

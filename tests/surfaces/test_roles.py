@@ -184,7 +184,9 @@ ROWS = [
 ]
 TURN = f"{CONVERSATION}/runs/{{run_id}}/turns/{{number}}"
 """For operators among those who see the conversation; its own line is in a test of its own."""
-ELSEWHERE = {("GET", TURN), ("POST", "/session"), ("DELETE", "/session")}
+ORIGINAL = f"{CALL}/original"
+"""For administrators among those who see the conversation, whom `tests/flows/test_redaction.py` has."""
+ELSEWHERE = {("GET", TURN), ("GET", ORIGINAL), ("POST", "/session"), ("DELETE", "/session")}
 """Routes with tests of their own: signing in and out, in `test_sessions.py`, needs no key but the page's origin."""
 
 
@@ -286,9 +288,13 @@ async def check_turn() -> None:
         for caller in CALLERS:
             among_others = "forbidden" if caller in ("owner", "tenant approver") else get_expected_outcome(caller, row)
             assert await client.request_outcome(caller, row) == among_others, caller
+        row = Row("GET", ORIGINAL, frozenset())
+        for caller in CALLERS:
+            hidden = "hidden" if caller in ADMINISTERS else get_expected_outcome(caller, row)
+            assert await client.request_outcome(caller, row) == hidden, caller
 
 
-async def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:
+async def test_what_went_to_the_model_is_for_operators_of_the_tenant_and_secrets_for_administrators() -> None:
     await check_turn()
 
 
