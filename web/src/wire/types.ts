@@ -208,6 +208,8 @@ export interface Caller {
   tenant?: string
   division?: string
   locale?: string
+  tools?: Array<string>
+  models?: Array<string>
 }
 
 export interface CancelAnswer {
