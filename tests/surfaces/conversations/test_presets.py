@@ -8,6 +8,7 @@ import pytest
 from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
+from toolyard.engine.authentication import KEY_USES
 from toolyard.engine.presets import MAX_OWN_PRESETS, MAX_PRESET_BYTES, MAX_SHARED_PRESETS
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, say
@@ -87,7 +88,8 @@ async def test_an_own_preset_is_saved_replaced_and_deleted_and_nobody_else_sees_
             await other.delete("/presets/in%20verse?shared=true", expect=404)
         await clients.ann.delete("/presets/in%20verse")
         await clients.ann.delete("/presets/in%20verse", expect=404)
-        assert await list_names(clients.ann) == [] and not clients.database.records
+        assert await list_names(clients.ann) == []
+        assert {kind for kind, _ in clients.database.records} <= {KEY_USES}
 
 
 async def test_a_shared_preset_is_used_by_the_tenant_and_changed_by_its_author_or_an_administrator() -> None:

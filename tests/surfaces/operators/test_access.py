@@ -38,7 +38,7 @@ async def test_it_names_the_rule_that_decides_and_who_approves() -> None:
         assert (access["decision"], access["rule"], access["reason"]) == ("ask", "approval", "approval = other")
         need = {"approvers": "the role board", "other": True, "needed": 2, "reason_required": False, "approval_s": 60.0}
         assert access["approval"] == need and access["after_untrusted"] == "ask"
-        rules = ["enabled", "roles", "division", "conversation", "keep_from_bob", "approval"]
+        rules = ["enabled", "key", "roles", "division", "conversation", "keep_from_bob", "approval"]
         assert [check["rule"] for check in access["checks"]] == rules
         denied: Json = (await http.with_key("bob").get("/access?tool=pay"))["access"]
         assert (denied["decision"], denied["rule"]) == ("deny", "roles") and "finance" in denied["reason"]
