@@ -52,7 +52,7 @@ async def test_a_database_refuses_a_change_of_its_log_and_a_forced_one_is_found(
     await write_entries(store)
     connection = await asyncpg.connect(postgres_url)
     for statement in (change, "TRUNCATE audit"):
-        with pytest.raises(asyncpg.RaiseError, match="append-only"):
+        with pytest.raises(asyncpg.PostgresError, match="append-only"):
             await connection.execute(statement)
     await connection.execute("ALTER TABLE audit DISABLE TRIGGER USER")
     await connection.execute(change)
