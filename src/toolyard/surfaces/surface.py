@@ -14,6 +14,7 @@ from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
+from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.service import Service
 from toolyard.engine.sessions import Sessions
 
@@ -57,6 +58,8 @@ class Backend:
     approval_hold_s: float = 0.0
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
+    provider_sign_ins: ProviderSignIns | None = None
+    """Sign-ins at the identity provider; None if none is configured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
