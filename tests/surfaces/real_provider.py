@@ -30,7 +30,7 @@ def start_real_provider(*, groups_in_token: bool = False) -> Generator[str]:
     assert process.stdout is not None
     try:
         # Notes of the package for developers come first.
-        yield next(line.strip() for line in process.stdout if line.startswith("http://127.0.0.1:"))
+        yield next(line.strip() for line in process.stdout if line.startswith("http://localhost:"))
     finally:
         process.kill()
         process.communicate()

@@ -208,6 +208,8 @@ export interface Caller {
   tenant?: string
   division?: string
   locale?: string
+  tools?: Array<string>
+  models?: Array<string>
 }
 
 export interface CancelAnswer {
@@ -849,6 +851,11 @@ export interface ShareView {
 export interface SharedConversation {
   share: ShareView
   transcript: Transcript
+  success: boolean
+}
+
+export interface SignInOptions {
+  provider: string
   success: boolean
 }
 
