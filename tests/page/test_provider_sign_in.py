@@ -45,6 +45,7 @@ def test_one_signs_in_at_the_provider_and_comes_back_to_what_was_open(windows: W
     window = windows.open_url(f"{server.url}/#/tools")
     page = window.page
     expect(page.get_by_role("link", name="Sign in with Example & Co")).to_be_visible()
+    expect(page.get_by_text("Or use an API key.")).to_be_visible()
     assert run_axe(page) == []
     sign_in(window, "ann")
     expect(page.get_by_role("heading", name="Tools")).to_be_visible()

@@ -40,7 +40,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
             {t("signin.provider", { name: provider })}
           </a>
         )}
-        <p>{t("signin.about")}</p>
+        <p>{t(provider ? "signin.orKey" : "signin.about")}</p>
         <label htmlFor="key">{t("signin.key")}</label>
         <input id="key" type="password" autoComplete="off" spellCheck={false} autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
         {problem && (

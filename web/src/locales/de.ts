@@ -365,6 +365,7 @@ export const de: Record<MessageKey, string> = {
   "overview.incomplete": "Es gibt mehr, als auf einmal durchgesehen wird: Dies sind die neuesten Unterhaltungen.",
   "overview.none": "In dieser Zeit ist nichts geschehen.",
   "signin.notKept": "Der Browser hat die Anmeldung nicht behalten. Öffne diese Seite über https und erlaube ihr Cookie.",
+  "signin.orKey": "Oder verwende einen API-Schlüssel. Er wird nur an diesen Server gesendet und nicht aufbewahrt; du bleibst angemeldet, bis du dich abmeldest.",
   "signin.provider": "Mit {name} anmelden",
   "signin.error.busy": "Gerade melden sich zu viele an. Versuche es in einer Minute noch einmal.",
   "signin.error.denied": "Die Anmeldung wurde abgebrochen oder abgelehnt.",

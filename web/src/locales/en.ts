@@ -363,6 +363,7 @@ export const en = {
   "overview.incomplete": "There is more than is looked through at once: these are the latest conversations.",
   "overview.none": "Nothing happened in this time.",
   "signin.notKept": "The browser did not keep the sign-in. Open this page over https, and allow its cookie.",
+  "signin.orKey": "Or use an API key. It is sent to this server alone and not kept; you stay signed in until you sign out.",
   "signin.provider": "Sign in with {name}",
   "signin.error.busy": "Too many people are signing in right now. Try again in a minute.",
   "signin.error.denied": "The sign-in was cancelled or refused.",

@@ -365,6 +365,7 @@ export const zh: Record<MessageKey, string> = {
   "overview.incomplete": "数据超过一次可查看的数量：这里是最近的对话。",
   "overview.none": "这段时间内没有活动。",
   "signin.notKept": "浏览器没有保存登录状态。请通过 https 打开此页面，并允许其 Cookie。",
+  "signin.orKey": "或使用 API 密钥。密钥只发送给此服务器，不会被保存；在退出之前您将保持登录。",
   "signin.provider": "使用 {name} 登录",
   "signin.error.busy": "当前登录人数过多，请一分钟后重试。",
   "signin.error.denied": "登录已取消或被拒绝。",
