@@ -11,7 +11,7 @@ from msgspec import inspect
 
 from toolyard.core.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
-from toolyard.surfaces.catalog import me, models, tools
+from toolyard.surfaces.catalog import me, models, session, tools
 from toolyard.surfaces.conversations import calls as conversation_calls
 from toolyard.surfaces.conversations import conversations, direct_calls, presets, shares
 from toolyard.surfaces.conversations import runs as conversation_runs
@@ -39,6 +39,7 @@ RESPONSES = (
     runs.OverviewAnswer,
     runs.RunList,
     servers.ServerList,
+    session.SignInOptions,
     shares.NewShareAnswer,
     shares.SharedConversation,
     shares.ShareList,

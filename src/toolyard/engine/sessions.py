@@ -1,7 +1,8 @@
-"""Sessions of people who use the web page: signing in with a key once, and being known by a random token from then on.
+"""Sessions of people who use the web page: signing in once, and being known by a random token from then on.
 
-A session is bound to the key that opened it. It ends when its owner signs out, when it was not used for a while, after
-a total time, and as soon as the key is revoked or its rights are not what they were.
+A session is bound to the key that opened it, or to the identity provider's settings. It ends when its owner signs out,
+when it was not used for a while, after a total time, and as soon as the key is revoked or the rights are not what they
+were.
 """
 
 import secrets
@@ -75,6 +76,16 @@ class Sessions:
         binding = self._access.bind(secret, headers)
         for key, per_minute in counted:
             await self._store.return_allowance(key, per_minute)
+        return await self._save(binding, now)
+
+    async def open_for(self, caller: Caller, rights: str) -> str:
+        """Return the token of a new session for a person whom the identity provider has identified.
+
+        `rights` is the digest of the provider's settings that the caller's rights come from.
+        """
+        return await self._save(KeyBinding(caller=caller, rights=rights), self._clock.now())
+
+    async def _save(self, binding: KeyBinding, now: float) -> str:
         await self._make_room(binding)
         token = secrets.token_urlsafe(TOKEN_BYTES)
         await self._store.save_token(

@@ -35,11 +35,11 @@ def verifier(rules: JwtConfig) -> Callable[[str], Caller]:
     keys are not there yet.
     """
     if rules.algorithm == "HS256":
-        return lambda token: _build_caller(_decode_claims(token, rules.secret, rules), rules)
+        return lambda token: _build_caller(decode_claims(token, rules.secret, rules), rules)
     keys = PublicKeys(Path(rules.jwks_file).read_bytes if rules.jwks_file else partial(_fetch_url, rules.jwks_url))
 
     def verify(token: str) -> Caller:
-        return _build_caller(_decode_claims(token, keys.find(_read_key_id(token)), rules), rules)
+        return _build_caller(decode_claims(token, keys.find(read_key_id(token)), rules), rules)
 
     return verify
 
@@ -85,7 +85,7 @@ class PublicKeys:
 
     def _refresh(self) -> None:
         try:
-            self._keys = _parse_public_keys(self._fetch())
+            self._keys = parse_public_keys(self._fetch())
             self._fetched_at = self._clock()
         except (OSError, ValueError, jwt.PyJWTError) as error:
             _log.warning("the keys that tokens are checked with could not be fetched: %s", error)
@@ -97,7 +97,7 @@ class _Jwks(msgspec.Struct):
     keys: list[dict[str, object]]
 
 
-def _parse_public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
+def parse_public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
     """Return the keys by id. Keys for other uses than RS256 signatures are left out: they must not verify one."""
     entries = msgspec.json.decode(body, type=_Jwks).keys
     usable = [entry for entry in entries if entry.get("kty") == "RSA" and entry.get("use", "sig") == "sig"]
@@ -114,14 +114,14 @@ def _fetch_url(url: str) -> bytes:
         return response.read(MAX_JWKS_BYTES)
 
 
-def _read_key_id(token: str) -> str:
+def read_key_id(token: str) -> str:
     try:
         return str(jwt.get_unverified_header(token).get("kid", ""))
     except jwt.InvalidTokenError:
         raise Unauthenticated("the token cannot be read") from None
 
 
-def _decode_claims(token: str, key: str | jwt.PyJWK, rules: JwtConfig) -> dict[str, object]:
+def decode_claims(token: str, key: str | jwt.PyJWK, rules: JwtConfig) -> dict[str, object]:
     try:
         return jwt.decode(
             token,

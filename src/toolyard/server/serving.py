@@ -92,7 +92,7 @@ def _find_drain_s(wiring: Wiring, yard: Yard) -> float:
 
 async def _require_key(wiring: Wiring, host: str) -> None:
     """Raise Misconfigured if no key is set: without keys, everybody who can reach the server is an administrator."""
-    if wiring.keys or wiring.verify:
+    if wiring.keys or wiring.verify or wiring.identity_provider:
         return
     store = await open_store(wiring.store, wiring.postgres)
     try:

@@ -23,6 +23,7 @@ from toolyard.core.model_names import OFFLINE, is_pattern, parse_model_name
 from toolyard.core.options import DEFAULT_OPTIONS, merge_options
 from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.web_search import SearchRules
+from toolyard.engine.provider_sign_in import IdentityProvider
 from toolyard.models.context_windows import compute_usable_window, find_context_window
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
@@ -30,6 +31,7 @@ from toolyard.server.config import (
     Config,
     DivisionConfig,
     JwtConfig,
+    OidcConfig,
     ToolChoice,
     ToolRules,
     apply_rules,
@@ -72,6 +74,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
         keys=config.keys,
         verify=_load_verifier(config.jwt) if config.jwt else None,
+        identity_provider=_load_identity_provider(config.oidc) if config.oidc else None,
         cors_origins=frozenset(config.cors_origins),
         trusted_proxies=config.trusted_proxies,
         sessions=config.sessions,
@@ -232,3 +235,11 @@ def _load_verifier(jwt: JwtConfig) -> Callable[[str], Caller]:
     except ImportError as error:
         raise Misconfigured(f"[jwt] needs more packages: {install_command('server')} ({error})") from None
     return module.verifier(jwt)
+
+
+def _load_identity_provider(oidc: OidcConfig) -> IdentityProvider:
+    try:
+        module = importlib.import_module("toolyard.server.oidc")
+    except ImportError as error:
+        raise Misconfigured(f"[oidc] needs more packages: {install_command('server')} ({error})") from None
+    return module.OidcProvider(oidc)

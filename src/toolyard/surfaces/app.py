@@ -15,6 +15,7 @@ from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator
+from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.service import Service
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.ag_ui import routes as ag_ui
@@ -61,6 +62,7 @@ def asgi(
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
     proxies: TrustedProxies | None = None,
     add_servers: Callable[[], AddServers] = lambda: "all",
+    provider_sign_ins: ProviderSignIns | None = None,
 ) -> AuthMiddleware:
     """Return the application for these services."""
     backend = Backend(
@@ -73,6 +75,7 @@ def asgi(
         approval_hold_s=approval_hold_s,
         socket_limits=socket_limits,
         add_servers=add_servers,
+        provider_sign_ins=provider_sign_ins,
     )
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],

@@ -15,6 +15,7 @@ from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.authentication import Authenticator
+from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.service import Service
 from toolyard.engine.sessions import Sessions
 
@@ -60,6 +61,8 @@ class Backend:
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
     add_servers: Callable[[], AddServers] = lambda: "all"
     """Returns which MCP servers may be added or changed by requests."""
+    provider_sign_ins: ProviderSignIns | None = None
+    """Sign-ins at the identity provider; None if none is configured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

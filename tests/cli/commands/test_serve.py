@@ -205,6 +205,15 @@ def test_nobody_else_is_let_in_without_a_key(tmp_path: Path) -> None:
         assert request_json(url, body)[0] == 401
 
 
+def test_with_an_identity_provider_others_are_let_in_once_they_have_signed_in(tmp_path: Path) -> None:
+    oidc = '[oidc]\nissuer = "https://id.example"\nclient_id = "toolyard"\nallow_everybody = true\n'
+    (tmp_path / "toolyard.toml").write_text(oidc)
+    with start_server(tmp_path, "--host", "0.0.0.0") as server:
+        url, body, _ = parse_curl(server.read_until("curl -N").strip(), TOOLYARD_KEY="none")
+        assert "callers  those with a key, or who sign in at https://id.example" in "\n".join(server.output_lines)
+        assert request_json(url, body)[0] == 401
+
+
 def test_a_model_without_its_key_is_refused_with_the_variable_to_set(tmp_path: Path) -> None:
     done = run_toolyard(tmp_path, "serve", "--port", "0", "--store", "memory:", "--model", "openai:gpt-4o-mini")
     assert (done.code, done.out) == (1, "")

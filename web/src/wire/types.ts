@@ -856,6 +856,11 @@ export interface SharedConversation {
   success: boolean
 }
 
+export interface SignInOptions {
+  provider: string
+  success: boolean
+}
+
 export interface StopRequested {
   type: "stop.requested"
   by: string

@@ -221,8 +221,9 @@ def _check_port(config: Config, server: ServerAddress | None) -> Finding:
 
 def _check_callers(config: Config, keys: list[Key] | None) -> Finding:
     count = len(config.keys) + len(keys or ())
-    if count or config.jwt:
-        return Finding(True, "callers", f"{count} keys" + (" and tokens" if config.jwt else ""))
+    if count or config.jwt or config.oidc:
+        others = " and tokens" * bool(config.jwt) + " and people who sign in with OpenID Connect" * bool(config.oidc)
+        return Finding(True, "callers", f"{count} keys{others}")
     if keys is None:
         return Finding(True, "callers", "the running server knows its keys: `toolyard keys list`")
     if is_loopback(config.host):

@@ -101,7 +101,8 @@ def build_welcome(
         if server.error:
             yield f"  server   {server.id} is {server.status}: {mask_secrets(server.error)}"
     yield f"  store    {describe_store(config.store)}"
-    yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
+    others = " or a token" * bool(config.jwt) + (f", or who sign in at {config.oidc.issuer}" if config.oidc else "")
+    yield f"  callers  {'those with a key' + others if asks_for_keys else everybody}"
     yield ""
     yield f"Open {url} in a browser, or try it from another terminal:"
     yield f"  {build_curl(url, tools, asks_for_keys)}"

@@ -34,6 +34,7 @@ from toolyard.core.setting_types import (
     SecondsOrZero,
     Secret,
     ServerName,
+    ShortLine,
     StoreUrl,
     ToolSource,
     Url,
@@ -66,6 +67,7 @@ __all__ = [
     "JwtConfig",
     "LimitsConfig",
     "ModelOptions",
+    "OidcConfig",
     "TelemetryConfig",
     "ToolChoice",
     "ToolRules",
@@ -138,6 +140,37 @@ class JwtConfig(Struct, frozen=True, kw_only=True):
             yield "jwks_url", "must begin with https://, or anybody on the way could name the keys"
 
 
+class OidcConfig(Struct, frozen=True, kw_only=True):
+    """The identity provider at which people sign in to the web page, with OpenID Connect."""
+
+    issuer: Url
+    client_id: Name
+    client_secret: Secret = ""
+    """Empty for a public client, which proves itself with PKCE alone."""
+    name: ShortLine = "OpenID Connect"
+    """How the page names the provider."""
+    scopes: tuple[Name, ...] = ("openid", "profile")
+    user_claim: Name = "sub"
+    groups_claim: Name = "groups"
+    roles: dict[Name, tuple[Name, ...]] = {}
+    """The roles of the members of a group."""
+    tenants: dict[Name, str] = {}
+    """The tenant of the members of a group; empty means none."""
+    allow_everybody: bool = False
+    """Whether people without a group of `roles` or `tenants` may sign in, without any role."""
+
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
+        url = urlsplit(self.issuer)
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
+            yield "issuer", "must begin with https://, or anybody on the way could sign in as anybody"
+        if url.query or url.fragment:
+            yield "issuer", "must not have a query or a fragment"
+        if "openid" not in self.scopes:
+            yield "scopes", "must contain openid, or the provider names nobody"
+        if not (self.roles or self.tenants or self.allow_everybody):
+            yield "allow_everybody", "is not set, and nor are roles and tenants by group: nobody could sign in"
+
+
 class TelemetryConfig(Struct, frozen=True, kw_only=True):
     otlp_endpoint: Url
     service_name: Name = "toolyard"
@@ -205,6 +238,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tenants: dict[Name, TenantConfig] = {}
     keys: tuple[Key, ...] = ()
     jwt: JwtConfig | None = None
+    oidc: OidcConfig | None = None
     sessions: SessionLimits = SessionLimits()
     """How long people stay signed in to the web page."""
     trust: TrustRules = TrustRules()

@@ -1,10 +1,11 @@
 """`/session`: sign in to the web page with a key, and sign out."""
 
-from litestar import Response, delete, post
+from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
 
+from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest
@@ -22,7 +23,20 @@ class SessionAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(sessions: Sessions) -> list[HTTPRouteHandler]:
+class SignInOptions(Struct, kw_only=True):
+    """How people can sign in besides with a key."""
+
+    provider: str
+    """The name of the identity provider whose page `/session/oidc` leads to; empty if there is none."""
+    success: bool = True
+
+
+def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> list[HTTPRouteHandler]:
+    @get("/session", responses=ERRORS, tags=["server"])
+    async def sign_in_options() -> SignInOptions:
+        """Return how people can sign in to the web page. It does not say whether anybody is signed in: see `/me`."""
+        return SignInOptions(provider=provider_sign_ins.name if provider_sign_ins else "")
+
     @post("/session", status_code=200, responses=ERRORS, tags=["server"])
     async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Response[SessionAnswer]:
         """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
@@ -47,4 +61,4 @@ def routes(sessions: Sessions) -> list[HTTPRouteHandler]:
             SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie, "cache-control": "no-store"}
         )
 
-    return [sign_in, sign_out]
+    return [sign_in_options, sign_in, sign_out]

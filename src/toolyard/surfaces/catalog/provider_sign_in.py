@@ -1,0 +1,82 @@
+"""`/session/oidc`: sign in to the web page at the identity provider. A browser opens both paths; programs send keys.
+
+Each answer is a redirection: to the provider, or back to the page, which says in words why somebody is not signed in.
+"""
+
+import logging
+from urllib.parse import urlencode
+
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from toolyard.core.errors import NotFound, StoreDown
+from toolyard.engine.provider_sign_in import ATTEMPT_S, FailureCode, ProviderAnswer, ProviderSignIns, SignInFailed
+from toolyard.engine.sessions import Sessions
+from toolyard.observability.log_lines import log_line
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie
+
+BEGIN_PATH = "/session/oidc"
+CALLBACK_PATH = "/session/oidc/callback"
+PURPOSE = "sign-in"
+"""Of the cookie that ties a sign-in to its browser. It is `Lax`: with it the browser comes back from another site."""
+_log = logging.getLogger("toolyard.sign_in")
+
+
+def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> list[HTTPRouteHandler]:
+    def require_provider() -> ProviderSignIns:
+        if provider_sign_ins is None:
+            raise NotFound("nobody signs in with OpenID Connect here: [oidc] is not configured")
+        return provider_sign_ins
+
+    @get(BEGIN_PATH, include_in_schema=False, status_code=302)
+    async def begin(request: HttpRequest) -> Response[None]:
+        """Send the browser to the provider's page."""
+        sign_ins = require_provider()
+        redirect_uri = build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
+        try:
+            begun = await sign_ins.begin(redirect_uri, request.client.host if request.client else "")
+        except (SignInFailed, StoreDown) as error:
+            return _return_with_error(request, error)
+        cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, PURPOSE, "Lax")
+        return _redirect(begun.url, cookie)
+
+    @get(CALLBACK_PATH, include_in_schema=False, status_code=302)
+    async def finish(request: HttpRequest) -> Response[None]:
+        """Open a session for the person whom the provider sends back, and go to the page."""
+        sign_ins = require_provider()
+        answer = ProviderAnswer(
+            state=request.query_params.get("state", ""),
+            code=request.query_params.get("code", ""),
+            error=request.query_params.get("error", ""),
+            issuer=request.query_params.get("iss"),
+        )
+        try:
+            token = await sign_ins.finish(answer, read_cookie(request.headers, PURPOSE))
+            if earlier := read_session_cookie(request.headers):
+                await sessions.close(earlier)
+        except (SignInFailed, StoreDown) as error:
+            return _return_with_error(request, error)
+        # The address is fixed: a link never decides where somebody who has just signed in goes.
+        return _redirect(f"{_get_prefix(request)}/", build_cookie(request.headers, token, sessions.limits.total_s))
+
+    return [begin, finish]
+
+
+def _return_with_error(request: HttpRequest, error: SignInFailed | StoreDown) -> Response[None]:
+    """Lead back to the page with the code of the failure. The reason is for the log: the page has its own words."""
+    code: FailureCode = error.code if isinstance(error, SignInFailed) else "unavailable"
+    correlation_id = get_request_context(request.scope).correlation_id
+    log_line(_log, logging.WARNING, correlation_id, "Sign-in failed", code=code, reason=str(error))
+    return _redirect(f"{_get_prefix(request)}/?{urlencode({'sign_in_error': code})}")
+
+
+def _redirect(address: str, cookie: str = "") -> Response[None]:
+    # The address of the callback holds a code: neither a cache nor the next page shall see it.
+    headers = {"location": address, "cache-control": "no-store", "referrer-policy": "no-referrer"}
+    return Response(None, status_code=302, headers={**headers, **({"set-cookie": cookie} if cookie else {})})
+
+
+def _get_prefix(request: HttpRequest) -> str:
+    """Return the path that this server is mounted under in another application; empty if it is not."""
+    return request.scope["root_path"].rstrip("/")
