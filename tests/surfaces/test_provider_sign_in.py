@@ -10,6 +10,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from hashlib import sha256
 from hmac import new as hmac_new
 from urllib.parse import parse_qs, urlsplit
@@ -226,6 +227,10 @@ async def test_refusals_of_the_provider_are_told_by_a_code_and_never_repeated(
     assert "<b>no</b>" not in caplog.text
 
 
+def sign_nothing(claims: Claims) -> str:
+    return "no token"
+
+
 def sign_with_nothing(claims: Claims) -> str:
     return f"{encode_part({'alg': 'none', 'kid': 'k1'})}.{encode_part(claims)}."
 
@@ -275,11 +280,11 @@ async def test_a_token_that_is_foreign_late_or_of_another_attempt_signs_nobody_i
 @pytest.mark.parametrize(
     ("sign", "reason"),
     [
-        (lambda claims: sign_token(claims, FOREIGN_KEY), "signature or its form is wrong"),
-        (lambda claims: sign_token(claims, FOREIGN_KEY, "k2"), "not the provider's"),
+        (partial(sign_token, key=FOREIGN_KEY), "signature or its form is wrong"),
+        (partial(sign_token, key=FOREIGN_KEY, key_id="k2"), "not the provider's"),
         (sign_with_nothing, "not signed with RS256"),
         (sign_with_public_key, "not signed with RS256"),
-        (lambda claims: "no token", "cannot be read"),
+        (sign_nothing, "cannot be read"),
     ],
 )
 async def test_a_forged_token_signs_nobody_in(
@@ -405,6 +410,14 @@ async def test_groups_may_be_told_at_the_userinfo_address_about_the_same_person_
     assert await sign_in(visitor, provider, groups=["cellar"]) == "/"
     me = await visitor.get_me()
     assert me is not None and (me["tenant"], me["roles"]) == ("wine", [])
+
+
+async def test_the_token_counts_where_the_userinfo_address_says_something_else(provider: StandInProvider) -> None:
+    provider.userinfo = {"sub": "ann", "groups": ["boss"], "nickname": "annie"}
+    async with open_visitor(build_parts(build_config(provider, user_claim="nickname"))) as visitor:
+        assert await sign_in(visitor, provider, groups=["cellar"]) == "/"
+        me = await visitor.get_me()
+        assert me is not None and (me["user"], me["tenant"], me["roles"]) == ("annie", "wine", [])
 
 
 async def test_who_has_no_group_here_is_not_signed_in(provider: StandInProvider, visitor: Visitor) -> None:
