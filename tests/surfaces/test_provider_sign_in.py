@@ -43,7 +43,7 @@ from toolyard.engine.authentication import Authenticator
 from toolyard.engine.provider_sign_in import (
     ATTEMPT_S,
     MAX_ATTEMPTS_PER_ADDRESS,
-    ProviderAnswer,
+    CallbackAnswer,
     ProviderSignIns,
     SignInAttempt,
     SignInFailed,
@@ -505,7 +505,7 @@ class AlwaysAnn:
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         return f"https://id.example/?state={state}"
 
-    async def identify(self, attempt: SignInAttempt, answer: ProviderAnswer) -> Caller:
+    async def identify(self, attempt: SignInAttempt, answer: CallbackAnswer) -> Caller:
         return Caller(user="ann")
 
 
@@ -541,11 +541,11 @@ async def test_an_attempt_is_over_after_ten_minutes() -> None:
     bench = SignInBench()
     (in_time, token), (late, late_token) = await bench.begin(), await bench.begin()
     bench.clock.time += ATTEMPT_S - 1
-    session = await bench.sign_ins.finish(ProviderAnswer(state=in_time, code="x"), token)
+    session = await bench.sign_ins.finish(CallbackAnswer(state=in_time, code="x"), token)
     assert (await bench.sessions.authenticate(session, {})).user == "ann"
     bench.clock.time += 1
     with pytest.raises(SignInFailed) as failure:
-        await bench.sign_ins.finish(ProviderAnswer(state=late, code="x"), late_token)
+        await bench.sign_ins.finish(CallbackAnswer(state=late, code="x"), late_token)
     assert failure.value.code == "expired"
 
 
