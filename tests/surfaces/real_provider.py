@@ -45,7 +45,7 @@ class Person:
 
     async def sign_in(self, page: str, login: str) -> str:
         """Sign in and consent, and return the address that the provider sends the browser back to."""
-        address, form = page, dict[str, str]()
+        text, address, form = "", page, dict[str, str]()
         for _ in range(MAX_PAGES):
             text, address = await self._open(address, form)
             if not address.startswith(self._issuer):

@@ -10,6 +10,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from hashlib import sha256
 from hmac import new as hmac_new
 from urllib.parse import parse_qs, urlsplit
@@ -42,7 +43,7 @@ from toolyard.engine.authentication import Authenticator
 from toolyard.engine.provider_sign_in import (
     ATTEMPT_S,
     MAX_ATTEMPTS_PER_ADDRESS,
-    ProviderAnswer,
+    CallbackAnswer,
     ProviderSignIns,
     SignInAttempt,
     SignInFailed,
@@ -226,6 +227,10 @@ async def test_refusals_of_the_provider_are_told_by_a_code_and_never_repeated(
     assert "<b>no</b>" not in caplog.text
 
 
+def sign_nothing(claims: Claims) -> str:
+    return "no token"
+
+
 def sign_with_nothing(claims: Claims) -> str:
     return f"{encode_part({'alg': 'none', 'kid': 'k1'})}.{encode_part(claims)}."
 
@@ -275,11 +280,11 @@ async def test_a_token_that_is_foreign_late_or_of_another_attempt_signs_nobody_i
 @pytest.mark.parametrize(
     ("sign", "reason"),
     [
-        (lambda claims: sign_token(claims, FOREIGN_KEY), "signature or its form is wrong"),
-        (lambda claims: sign_token(claims, FOREIGN_KEY, "k2"), "not the provider's"),
+        (partial(sign_token, key=FOREIGN_KEY), "signature or its form is wrong"),
+        (partial(sign_token, key=FOREIGN_KEY, key_id="k2"), "not the provider's"),
         (sign_with_nothing, "not signed with RS256"),
         (sign_with_public_key, "not signed with RS256"),
-        (lambda claims: "no token", "cannot be read"),
+        (sign_nothing, "cannot be read"),
     ],
 )
 async def test_a_forged_token_signs_nobody_in(
@@ -407,6 +412,14 @@ async def test_groups_may_be_told_at_the_userinfo_address_about_the_same_person_
     assert me is not None and (me["tenant"], me["roles"]) == ("wine", [])
 
 
+async def test_the_token_counts_where_the_userinfo_address_says_something_else(provider: StandInProvider) -> None:
+    provider.userinfo = {"sub": "ann", "groups": ["boss"], "nickname": "annie"}
+    async with open_visitor(build_parts(build_config(provider, user_claim="nickname"))) as visitor:
+        assert await sign_in(visitor, provider, groups=["cellar"]) == "/"
+        me = await visitor.get_me()
+        assert me is not None and (me["user"], me["tenant"], me["roles"]) == ("annie", "wine", [])
+
+
 async def test_who_has_no_group_here_is_not_signed_in(provider: StandInProvider, visitor: Visitor) -> None:
     assert await sign_in(visitor, provider, groups=["elsewhere"]) == "/?sign_in_error=no_access"
     assert await sign_in(visitor, provider, groups=["ops", "cellar"]) == "/?sign_in_error=no_access"
@@ -492,7 +505,7 @@ class AlwaysAnn:
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         return f"https://id.example/?state={state}"
 
-    async def identify(self, attempt: SignInAttempt, answer: ProviderAnswer) -> Caller:
+    async def identify(self, attempt: SignInAttempt, answer: CallbackAnswer) -> Caller:
         return Caller(user="ann")
 
 
@@ -528,11 +541,11 @@ async def test_an_attempt_is_over_after_ten_minutes() -> None:
     bench = SignInBench()
     (in_time, token), (late, late_token) = await bench.begin(), await bench.begin()
     bench.clock.time += ATTEMPT_S - 1
-    session = await bench.sign_ins.finish(ProviderAnswer(state=in_time, code="x"), token)
+    session = await bench.sign_ins.finish(CallbackAnswer(state=in_time, code="x"), token)
     assert (await bench.sessions.authenticate(session, {})).user == "ann"
     bench.clock.time += 1
     with pytest.raises(SignInFailed) as failure:
-        await bench.sign_ins.finish(ProviderAnswer(state=late, code="x"), late_token)
+        await bench.sign_ins.finish(CallbackAnswer(state=late, code="x"), late_token)
     assert failure.value.code == "expired"
 
 

@@ -60,7 +60,7 @@ class SignInAttempt(Struct, frozen=True, kw_only=True):
         return urlsafe_b64encode(sha256(self.verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-class ProviderAnswer(Struct, frozen=True, kw_only=True):
+class CallbackAnswer(Struct, frozen=True, kw_only=True):
     """The parameters that the provider sends a browser back with. Anybody can make them up."""
 
     state: str = ""
@@ -93,7 +93,7 @@ class IdentityProvider(Protocol):
         """Return the provider's page for an attempt."""
         ...
 
-    async def identify(self, attempt: SignInAttempt, answer: ProviderAnswer) -> Caller:
+    async def identify(self, attempt: SignInAttempt, answer: CallbackAnswer) -> Caller:
         """Return who has signed in, proven by the provider itself."""
         ...
 
@@ -141,7 +141,7 @@ class ProviderSignIns:
         )
         return BegunSignIn(url=url, browser_token=browser_token)
 
-    async def finish(self, answer: ProviderAnswer, browser_token: str) -> str:
+    async def finish(self, answer: CallbackAnswer, browser_token: str) -> str:
         """Return the token of a new session for the person whom the provider has identified. Raises SignInFailed."""
         attempt = await self._take_attempt(answer.state, browser_token)
         if answer.error:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unauthenticated
 from toolyard.core.loopback import is_loopback
-from toolyard.engine.provider_sign_in import ProviderAnswer, SignInAttempt, SignInFailed
+from toolyard.engine.provider_sign_in import CallbackAnswer, SignInAttempt, SignInFailed
 from toolyard.server.config import JwtConfig, OidcConfig
 from toolyard.server.jwt import MAX_AGE_S, MIN_FETCH_INTERVAL_S, decode_claims, parse_public_keys, read_key_id
 
@@ -88,7 +88,7 @@ class OidcProvider:
         separator = "&" if urlsplit(metadata.authorization_endpoint).query else "?"
         return f"{metadata.authorization_endpoint}{separator}{urlencode(query)}"
 
-    async def identify(self, attempt: SignInAttempt, answer: ProviderAnswer) -> Caller:
+    async def identify(self, attempt: SignInAttempt, answer: CallbackAnswer) -> Caller:
         metadata = await self._discover()
         # RFC 9207: the answer names its issuer, so that a code of another provider is never sent to this one.
         is_named = answer.issuer is not None or metadata.authorization_response_iss_parameter_supported

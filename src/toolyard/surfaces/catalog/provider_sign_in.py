@@ -10,7 +10,7 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from toolyard.core.errors import NotFound, StoreDown
-from toolyard.engine.provider_sign_in import ATTEMPT_S, FailureCode, ProviderAnswer, ProviderSignIns, SignInFailed
+from toolyard.engine.provider_sign_in import ATTEMPT_S, CallbackAnswer, FailureCode, ProviderSignIns, SignInFailed
 from toolyard.engine.sessions import Sessions
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -45,7 +45,7 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
     async def finish(request: HttpRequest) -> Response[None]:
         """Open a session for the person whom the provider sends back, and go to the page."""
         sign_ins = require_provider()
-        answer = ProviderAnswer(
+        answer = CallbackAnswer(
             state=request.query_params.get("state", ""),
             code=request.query_params.get("code", ""),
             error=request.query_params.get("error", ""),
