@@ -19,7 +19,8 @@ KEYS = [
     build_key("una", tenant=""),
 ]
 READ_PATHS = [
-    "/me", "/keys", "/servers", "/servers/remote", "/servers/remote/tools", "/servers/local", "/servers/local/tools",
+    "/me", "/keys", "/audit", "/access?tool=fail_to_pay", "/servers",
+    "/servers/remote", "/servers/remote/tools", "/servers/local", "/servers/local/tools",
     "/tools", "/models", "/providers", "/overview", "/overview?whose=tenant", "/live", "/live?whose=tenant", "/traces",
     "/traces?whose=tenant", "/conversations", "/conversations?whose=tenant", "/presets", "/metrics", "/readyz",
     "/ai/tools/health", "/openapi.json",
@@ -86,7 +87,7 @@ async def add_servers(http: SocketClient) -> list[str]:
     remote = {
         "url": "http://planted-user:planted-password@127.0.0.1:9/mcp?token=planted-url-token",
         "headers": {"Authorization": "Bearer planted-header", "X-Custom": "planted-custom-header"},
-        "oauth": {"client_id": "toolyard", "client_secret": "planted-client-secret"},
+        "oauth": {"issuer": "http://127.0.0.1:9", "client_id": "toolyard", "client_secret": "planted-client-secret"},
         "connect_s": 1.0,
     }
     local = {
@@ -105,13 +106,15 @@ async def add_servers(http: SocketClient) -> list[str]:
         ("POST", "/servers/remote/login/answer", {"state": "planted-state", "code": "planted-code"}),
         ("POST", "/servers/local/tools/call", {"tool_name": "x", "arguments": {"api_key": "planted-call-argument"}}),
     ]
-    return [repr(await http.ask(method, path, body, x_api_key=ADMIN)) for method, path, body in asked]
+    answers = [await http.ask(method, path, body, x_api_key=ADMIN) for method, path, body in asked]
+    assert [status for status, _, _ in answers[:2]] == [201, 201], answers[0][1]
+    return [repr(answer) for answer in answers]
 
 
 async def test_planted_credentials_are_found_nowhere(lines: list[str]) -> None:
     script = [call("fail_to_pay", password="planted-argument", authorization="planted-argument-2"), say("It failed.")]
     async with (
-        build_yard(script, tools=[fail_to_pay], keys=KEYS, keep_requests=True) as yard,
+        build_yard(script, tools=[fail_to_pay], keys=KEYS, keep_requests=True, add_servers="all") as yard,
         connect_client(yard) as http,
     ):
         said = [*await send_wrong_credentials(http), *await add_servers(http)]

@@ -59,6 +59,15 @@ async def test_an_entry_names_who_did_what_with_which_key_and_from_where() -> No
         assert (revoked["number"], revoked["previous"]) == (2, added["hash"])
 
 
+async def test_a_new_secret_of_a_key_has_an_entry_without_it() -> None:
+    async with open_api_client(keys=KEYS) as http:
+        await http.with_key("root").post("/keys", {"name": "new", "user": "bob", "tenant": "t"}, expect=201)
+        rotated = await http.with_key("root").post("/keys/new/rotate", {"overlap_s": 60})
+        assert await list_actions(http) == ["key.add new", "key.rotate new"]
+        (entry, _) = await list_entries(http)
+        assert (entry["actor"], entry["tenant"]) == ("root", "t") and rotated["secret"] not in str(entry)
+
+
 async def test_each_kind_of_change_has_its_entry() -> None:
     script = [call("order", item="milk"), say("done"), call("order", item="gold"), say("no")]
     async with open_api_client(script, keys=KEYS, tools=[order]) as http:
