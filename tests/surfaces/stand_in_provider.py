@@ -166,7 +166,15 @@ class Visitor:
 
     async def get_me(self) -> dict[str, object] | None:
         """Return who the server takes the visitor for; None if for nobody."""
-        headers = {**self.headers, "cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
-        async with self.http.get(f"{self.url}{self.prefix}/me", headers=headers) as response:
+        async with self.http.get(f"{self.url}{self.prefix}/me", headers=self._add_cookies()) as response:
             assert response.status in (200, 401)
             return await response.json() if response.status == 200 else None
+
+    async def list_audited(self) -> list[tuple[str, str]]:
+        """Return the action and the address of each entry of the audit log."""
+        async with self.http.get(f"{self.url}{self.prefix}/audit", headers=self._add_cookies()) as response:
+            assert response.status == 200, await response.text()
+            return [(entry["action"], entry["address"]) for entry in (await response.json())["entries"]]
+
+    def _add_cookies(self) -> dict[str, str]:
+        return {**self.headers, "cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}

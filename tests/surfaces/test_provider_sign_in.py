@@ -206,6 +206,18 @@ async def test_a_session_that_was_planted_before_is_not_the_one_after_signing_in
     assert await earlier.get_me() is None
 
 
+async def test_a_refused_sign_in_is_in_the_audit_log_and_one_that_was_given_up_is_not(
+    provider: StandInProvider, visitor: Visitor
+) -> None:
+    state = parse_qs(urlsplit(await visitor.begin()).query)["state"][0]
+    assert await visitor.come_back(f"error=access_denied&state={state}") == "/?sign_in_error=denied"
+    assert await sign_in(visitor, provider, groups=["boss"]) == "/"
+    assert await visitor.list_audited() == []
+    stranger = Visitor(visitor.http, visitor.url)
+    assert await stranger.come_back("code=x&state=made-up") == "/?sign_in_error=expired"
+    assert await visitor.list_audited() == [("sign_in.refuse", "127.0.0.1")]
+
+
 async def test_no_parameter_decides_where_somebody_goes_after_signing_in(
     provider: StandInProvider, visitor: Visitor
 ) -> None:

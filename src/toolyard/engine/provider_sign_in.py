@@ -42,6 +42,11 @@ class SignInFailed(Refused):
         super().__init__(reason)
         self.code: FailureCode = code
 
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether somebody may have tried to get in who should not: neither we nor the person gave up."""
+        return self.code in ("expired", "failed", "no_access")
+
 
 class SignInAttempt(Struct, frozen=True, kw_only=True):
     """What one sign-in needs from its beginning to its end. Its `state` is stored as a hash only."""

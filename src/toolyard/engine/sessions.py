@@ -49,7 +49,7 @@ class Sessions:
     ) -> None:
         """`count_failure` is called with the address of each sign-in that fails."""
         self._store = store
-        self._count_failure = count_failure
+        self.count_failure = count_failure
         self._access = access
         self._clock = clock
         self.limits = limits
@@ -65,7 +65,7 @@ class Sessions:
         try:
             return await self._open(secret, address, headers)
         except (Unauthenticated, RateLimited):
-            await self._count_failure(address)
+            await self.count_failure(address)
             raise
 
     async def _open(self, secret: str, address: str, headers: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
         sign_ins = require_provider()
         redirect_uri = build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
         try:
-            begun = await sign_ins.begin(redirect_uri, request.client.host if request.client else "")
+            begun = await sign_ins.begin(redirect_uri, _get_address(request))
         except (SignInFailed, StoreDown) as error:
             return _return_with_error(request, error)
         cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, PURPOSE, "Lax")
@@ -56,6 +56,8 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
             if earlier := read_session_cookie(request.headers):
                 await sessions.close(earlier)
         except (SignInFailed, StoreDown) as error:
+            if isinstance(error, SignInFailed) and error.is_suspicious:
+                await sessions.count_failure(_get_address(request))
             return _return_with_error(request, error)
         # The address is fixed: a link never decides where somebody who has just signed in goes.
         return _redirect(f"{_get_prefix(request)}/", build_cookie(request.headers, token, sessions.limits.total_s))
@@ -75,6 +77,10 @@ def _redirect(address: str, cookie: str = "") -> Response[None]:
     # The address of the callback holds a code: neither a cache nor the next page shall see it.
     headers = {"location": address, "cache-control": "no-store", "referrer-policy": "no-referrer"}
     return Response(None, status_code=302, headers={**headers, **({"set-cookie": cookie} if cookie else {})})
+
+
+def _get_address(request: HttpRequest) -> str:
+    return request.client.host if request.client else ""
 
 
 def _get_prefix(request: HttpRequest) -> str:
