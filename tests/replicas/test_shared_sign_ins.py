@@ -16,7 +16,9 @@ from toolyard.core.errors import Misconfigured, Refused
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.testing import Scripted
+from toolyard.venues.mcp.auth.grants import Grant, GrantStore
 from toolyard.venues.mcp.auth.oauth import RequestAuth, build_auth
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords
 from venues.mcp.auth.test_sign_ins import ANN, BACK, configure_server, follow_sign_in, only_card, sign_in
 from venues.mcp.modern import SIGNED, HttpServerProcess, over_http, wait_until_settled
 
@@ -144,3 +146,16 @@ async def test_a_sign_in_is_void_once_its_caller_has_begun_another_one() -> None
         await first.yard.servers.sign_ins.begin("mail", ANN, BACK)
         with pytest.raises(Refused, match="no sign-in that is open"):
             await second.yard.servers.sign_ins.finish("mail", ANN, answer)
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_grant_that_comes_and_goes_between_two_looks_at_the_records_is_noticed(is_own: bool) -> None:
+    records = SealedRecords(MemoryStore())
+    watching, other = (GrantStore(records, "mail", (), "https://mail.example/mcp") for _ in range(2))
+    grant = Grant(url="https://mail.example/mcp", issuer="https://id.example", token={}, client={}, sign_in_id="1")
+    await watching.load_for_session()
+    assert not watching.is_replaced({})
+    await (watching if is_own else other).save(grant)
+    await watching.load_for_session()
+    assert watching.is_replaced({}), "another replica has signed out since"
+    assert not watching.is_replaced({})

@@ -78,7 +78,10 @@ class GrantStore:
         self.renewal_lock = asyncio.Lock()
         self._sign_in_id: str | None = None
         self._sealed: bytes | None = None
-        """The record as `is_replaced` saw it last."""
+        """The record as `is_replaced` saw it last; None after a change that it has not seen.
+
+        A grant that comes and goes between two looks leaves the same empty record as before, and has to be noticed.
+        """
         self._loaded = False
         self._changed = False
 
@@ -97,12 +100,13 @@ class GrantStore:
             grant = await self.load()
             if not self._changed:
                 break
-        self._sign_in_id, self._loaded = grant.sign_in_id if grant else None, True
+        self._sign_in_id, self._loaded, self._sealed = grant.sign_in_id if grant else None, True, None
         return grant
 
     async def save(self, grant: Grant) -> None:
         self._sign_in_id, self._loaded = grant.sign_in_id, True
         await self._records.set(TOKENS, self._name, msgspec.json.encode(grant))
+        self._sealed = None
 
     async def forget(self) -> None:
         self._sign_in_id, self._loaded = None, True
