@@ -36,6 +36,7 @@ from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, call, say
 
 APPROVAL_S = 1.0
+TOO_EARLY_S = 0.1
 
 
 @tool(approval="always", approval_s=APPROVAL_S)
@@ -116,6 +117,42 @@ async def test_a_command_that_was_stored_before_a_take_over_is_not_decided_again
         await command
         events = [entry.event for entry in await second.store.read("c")]
         assert sum(isinstance(event, RunQueued) for event in events) == 1
+
+
+class SlowStore(MemoryStore):
+    """A store that stores the first append when the test says so."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        super().__init__(database)
+        self.begun, self.held = asyncio.Event(), list[tuple[Append, asyncio.Future[bool]]]()
+
+    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+        if self.begun.is_set():
+            return super().begin_append(append)
+        self.begun.set()
+        self.held.append((append, asyncio.get_running_loop().create_future()))
+        return self.held[0][1]
+
+    def store_held(self) -> None:
+        append, stored = self.held.pop()
+        stored.set_result(super().begin_append(append).result())
+
+
+@pytest.mark.parametrize("place", ["owner", "another"])
+async def test_a_refusal_is_told_once_what_it_rests_on_is_stored(place: str) -> None:
+    async with open_replicas(lambda _: say("one"), (SlowStore, MemoryStore)) as (first, second):
+        assert isinstance(first.store, SlowStore)
+        command = build_start(first.yard)
+        accepted = asyncio.create_task(first.yard.service.submit("c", command))
+        await first.store.begun.wait()
+        service = (first if place == "owner" else second).yard.service
+        refused = asyncio.create_task(service.submit("c", replace(command, run_id="run_2")))
+        told_early, _ = await asyncio.wait({refused}, timeout=TOO_EARLY_S)
+        first.store.store_held()
+        await accepted
+        assert not told_early
+        with pytest.raises(Refused, match="is in this conversation already"):
+            await refused
 
 
 class StoppedStore(MemoryStore):

@@ -7,6 +7,7 @@ its owner decides the command and stores the outcome with the entries, so that i
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -70,7 +71,7 @@ class CommandDelivery:
                 await self._post(conversation, command)
                 settle()
                 return
-            self._decide(journal, command)
+            await self._decide_or_refuse(journal, command)
         except BaseException:
             settle()
             raise
@@ -89,6 +90,16 @@ class CommandDelivery:
                 await journal.wait_committed()
         except TimeoutError:
             raise Unavailable(UNCERTAIN) from None
+
+    async def _decide_or_refuse(self, journal: Journal, command: StateCommand, letter: Letter | None = None) -> None:
+        """Decide a command. A refusal is told once the entries that it rests on are stored: its caller reads them."""
+        try:
+            self._decide(journal, command, letter)
+        except ToolyardError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._deps.command_s):
+                    await journal.wait_committed()
+            raise
 
     def _decide(self, journal: Journal, command: StateCommand, letter: Letter | None = None) -> None:
         """Decide a command on the state that it is applied to: there is no await in between."""
@@ -214,7 +225,7 @@ class CommandDelivery:
             if journal is not mailbox or letter.number <= mailbox.mail_seen:
                 settle()
                 return
-            self._decide(mailbox, command, letter)
+            await self._decide_or_refuse(mailbox, command, letter)
             mailbox.mail_seen = letter.number
         except ToolyardError as error:
             settle()
