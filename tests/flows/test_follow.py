@@ -158,6 +158,18 @@ async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes()
         reader.detach()
 
 
+async def test_a_short_wait_after_a_long_one_is_short() -> None:
+    async with open_yard([say("Hi.")]) as yard:
+        reader = await yard.follow("c")
+        long_wait = asyncio.create_task(reader.read_batch(timeout_s=TEST_TIMEOUT_S))
+        await collect_events(yard.run("Hello", conversation="c"))
+        await long_wait
+        async with asyncio.timeout(TEST_TIMEOUT_S / 4):
+            while await reader.read_batch(timeout_s=0.01):
+                pass
+        reader.detach()
+
+
 def test_a_cursor_that_we_never_gave_out_is_refused_with_what_to_send() -> None:
     for wrong in ("x", "1.2", "-1", "1.2.3.4", "９", "1" * 40):
         with pytest.raises(Invalid, match="send the id of the last event"):

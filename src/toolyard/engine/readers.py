@@ -215,6 +215,9 @@ class Reader:
         if timeout_s is not None:
             self._due = loop.time() + timeout_s
             # One timer serves many waits: when it fires early for the current wait, `_on_timer` sets it again.
+            if self._timer is not None and self._timer.when() > self._due:
+                self._timer.cancel()
+                self._timer = None
             if self._timer is None:
                 self._timer = loop.call_at(self._due, self._on_timer, loop)
         try:
