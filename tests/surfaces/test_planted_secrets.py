@@ -5,11 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from surfaces.served import SocketClient, connect_client
 from surfaces.talk import Json, build_key, build_yard
 from toolyard.engine.authentication import hash_key
 from toolyard.observability.log_lines import LineFormatter
+from toolyard.observability.otel import Spans
 from toolyard.testing import call, say
 
 ADMIN, OPERATOR = "planted-admin-key", "planted-operator-key"
@@ -113,8 +116,11 @@ async def add_servers(http: SocketClient) -> list[str]:
 
 async def test_planted_credentials_are_found_nowhere(lines: list[str]) -> None:
     script = [call("fail_to_pay", password="planted-argument", authorization="planted-argument-2"), say("It failed.")]
+    exporter = InMemorySpanExporter()
+    spans = Spans(SimpleSpanProcessor(exporter))
+    options = {"keep_requests": True, "add_servers": "all", "observers": [spans.observe]}
     async with (
-        build_yard(script, tools=[fail_to_pay], keys=KEYS, keep_requests=True, add_servers="all") as yard,
+        build_yard(script, tools=[fail_to_pay], keys=KEYS, **options) as yard,
         connect_client(yard) as http,
     ):
         said = [*await send_wrong_credentials(http), *await add_servers(http)]
@@ -122,17 +128,20 @@ async def test_planted_credentials_are_found_nowhere(lines: list[str]) -> None:
             await http.ask("POST", "/keys", {"name": name, "user": "new"}, x_api_key=ADMIN) for name in ("one", "two")
         ]
         _, session, headers = await http.ask("POST", "/session", {"key": ADMIN}, origin=http.url)
-        status, _, _ = await http.ask("POST", "/ai/respond", {"prompt": "Pay"}, x_api_key=ADMIN)
+        status, _, about = await http.ask("POST", "/ai/respond", {"prompt": "Pay"}, x_api_key=ADMIN)
         assert status == 200
         said.append(repr(session))
-        for path in READ_PATHS:
+        trace = f"/traces/{about['x-correlation-id']}"
+        for path in (*READ_PATHS, trace):
             for key in (ADMIN, OPERATOR, "una"):
                 status, body, answered = await http.ask("GET", path, x_api_key=key)
                 assert status < 500, (path, status, body)
                 said.append(f"{path} {body!r} {answered!r}")
         said.append(await SocketClient(http.session, http.url, {"x-api-key": ADMIN}).get_text("/metrics"))
     made = [str(body["secret"]) for _, body, _ in created] + [headers["set-cookie"].partition(";")[0].partition("=")[2]]
-    text = "\n".join([*lines, *said])
-    assert lines and all(len(secret) > 30 for secret in made)
+    await spans.close()
+    exported = [span.to_json() for span in exporter.get_finished_spans()]
+    text = "\n".join([*lines, *said, *exported])
+    assert lines and exported and all(len(secret) > 30 for secret in made)
     assert not list_planted(text)
     assert not [secret for secret in made if secret in text]

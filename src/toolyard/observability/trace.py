@@ -1,7 +1,7 @@
 """The trace of a run: its turns, calls and waits with their times, folded from the log. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import assert_never, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, Outcome, Problem, Result, Usage
 from toolyard.core.run_view import RunStatus
+from toolyard.observability.telemetry import mask_secrets
 
 
 class TurnSpan(Struct, frozen=True, kw_only=True):
@@ -66,6 +67,7 @@ class CallSpan(Struct, frozen=True, kw_only=True):
     id: str
     tool: str
     arguments: dict[str, object]
+    """The arguments, with what looks like a secret masked: more people see traces than conversations."""
     requested_at: float
     turn: int = 0
     """The turn that requested the call; 0 for a call that was made without a model."""
@@ -258,7 +260,7 @@ class _TraceBuilder:
             span = CallSpan(
                 id=call.id,
                 tool=call.tool,
-                arguments=call.arguments,
+                arguments=_mask_arguments(call.arguments),
                 requested_at=at,
                 turn=turn,
                 provider_ran_it=bool(call.ran_at),
@@ -282,7 +284,9 @@ class _TraceBuilder:
             case CallApproved(by=by, arguments=edited, remaining=remaining):
                 everybody = f"{span.decided_by}, {by}" if span.decided_by else by
                 decided_at = None if remaining else at
-                span = replace(span, decided_at=decided_at, decided_by=everybody, edited=edited)
+                span = replace(
+                    span, decided_at=decided_at, decided_by=everybody, edited=edited and _mask_arguments(edited)
+                )
             case CallDenied(by=by):
                 span = replace(span, decided_at=at, decided_by=by)
             case CallStarted(attempt=attempt):
@@ -295,6 +299,10 @@ class _TraceBuilder:
             case _:
                 assert_never(event)
         self._calls[span.id] = span
+
+
+def _mask_arguments(arguments: dict[str, object]) -> dict[str, object]:
+    return cast(dict[str, object], mask_secrets(arguments))
 
 
 def _end_span(span: CallSpan, result: Result, at: float) -> CallSpan:
