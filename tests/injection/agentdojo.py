@@ -4,15 +4,13 @@ AgentDojo itself runs in a process of its own, in `.venv-clients`: its tools cha
 checks say whether a task was done.
 """
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Lock, Timer
 
 import msgspec
 from msgspec import Struct
 
+from surfaces.line_process import LineProcess
 from toolyard import Call, Context, Executor, ToolError
 from toolyard.core.items import Item, Result
 from toolyard.core.ports import ModelRequest
@@ -21,8 +19,6 @@ from toolyard.testing import Turn, call, say
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 DRIVER = Path(__file__).parent / "drivers" / "drive_agentdojo.py"
-START_S, ANSWER_S = 240.0, 50.0
-"""A busy machine may take a minute to load the packages."""
 
 SENDING = frozenset(
     {
@@ -107,21 +103,19 @@ class AgentDojo:
     """The process that runs AgentDojo: one episode at a time."""
 
     def __init__(self) -> None:
-        command = [str(PYTHON), str(DRIVER)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr)
-        self._lock = Lock()
-        self.suites = msgspec.json.decode(self._read_line(START_S), type=dict[str, Suite])
+        self._process = LineProcess([str(PYTHON), str(DRIVER)])
+        self.suites = msgspec.json.decode(self._process.first_line, type=dict[str, Suite])
 
     def build_tools(self, suite: str) -> list["DojoTool"]:
         return [DojoTool(description, self) for description in self.suites[suite].tools]
 
     def start(self, suite: str, user_task: str, injection_task: str = "") -> Episode:
         request = {"suite": suite, "user_task": user_task, "injection_task": injection_task}
-        return msgspec.json.decode(self._exchange(request), type=Episode)
+        return msgspec.json.decode(self._process.exchange(request), type=Episode)
 
     def run(self, tool: str, arguments: Mapping[str, object]) -> object:
         """Return the value of a call. Raises ToolError."""
-        answer = msgspec.json.decode(self._exchange({"tool": tool, "arguments": arguments}), type=Answer)
+        answer = msgspec.json.decode(self._process.exchange({"tool": tool, "arguments": arguments}), type=Answer)
         if answer.error:
             raise ToolError(answer.error)
         return msgspec.json.decode(answer.result)
@@ -135,30 +129,10 @@ class AgentDojo:
         return self._judge("security", output)
 
     def _judge(self, check: str, output: str) -> bool:
-        return msgspec.json.decode(self._exchange({"check": check, "output": output}), type=Judgement).passed
-
-    def _exchange(self, request: Mapping[str, object]) -> bytes:
-        assert self._process.stdin is not None
-        with self._lock:
-            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-            self._process.stdin.flush()
-            return self._read_line(ANSWER_S)
-
-    def _read_line(self, timeout_s: float) -> bytes:
-        """Return the next line of output. A process that takes too long is killed, which ends its output."""
-        assert self._process.stdout is not None
-        timer = Timer(timeout_s, self._process.kill)
-        timer.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            timer.cancel()
-        assert line, f"AgentDojo wrote nothing within {timeout_s:.0f} s"
-        return line
+        return msgspec.json.decode(self._process.exchange({"check": check, "output": output}), type=Judgement).passed
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.close()
 
 
 class DojoTool(Executor):

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from threading import Timer
+from threading import Lock, Timer
 
 import msgspec
 
@@ -17,7 +17,8 @@ class LineProcess:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr)
-        self._read_line(START_S)
+        self._lock = Lock()
+        self.first_line = self._read_line(START_S)
 
     @property
     def is_running(self) -> bool:
@@ -25,17 +26,19 @@ class LineProcess:
 
     async def request(self, request: Mapping[str, object]) -> bytes:
         """Send a request, and return the line that answers it."""
-        return await asyncio.to_thread(self._exchange, request)
+        return await asyncio.to_thread(self.exchange, request)
+
+    def exchange(self, request: Mapping[str, object]) -> bytes:
+        """Send a request, and wait for the line that answers it. One request at a time is under way."""
+        assert self._process.stdin is not None
+        with self._lock:
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+            self._process.stdin.flush()
+            return self._read_line(ANSWER_S)
 
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
-
-    def _exchange(self, request: Mapping[str, object]) -> bytes:
-        assert self._process.stdin is not None
-        self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-        self._process.stdin.flush()
-        return self._read_line(ANSWER_S)
 
     def _read_line(self, timeout_s: float) -> bytes:
         """Return the next line of output. A process that takes too long is killed, which ends its output."""
