@@ -6,7 +6,7 @@ import json
 import aiohttp
 import pytest
 from msgspec.structs import replace
-from openai import APIError, APIStatusError
+from openai import APIError, APIStatusError, NotFoundError
 from pydantic import BaseModel
 
 from support import wait_until
@@ -372,11 +372,25 @@ async def test_the_input_items_of_a_call_and_its_output_have_one_call_id() -> No
     assert [item.call_id for item in listed[:2]] == ["call_of_mine", "call_of_mine"]
 
 
+async def test_the_input_items_of_a_response_come_in_pages() -> None:
+    items = [{"role": "user", "content": f"Hello {number}"} for number in range(5)]
+    async with serve_script([say("ok")]) as served:
+        answer, listing = await respond(served, items), served.client.responses.input_items
+        pages = [page async for page in (await listing.list(answer.id, limit=2, order="asc")).iter_pages()]
+        assert [len(page.data) for page in pages] == [2, 2, 1]
+        ids = [item.id for page in pages for item in page.data]
+        assert [item.id async for item in await listing.list(answer.id)] == ids[::-1]
+        with pytest.raises(NotFoundError, match="there is no item 'msg_x'"):
+            await listing.list(answer.id, after="msg_x")
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"temperature": 9}, "temperature"),
         ({"max_output_tokens": -1}, "max_output_tokens"),
+        ({"max_tool_calls": 3}, "max_tool_calls"),
+        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
         ({"text": {"format": {"type": "json_schema", "name": "a", "schema": {"type": "array"}}}}, "text.format"),
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
     ],

@@ -6,6 +6,7 @@ from typing import Literal, assert_never
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.errors import NotFound
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -32,15 +33,30 @@ class InputItemList(Struct, kw_only=True):
     object: Literal["list"] = "list"
 
 
-def build_input_items(view: RunView) -> InputItemList:
-    """Return the input of a run, the last item first, as OpenAI lists it."""
+def build_input_items(
+    view: RunView, *, order: Literal["asc", "desc"] = "desc", limit: int = 20, after: str = ""
+) -> InputItemList:
+    """Return a page of the input of a run, the last item first unless the order is `asc`.
+
+    Raise NotFound for a page after an item that is not in it.
+    """
     stored = view.request.input if view.request else ()
     # A result names its call by our id: the client knows the call by the id that it sent.
     call_ids = {item.id: item.provider_id or item.id for item in stored if isinstance(item, Call)}
     items = [_build_item(item, call_ids) for item in stored]
-    items = [item for item in reversed(items) if item]
+    items = [item for item in (items if order == "asc" else reversed(items)) if item]
     ids = [str(item["id"]) for item in items]
-    return InputItemList(data=items, first_id=ids[0] if ids else None, last_id=ids[-1] if ids else None)
+    if after and after not in ids:
+        raise NotFound(f"there is no item {after[:80]!r} in the input of this response")
+    start = ids.index(after) + 1 if after else 0
+    end = start + limit
+    page = ids[start:end]
+    return InputItemList(
+        data=items[start:end],
+        first_id=page[0] if page else None,
+        last_id=page[-1] if page else None,
+        has_more=end < len(items),
+    )
 
 
 def _build_item(item: Item, call_ids: Mapping[str, str]) -> OutputItem:

@@ -79,6 +79,8 @@ class ResponseBody(LenientBody, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    prompt: object = None
     text: TextFields | None = None
     reasoning: ReasoningFields | None = None
     previous_response_id: Annotated[str, Meta(max_length=200)] | None = None
@@ -116,6 +118,10 @@ def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:
 
 def read_options(body: ResponseBody) -> Options:
     """Return the options of the request. Raise Invalid for what cannot be done."""
+    if body.prompt is not None:
+        raise invalid_field("prompt", "cannot be given: the server keeps no prompts of OpenAI; send instructions")
+    if body.max_tool_calls is not None:
+        raise invalid_field("max_tool_calls", "cannot be given: the server's configuration limits turns and calls")
     answer = (body.text.format if body.text else None) or TextFormat()
     return build_options(
         max_tokens=body.max_output_tokens,

@@ -17,17 +17,11 @@ from toolyard.surfaces.authorization import PathId
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse
 from toolyard.surfaces.openai.responses.input_items import InputItemList, build_input_items
-from toolyard.surfaces.openai.responses.parse import (
-    ResponseBody,
-)
-from toolyard.surfaces.openai.responses.response import (
-    ResponseObject,
-)
+from toolyard.surfaces.openai.responses.parse import ResponseBody
+from toolyard.surfaces.openai.responses.response import ResponseObject
 from toolyard.surfaces.openai.responses.responses import Responses
 from toolyard.surfaces.openai.responses.websocket import ResponseSocket, Socket
-from toolyard.surfaces.openai.runs import (
-    RunStarter,
-)
+from toolyard.surfaces.openai.runs import RunStarter
 from toolyard.surfaces.openapi import JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.surface import Route
@@ -37,6 +31,8 @@ RESPONSE_SPEC = ResponseSpec(
     data_container=ResponseObject, description="The response, or a stream of its events", generate_examples=False
 )
 StartingAfter = Annotated[int | None, QueryParameter(ge=0, le=2**53 - 1)]
+PageLimit = Annotated[int, QueryParameter(ge=1, le=100)]
+ItemId = Annotated[str, QueryParameter(max_length=200)]
 
 
 class DeletedResponse(Struct, kw_only=True):
@@ -100,9 +96,15 @@ def routes(
         return await responses.cancel(response_id, get_request_context(request.scope).caller, str(request.base_url))
 
     @get(f"{PATH}/{{response_id:str}}/input_items", responses=OPENAI_ERRORS, tags=["openai"])
-    async def input_items(request: HttpRequest, response_id: PathId) -> InputItemList:
-        """Return the items that a response was asked with."""
+    async def input_items(
+        request: HttpRequest,
+        response_id: PathId,
+        order: FromQuery[Literal["asc", "desc"]] = "desc",
+        limit: PageLimit = 20,
+        after: ItemId = "",
+    ) -> InputItemList:
+        """Return a page of the items that a response was asked with, the last one first unless `order` is `asc`."""
         stored = await responses.find_run(response_id, get_request_context(request.scope).caller)
-        return build_input_items(stored.view)
+        return build_input_items(stored.view, order=order, limit=limit, after=after)
 
     return [create, connect, compact, retrieve, remove, cancel, input_items]
