@@ -24,7 +24,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.loopback import is_loopback
 from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
-from toolyard.surfaces.request_body import MAX_BODY_BYTES
+from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
 if sys.platform == "win32":  # uvloop does not support Windows

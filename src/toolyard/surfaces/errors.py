@@ -10,6 +10,7 @@ from typing import cast
 
 from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from toolyard.core.errors import (
     Fenced,
@@ -54,6 +55,7 @@ class FieldNotFound(NotFound):
         self.details: dict[str, object] = {"field": field}
 
 
+MAX_BODY_BYTES = 8 * 1024 * 1024
 _STATUS_AND_TYPE: dict[type[ToolyardError], tuple[int, str]] = {
     Unauthenticated: (401, "unauthenticated"),
     Forbidden: (403, "permission_denied"),
@@ -86,6 +88,8 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
         case ValidationException():
             status, kind, message = 422, "validation_error", "some fields are wrong"
             details["fields"] = error.extra
+        case RequestEntityTooLarge():
+            status, kind, message = 413, "too_large", f"the body may have {MAX_BODY_BYTES:,} bytes at most"
         case HTTPException():
             status, message = error.status_code, error.detail
             kind = _TYPE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")

@@ -16,7 +16,6 @@ from msgspec import Struct, inspect
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_context import get_request_context
 
-MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_NAMES, MAX_NAME_CHARS = 20, 80
 Table = dict[str, object]
 _log = logging.getLogger("toolyard.http")

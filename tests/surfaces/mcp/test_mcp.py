@@ -12,8 +12,8 @@ from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
 from toolyard.core.events import CallEnded, RunEnded
 from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.surfaces.mcp import sessions
-from toolyard.surfaces.request_body import MAX_BODY_BYTES
 
 FORM: Json = {"elicitation": {}}
 

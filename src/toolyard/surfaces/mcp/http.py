@@ -21,6 +21,7 @@ from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.service import Service
+from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.surfaces.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.headers import check_headers
@@ -47,7 +48,6 @@ from toolyard.surfaces.mcp.jsonrpc import (
 from toolyard.surfaces.mcp.methods import ActiveRequest, Dispatcher
 from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS, NotificationFeed
 from toolyard.surfaces.mcp.sessions import LegacySession, LegacySessions
-from toolyard.surfaces.request_body import MAX_BODY_BYTES
 from toolyard.surfaces.request_context import RequestContext, get_request_context
 from toolyard.surfaces.sse import NO_HEADERS, STREAM_HEADERS
 from toolyard.surfaces.surface import Surface

@@ -22,12 +22,12 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
 from toolyard.core.limits import SocketLimits
 from toolyard.core.ports import Clock
-from toolyard.surfaces.errors import answer_error, invalid_field
+from toolyard.surfaces.errors import MAX_BODY_BYTES, answer_error, invalid_field
 from toolyard.surfaces.idempotency import KEY_HEADER
 from toolyard.surfaces.openai.request_keys import RETRY_HEADER
 from toolyard.surfaces.openai.responses.continuation import build_missing_error
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input
-from toolyard.surfaces.request_body import MAX_BODY_BYTES, decode_body
+from toolyard.surfaces.request_body import decode_body
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.surface import ErrorAnswer
