@@ -182,6 +182,8 @@ class Wiring:
     """Which secrets are replaced in results."""
     keep_requests: bool = False
     """Whether requests to models and their responses are recorded for operators."""
+    keep_audit_days: int = 0
+    """After how many days entries of the audit log are deleted; 0 keeps all."""
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
     """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
@@ -307,6 +309,7 @@ class App:
             texts=wiring.texts,
             prices=wiring.prices,
             wire_log=WireLog(store) if wiring.keep_requests else None,
+            keep_audit_days=wiring.keep_audit_days,
             divisions=wiring.divisions,
             unwrap_delivered=unwrap_result,
             is_shared=store.is_shared,

@@ -693,6 +693,7 @@ async def audit_entries_are_selected_and_paged_in_both_orders(store: Store) -> N
                 action="key.add" if number % 2 else "key.revoke",
                 actor="ann" if number > 4 else "bob",
                 tenant="" if number == 8 else "acme",
+                outcome="refused" if number == 3 else "allowed",
                 count=number,
             )
         )
@@ -706,9 +707,31 @@ async def audit_entries_are_selected_and_paged_in_both_orders(store: Store) -> N
     assert await list_numbers(limit=3, cursor=6, oldest_first=True) == [7, 8]
     assert await list_numbers(tenant="acme", action="key.revoke") == [6, 4, 2]
     assert await list_numbers(tenant="") == [8]
+    assert await list_numbers(outcome="refused") == [3]
     assert await list_numbers(actor="bob", since=3.0) == [4, 3]
     (last,) = await store.read_audit(AuditQuery(limit=1))
     assert last.count == 8 and isinstance(last.at, float)
+
+
+async def old_audit_entries_are_trimmed_up_to_the_first_that_stays(store: Store) -> None:
+    # The fifth was written while a clock was behind: it stays with the one before it.
+    for at in (1.0, 2.0, 3.0, 10.0, 4.0, 11.0):
+        await store.append_audit(AuditRecord(at=at, action="key.add"))
+    hashes = {entry.number: entry.hash for entry in await store.read_audit(AuditQuery())}
+    record = AuditRecord(at=12.0, action="audit.trim")
+    assert await store.trim_audit(record, 1.0, 100) is None
+    first = await store.trim_audit(record, 5.0, 2)
+    assert first and (first.number, first.target, first.count, first.content_hash) == (7, "2", 2, hashes[2])
+    second = await store.trim_audit(record, 5.0, 2)
+    assert second and (second.number, second.target, second.count, second.content_hash) == (8, "3", 1, hashes[3])
+    assert await store.trim_audit(record, 5.0, 2) is None
+    entries = await store.read_audit(AuditQuery(oldest_first=True))
+    assert [entry.number for entry in entries] == [4, 5, 6, 7, 8] and entries[-1] == second
+    assert find_break(entries) == ""
+    everything = await store.trim_audit(record, 100.0, 100)
+    assert everything and await store.read_audit(AuditQuery()) == [everything]
+    after = await store.append_audit(AuditRecord(at=13.0, action="key.add"))
+    assert find_break([everything, after]) == ""
 
 
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
@@ -739,6 +762,7 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await assert_refused(StoreDown, store.take_allowance("u", 1, 1.0))
     await assert_refused(StoreDown, store.append_audit(AuditRecord(at=1.0, action="key.add")))
     await assert_refused(StoreDown, store.read_audit(AuditQuery()))
+    await assert_refused(StoreDown, store.trim_audit(AuditRecord(at=1.0, action="audit.trim"), 1.0, 1))
 
 
 class LosesLastEntryStore(MemoryStore):
@@ -1035,6 +1059,14 @@ class AllTenantsAuditStore(MemoryStore):
         return await super().read_audit(replace(query, tenant=None))
 
 
+class SilentTrimStore(MemoryStore):
+    """Deletes old entries wherever they are, and says so with an entry that names none of them."""
+
+    async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+        self._data.audit = [entry for entry in self._data.audit if entry.at >= before]
+        return await self.append_audit(record)
+
+
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     every_kind_of_entry_is_read_back_identical: LosesLastEntryStore,
     a_batch_is_whole_or_not_at_all: SplitBatchStore,
@@ -1074,6 +1106,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     presets_that_are_shared_at_the_same_time_are_all_kept: UnlockedSlowStore,
     audit_entries_are_one_chain_however_many_are_written_at_once: ForkingAuditStore,
     audit_entries_are_selected_and_paged_in_both_orders: AllTenantsAuditStore,
+    old_audit_entries_are_trimmed_up_to_the_first_that_stays: SilentTrimStore,
     a_closed_store_is_down_and_may_be_closed_again: NeverClosedStore,
 }
 

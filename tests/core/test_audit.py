@@ -6,7 +6,16 @@ import json
 import pytest
 from msgspec.structs import asdict, replace
 
-from toolyard.core.audit import MAX_REFERENCE_CHARS, AuditEntry, AuditRecord, clean_reference, find_break, seal_record
+from toolyard.core.audit import (
+    MAX_REFERENCE_CHARS,
+    AuditEntry,
+    AuditRecord,
+    ChainCheck,
+    clean_reference,
+    find_break,
+    seal_record,
+    seal_trim,
+)
 
 
 def build_chain(length: int) -> list[AuditEntry]:
@@ -49,6 +58,48 @@ def test_missing_entries_are_found_at_the_beginning_and_in_the_middle() -> None:
     assert find_break(entries[1:], None) == "entry 1 is missing: the next one is 2"
     assert find_break([*entries[:2], *entries[4:]], None) == "entries 3 and on are missing: the next one is 5"
     assert "missing" in find_break([entries[0], entries[0]], None)
+
+
+TRIM = AuditRecord(at=2_000_000_000.0, action="audit.trim")
+
+
+def trim(entries: list[AuditEntry], count: int) -> list[AuditEntry]:
+    """Return what is left of a chain whose first entries are trimmed."""
+    return [*entries[count:], seal_trim(TRIM, entries[-1], entries[count - 1], count)]
+
+
+def test_a_trimmed_chain_holds_however_often_and_however_far() -> None:
+    once = trim(build_chain(6), 2)
+    assert find_break(once) == ""
+    assert (once[-1].target, once[-1].count) == ("2", 2)
+    assert find_break(trim(once, 3)) == find_break(trim(trim(once, 5), 1)) == find_break(trim(build_chain(1), 1)) == ""
+
+
+def test_a_front_that_is_cut_off_is_found_unless_an_entry_says_so() -> None:
+    entries = build_chain(6)
+    remaining = trim(entries, 2)
+    assert find_break(remaining[1:]) == "entries 1 and on are missing: the next one is 4"
+    assert find_break(remaining[:-1]) == "entries 1 and on are missing: the next one is 3"
+    other = build_chain(7)[-1]
+    wrong = [
+        replace(TRIM, target="2", content_hash=other.hash),
+        replace(TRIM, target="3", content_hash=entries[1].hash),
+        replace(TRIM, action="key.add", target="2", content_hash=entries[1].hash),
+    ]
+    for record in wrong:
+        assert "missing" in find_break([*entries[2:], seal_record(record, entries[-1])])
+
+
+def test_an_entry_about_a_trim_does_not_excuse_another_gap() -> None:
+    remaining = trim(build_chain(6), 2)
+    assert find_break([remaining[0], *remaining[2:]]) == "entry 4 is missing: the next one is 5"
+
+
+def test_a_log_that_is_trimmed_while_it_is_read_is_not_called_broken() -> None:
+    entries = build_chain(6)
+    check = ChainCheck()
+    assert check.add(entries[:2]) == check.add(trim(entries, 4)) == ""
+    assert check.find_gap() == "" and check.count == 5
 
 
 def test_a_reference_is_one_bounded_line_and_two_long_ones_stay_different() -> None:

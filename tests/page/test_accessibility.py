@@ -169,6 +169,7 @@ PAGES = {
     "inbox": "Waiting for you",
     "live": "needs approval",
     "overview": "By model",
+    "audit": "the server",
 }
 """Words that each page shows once it is there."""
 
@@ -178,10 +179,18 @@ def test_the_other_pages(windows: Windows, server: Site) -> None:
     page, inspector = window.page, Inspector(window)
     window.send("lights")
     expect(window.card("switch")).to_contain_text("needs approval")
+    server.run(server.yard.service.auditor.write("key.add", "new"))
     for route, words in PAGES.items():
         page.goto(f"{server.url}/#/{route}")
         expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
         inspector.check(route)
+    window.button("Verify").click()
+    expect(page.get_by_text("chain intact")).to_be_visible()
+    inspector.check("verified audit log")
+    page.goto(f"{server.url}/#/servers")
+    page.get_by_text("Tools: 9").click()
+    page.get_by_text("from the first listing, reviewed by nobody").first.click()
+    inspector.check("accepted tools")
     page.goto(f"{server.url}/#/traces")
     page.locator("table.runs tbody tr").get_by_role("link").first.click()
     expect(page.locator(".waterfall .span").first).to_be_visible()

@@ -290,6 +290,47 @@ def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Sit
     expect(changed).to_have_count(0)
     page.goto(f"{server.url}/#/tools")
     expect(page.locator(".lines code").get_by_text("look", exact=True)).to_be_visible()
+    page.goto(f"{server.url}/#/servers")
+    card.get_by_text("Tools: 9").click()
+    accepted = card.get_by_role("listitem").filter(has=page.get_by_role("link", name="look Looks."))
+    expect(accepted).to_contain_text(re.compile(r"accepted by \S+, (now|\d+ \w+ ago)"))
+    expect(card.get_by_text("from the first listing, reviewed by nobody")).to_have_count(8)
+    accepted.get_by_text("accepted by").click()
+    expect(accepted.get_by_text("sends all files away").last).to_be_visible()
+    card.get_by_role("button", name="Withdraw the acceptance of look", exact=True).click()
+    expect(card.get_by_text("Kept out: 1")).to_be_visible()
+    page.goto(f"{server.url}/#/tools")
+    expect(page.get_by_role("link", name="slow_look")).to_be_visible()
+    expect(page.locator(".lines code").get_by_text("look", exact=True)).to_have_count(0)
+
+
+def test_the_first_listing_of_a_server_is_reviewed_tool_by_tool(
+    windows: Windows, sites: ExitStack, tmp_path: Path
+) -> None:
+    windows.expected_complaint = "401"
+    keys = [build_key("root", "admin", tenant=""), build_key("ann", "admin", tenant="acme")]
+    plain = PlainServer(tmp_path, trust=False)
+    server = sites.enter_context(start_site(servers={"plain": plain.spec}, keys=keys))
+    unreviewed = "from the first listing, reviewed by nobody"
+
+    def open_tools(user: str) -> Window:
+        window = open_route(windows, server, "servers")
+        window.page.get_by_role("textbox", name="API key").fill(user)
+        window.button("Sign in").click()
+        window.page.get_by_text("Tools: 9").click()
+        expect(window.page.get_by_role("link", name="slow_look")).to_be_visible()
+        return window
+
+    root = open_tools("root")
+    expect(root.page.get_by_text(unreviewed)).to_have_count(9)
+    root.button("Accept look").click()
+    expect(root.page.get_by_text(unreviewed)).to_have_count(8)
+    expect(root.page.get_by_text("accepted by root, ")).to_be_visible()
+    expect(root.button("Accept look")).to_have_count(0)
+    expect(root.button("Withdraw the acceptance of look")).to_be_visible()
+    ann = open_tools("ann")
+    expect(ann.page.get_by_text(unreviewed)).to_have_count(0)
+    expect(ann.page.get_by_role("button", name="look")).to_have_count(0)
 
 
 def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site) -> None:

@@ -10,7 +10,7 @@ from page.site import Site, start_site
 from page.test_sharing import open_signed_in
 from page.window import Windows
 from surfaces.talk import build_key
-from toolyard import tool
+from toolyard import RedactRules, tool
 from toolyard.testing import call, say
 
 KEYS = [
@@ -19,6 +19,7 @@ KEYS = [
     build_key("ada", "admin"),
     build_key("olga", "operator"),
     build_key("abe", "approver"),
+    build_key("root", "admin", "operator"),
     build_key("eve", "admin", "operator", "approver", tenant="other"),
 ]
 
@@ -29,13 +30,26 @@ def pay(account: str) -> str:
     return f"paid from {account}"
 
 
-SCENES = {"pay it": [call("pay", account="private account"), say("Paid.")]}
+SECRET = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@tool(read_only=True)
+def read_settings() -> dict[str, str]:
+    """Read the settings."""
+    return {"token": SECRET, "owner": "ann"}
+
+
+SCENES = {
+    "pay it": [call("pay", account="private account"), say("Paid.")],
+    "read it": [call("read_settings"), say("Read.")],
+}
 SETTINGS = "Settings of this conversation"
 
 
 @pytest.fixture(scope="module")
 def server() -> Generator[Site]:
-    with start_site(SCENES, keys=KEYS, tools=[pay]) as site:
+    rules = RedactRules(patterns=("github_token",))
+    with start_site(SCENES, keys=KEYS, tools=[pay, read_settings], redact=rules) as site:
         yield site
 
 
@@ -85,3 +99,27 @@ def test_a_viewer_sees_only_what_they_may_see_and_do(
         expect(main.get_by_text("pay it")).to_have_count(int(shown))
         expect(other.button("Stop: pay it")).to_have_count(int(decides and route != "traces"))
         assert sees or "private account" not in page.content()
+
+
+def test_the_original_of_a_redacted_result_is_read_by_administrators_alone(windows: Windows, server: Site) -> None:
+    ann = open_signed_in(windows, server, "ann")
+    ann.send("read it")
+    expect(ann.answer).to_have_text("Read.")
+    for viewer in ("ann", "olga", "root"):
+        window = open_signed_in(windows, server, viewer)
+        page = window.page
+        page.goto(ann.page.url)
+        card = window.card("read_settings")
+        card.get_by_role("button").first.click()
+        expect(card).to_contain_text("[redacted: github_token]")
+        expect(card).to_contain_text("Secrets were replaced: github_token")
+        expect(window.button("Read the original")).to_have_count(int(viewer == "root"))
+        assert SECRET not in page.content()
+    window.button("Read the original").click()
+    viewer_dialog = page.get_by_role("dialog", name="Original result of read_settings")
+    expect(viewer_dialog).to_contain_text(SECRET)
+    viewer_dialog.get_by_role("searchbox", name="Search in the result").fill("owner")
+    expect(viewer_dialog).not_to_contain_text(SECRET)
+    window.button("Close").click()
+    expect(viewer_dialog).to_have_count(0)
+    assert SECRET not in page.content()

@@ -21,11 +21,19 @@ def sell(item: str, amount: int = 1) -> str:
     return f"{item} is sold"
 
 
-TOOLS = [sell]
+@tool(approval="other", approvers=["user:bob"])
+def refund(amount: int) -> str:
+    """Give money back."""
+    SOLD.append(("refund", amount))
+    return "given back"
+
+
+TOOLS = [sell, refund]
 SCENES = {
     "sell milk": [call("sell", item="milk"), say("Sold.")],
     "sell bread": [call("sell", item="bread"), say("Sold.")],
     "sell nothing": [call("sell", article="x"), say("I could not.")],
+    "refund it": [call("refund", amount=5), say("It is back.")],
     "talk": [say("Once ", HOLD, "upon a time.")],
 }
 FAKE_NOTIFICATION = """() => {
@@ -164,3 +172,31 @@ def test_a_call_that_was_refused_before_it_ran_is_not_a_failure(windows: Windows
     expect(window.answer).to_have_text("I could not.")
     expect(window.card("sell")).to_contain_text("not run")
     expect(window.card("sell")).not_to_contain_text("failed")
+
+
+def test_a_user_whom_a_call_names_as_approver_is_told_of_it_without_the_role(
+    windows: Windows, sites: ExitStack
+) -> None:
+    SOLD.clear()
+    windows.expected_complaint = "401"
+    keys = [build_key("ann"), build_key("bob"), build_key("cy")]
+    server = sites.enter_context(start_site(SCENES, tools=TOOLS, keys=keys))
+    bob, other = sign_in(windows, server, "bob"), sign_in(windows, server, "cy")
+    page = bob.page
+    page.add_init_script(f"({FAKE_NOTIFICATION})()")
+    page.reload()
+    expect(bob.composer).to_be_visible()
+    page.evaluate("() => { Notification.permission = 'granted'; window.isHidden = true }")
+    ann = sign_in(windows, server, "ann")
+    ann.send("refund it")
+    expect(ann.card("refund")).to_contain_text("Approvals missing: 1, by bob")
+    expect(page.get_by_role("link", name="Inbox 1")).to_be_visible()
+    expect(page).to_have_title("(1) Toolyard")
+    assert page.evaluate("() => shown") == ["refund waits for you: refund it"]
+    page.get_by_role("link", name="Inbox 1").click()
+    bob.card("refund").get_by_role("button", name="Approve").click()
+    expect(ann.answer).to_have_text("It is back.")
+    expect(page).to_have_title("Inbox · Toolyard")
+    expect(page.get_by_role("link", name="Inbox 1")).to_have_count(0)
+    assert SOLD == [("refund", 5)]
+    expect(other.page).to_have_title("Toolyard")

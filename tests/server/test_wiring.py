@@ -196,7 +196,7 @@ def test_each_audited_part_of_the_configuration_has_a_hash_without_its_secrets(t
         "prompt": "system_prompt = 'Be brief.'\n",
         "keys": f"[[keys]]\nname = 'me'\nuser = 'me'\nhash = '{'a' * 64}'\n",
         "servers": "[servers.near]\nurl = 'http://127.0.0.1:9/mcp'\n",
-        "added servers": "add_servers = 'off'\n",
+        "added_servers": "add_servers = 'off'\n",
     }
     for part, toml in changes.items():
         text = server % "one" + toml if toml.startswith("[") else toml + server % "one"

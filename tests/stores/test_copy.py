@@ -91,6 +91,7 @@ async def fill(url: str) -> None:
     await store.set_record("readiness", "probe", b"")
     for number in range(600):  # more than one page
         await store.append_audit(AuditRecord(at=float(number), action="key.add", target=f"key-{number}"))
+    await store.trim_audit(AuditRecord(at=600.0, action="audit.trim"), 1e12, 20)
     await store.put_blob("done", "turn.run.1", b"a recorded turn")
     await store.close()
 
@@ -162,8 +163,8 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
     assert counts.figures == len(await source.list_figures(0, 1000)) > 0
     every_entry = AuditQuery(oldest_first=True, limit=1000)
     audit = await target.read_audit(every_entry)
-    assert audit == await source.read_audit(every_entry) and find_break(audit, None) == ""
-    assert counts.audit == len(audit) > 600
+    assert audit == await source.read_audit(every_entry) and find_break(audit) == ""
+    assert counts.audit == len(audit) and 500 < len(audit) < audit[-1].number
     assert find_break([await target.append_audit(AuditRecord(at=1.0, action="key.add"))], audit[-1]) == ""
     assert await target.find_request("k" * 64) == await source.find_request("k" * 64) is not None
     for log in logs.values():

@@ -121,6 +121,7 @@ ROWS = [
     Row("POST", "/keys/{name}/rotate", ADMINISTERS, body=NOTHING),
     Row("DELETE", "/keys/{name}", ADMINISTERS),
     Row("GET", "/audit", ADMINISTERS),
+    Row("GET", "/audit/verification", ADMINISTERS_SERVER),
     Row("GET", "/servers", WITH_KEY),
     Row("GET", "/servers/{server_id}", WITH_KEY),
     Row("GET", "/servers/{server_id}/tools", WITH_KEY),

@@ -21,6 +21,7 @@ const Traces = lazy(() => import("./traces/Traces"))
 const Live = lazy(() => import("./traces/Live"))
 const SharedPage = lazy(() => import("./sharing/SharedPage"))
 const Overview = lazy(() => import("./overview/Overview"))
+const Audit = lazy(() => import("./audit/Audit"))
 
 const RETRY_MS = 1000
 
@@ -82,6 +83,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
             {route.page === "traces" && <Traces id={route.id} />}
             {route.page === "live" && <Live />}
             {route.page === "overview" && <Overview />}
+            {route.page === "audit" && <Audit />}
             {route.page === "shared" && <SharedPage token={route.id} />}
           </Suspense>
         </ErrorBoundary>

@@ -1,8 +1,8 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
-import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
+import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, ScrollText, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
 import { useEffect, useRef, useState, type ReactNode } from "react"
 import { ConversationList } from "./chat/ConversationList"
-import { useMe } from "./caller"
+import { isAdmin, useMe } from "./caller"
 import { buildHref, type Route } from "./route"
 import type { Theme } from "./theme"
 import { LANGUAGE_NAMES, useLanguage, useTranslate, type Language } from "./locales"
@@ -19,6 +19,7 @@ const PAGES = [
   { page: "traces", icon: Activity },
   { page: "live", icon: Radio },
   { page: "overview", icon: ChartNoAxesCombined },
+  { page: "audit", icon: ScrollText },
 ] as const
 
 interface ShellProps {
@@ -33,6 +34,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
   const t = useTranslate()
   const [open, setOpen] = useState(false)
   const waiting = useWaitingCount()
+  const pages = isAdmin(useMe()) ? PAGES : PAGES.filter(({ page }) => page !== "audit")
   useWaitingSignals()
   useEffect(() => setOpen(false), [route.page, route.id])
   const [opener, closer] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)]
@@ -83,7 +85,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
           </button>
         </div>
         <nav aria-label={t("nav.label")} className="pages">
-          {PAGES.map(({ page, icon: Icon }) => (
+          {pages.map(({ page, icon: Icon }) => (
             <a key={page} href={buildHref(page)} aria-current={route.page === page ? "page" : undefined}>
               <Icon aria-hidden /> {t(`nav.${page}`)}
               {page === "inbox" && waiting > 0 && <WaitingCount count={waiting} />}

@@ -16,12 +16,17 @@ export function maySeeTenant(me: Me): boolean {
   return me.roles.includes("operator") || me.roles.includes("approver")
 }
 
+/** Return whether the caller administers the server or their tenant. */
+export function isAdmin(me: Me): boolean {
+  return me.roles.includes("admin")
+}
+
 /** Return whether the caller may change what all tenants share, such as MCP servers. A tenant's administrator may not. */
 export function isServerAdmin(me: Me): boolean {
-  return me.roles.includes("admin") && !me.tenant
+  return isAdmin(me) && !me.tenant
 }
 
 /** Return whether the caller may read recorded model requests: operators and administrators, of a tenant too. */
 export function mayReadRecordedTurns(me: Me): boolean {
-  return me.roles.includes("operator") || me.roles.includes("admin")
+  return me.roles.includes("operator") || isAdmin(me)
 }

@@ -6,6 +6,7 @@ import { navigate } from "./route"
 import { listOpenRunsOf, useOpenRuns, useWaitingCount, waitsForUser } from "./state/openRuns"
 import { setWaitingInTitle } from "./title"
 import { useTranslate } from "./locales"
+import type { OpenRun } from "./wire/types"
 
 export function useWaitingSignals(): void {
   const t = useTranslate()
@@ -13,6 +14,8 @@ export function useWaitingSignals(): void {
   const runs = useOpenRuns()
   const count = useWaitingCount()
   const isApprover = maySeeTenant(me) && me.roles.includes("approver")
+  // Who is only named as an approver of a call does not see the conversation that it is in.
+  const open = (run: OpenRun) => (isApprover || run.user === me.user ? navigate("chat", run.conversation) : navigate("inbox"))
   /** The calls that waited when they were looked at last; null before the first time, which notifies of nothing. */
   const known = useRef<Set<string> | null>(null)
   useEffect(() => listOpenRunsOf(isApprover ? "tenant" : "mine"), [isApprover])
@@ -24,7 +27,7 @@ export function useWaitingSignals(): void {
     known.current = new Set(calls.map(({ call }) => call.id))
     if (!before) return
     for (const { run, call } of calls) {
-      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: call.tool }), run.title, call.id, () => navigate("chat", run.conversation))
+      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: call.tool }), run.title, call.id, () => open(run))
     }
   }, [runs, t])
 }

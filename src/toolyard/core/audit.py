@@ -3,6 +3,9 @@
 An entry holds references and hashes, never content: no text of a message, no argument, no secret. It is written before
 what it is about takes effect, so that nothing takes effect without an entry. What is refused or fails after that has a
 second entry, which names the first one as its `cause`.
+
+The oldest entries may be trimmed. An entry `audit.trim` stands for them: its `count` says how many they were, its
+`target` is the number of the last of them, and its `content_hash` is the hash of that one, at which the rest begins.
 """
 
 import re
@@ -38,6 +41,7 @@ AuditAction = Literal[
     "conversation.export",
     "conversation.delete",
     "sign_in.refuse",
+    "audit.trim",
 ]
 AuditOutcome = Literal["allowed", "refused", "failed"]
 """`allowed`: it was about to take effect. `refused`: it had no effect. `failed`: it may have had some effect."""
@@ -97,6 +101,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
     """None selects the entries of all tenants, and those of the server."""
     actor: str = ""
     action: str = ""
+    outcome: str = ""
     since: float = 0.0
     cursor: int = 0
     """The number of the last entry of the page before."""
@@ -108,7 +113,8 @@ class AuditQuery(Struct, frozen=True, kw_only=True):
             return False
         if self.tenant is not None and entry.tenant != self.tenant:
             return False
-        return entry.at >= self.since and self.actor in ("", entry.actor) and self.action in ("", entry.action)
+        pairs = ((self.actor, entry.actor), (self.action, entry.action), (self.outcome, entry.outcome))
+        return entry.at >= self.since and all(selected in ("", value) for selected, value in pairs)
 
 
 def seal_record(record: AuditRecord, last: AuditEntry | None) -> AuditEntry:
@@ -116,6 +122,11 @@ def seal_record(record: AuditRecord, last: AuditEntry | None) -> AuditEntry:
     number, previous = (last.number + 1, last.hash) if last else (1, "")
     entry = AuditEntry(**asdict(record), number=number, previous=previous)
     return replace(entry, hash=hash_entry(entry))
+
+
+def seal_trim(record: AuditRecord, last: AuditEntry, removed: AuditEntry, count: int) -> AuditEntry:
+    """Return the entry that stands for the first `count` entries, of which `removed` is the last one."""
+    return seal_record(replace(record, target=str(removed.number), content_hash=removed.hash, count=count), last)
 
 
 def hash_entry(entry: AuditEntry) -> str:
@@ -128,22 +139,48 @@ def hash_content(content: object) -> str:
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
-def find_break(entries: Iterable[AuditEntry], last: AuditEntry | None) -> str:
-    """Return in words the first place at which the chain is broken; empty if it holds.
+class ChainCheck:
+    """Checks a chain that is read in pieces, oldest entry first."""
 
-    `entries` are in order, and `last` is the one before them; None if they begin with the first of the store.
-    """
-    for entry in entries:
-        expected = last.number + 1 if last else 1
-        if entry.number != expected:
+    def __init__(self, last: AuditEntry | None = None) -> None:
+        """`last` is the entry before those that are checked; None if they begin with the first of the store."""
+        self.last = last
+        self.count = 0
+        self._gaps: dict[tuple[str, str], str] = {}
+        """What is missing, by the number and the hash of the last missing entry, until an `audit.trim` accounts for it.
+
+        A log that is trimmed while it is read has such a gap behind the entries that were read before.
+        """
+
+    def add(self, entries: Iterable[AuditEntry]) -> str:
+        """Check the next entries. Return in words the first place at which the chain is broken; empty if it holds."""
+        for entry in entries:
+            expected = self.last.number + 1 if self.last else 1
             missing = f"entry {expected} is" if entry.number == expected + 1 else f"entries {expected} and on are"
-            return f"{missing} missing: the next one is {entry.number}"
-        if hash_entry(entry) != entry.hash:
-            return f"entry {entry.number} was changed: its content does not match its hash"
-        if entry.previous != (last.hash if last else ""):
-            return f"entry {entry.number} does not follow entry {expected - 1}: that one was replaced after it"
-        last = entry
-    return ""
+            gap = f"{missing} missing: the next one is {entry.number}"
+            if entry.number < expected:
+                return gap
+            if hash_entry(entry) != entry.hash:
+                return f"entry {entry.number} was changed: its content does not match its hash"
+            if entry.number > expected:
+                self._gaps[str(entry.number - 1), entry.previous] = gap
+            elif entry.previous != (self.last.hash if self.last else ""):
+                return f"entry {entry.number} does not follow entry {expected - 1}: that one was replaced after it"
+            if entry.action == "audit.trim":
+                self._gaps.pop((entry.target, entry.content_hash), None)
+            self.last = entry
+            self.count += 1
+        return ""
+
+    def find_gap(self) -> str:
+        """Return in words which entries are missing without having been trimmed, after all entries were added."""
+        return next(iter(self._gaps.values()), "")
+
+
+def find_break(entries: Iterable[AuditEntry], last: AuditEntry | None = None) -> str:
+    """Return in words where a chain that ends with these entries is broken; empty if it holds."""
+    check = ChainCheck(last)
+    return check.add(entries) or check.find_gap()
 
 
 def clean_reference(text: str) -> str:

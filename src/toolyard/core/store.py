@@ -553,7 +553,7 @@ class KeyValue(Protocol):
 
 
 class AuditLog(Protocol):
-    """The chain of audit entries. Nothing changes or deletes one."""
+    """The chain of audit entries. Nothing changes one, and only `trim_audit` deletes some."""
 
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         """Store a record after the last entry of all replicas, and return it with its place in the chain."""
@@ -561,6 +561,13 @@ class AuditLog(Protocol):
 
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
         """Return a page of entries, the newest first unless the query says otherwise."""
+        ...
+
+    async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+        """Delete up to `limit` of the oldest entries, all of them older than `before`, and store the record about it.
+
+        Both happen or nothing does. Return the new entry, which ends the chain; None if there is nothing to delete.
+        """
         ...
 
 

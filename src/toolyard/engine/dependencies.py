@@ -58,6 +58,8 @@ class Deps:
     """Replaces secrets in results, and in what running tools report."""
     wire_log: WireLog | None = None
     """Records requests to models and their responses; None if recording is off."""
+    keep_audit_days: int = 0
+    """After how many days audit entries are deleted; 0 keeps all."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
     """Settings that apply to a division or a tenant in place of the server's."""
     unwrap_delivered: Callable[[Value | Failure], Value | Failure] = lambda answer: answer

@@ -1,6 +1,6 @@
 """Drives what is due: runs that an earlier process or a dead replica left open, and waits that are over.
 
-It also deletes the records of requests that may no longer be sent again.
+It also deletes the records of requests that may no longer be sent again, and audit entries that are kept no longer.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.ownership import Owner
+from toolyard.observability.audit import Auditor
 
 MAX_SLEEP_S = 3600.0
 SHARED_SLEEP_S = 1.0
@@ -24,7 +25,7 @@ MAX_DUE = 1_000_000
 MAX_CLAIMED = 50
 """Conversations that are claimed and opened at once: a replica that died leaves thousands."""
 STORE_RETRY_S = 5.0
-DROP_REQUESTS_EVERY_S = 600.0
+DROP_EVERY_S = 600.0
 MAX_DROPPED = 100
 """Expired requests that are read from the store at once."""
 
@@ -34,10 +35,11 @@ _log = logging.getLogger("toolyard.owner")
 class DueWork:
     """Finds the conversations that are due, and lets their owner in this process drive them."""
 
-    def __init__(self, deps: Deps, store: Store, owner: Owner) -> None:
+    def __init__(self, deps: Deps, store: Store, owner: Owner, auditor: Auditor) -> None:
         self._deps = deps
         self._store = store
         self._owner = owner
+        self._auditor = auditor
         self._alarm = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._is_store_down = False
@@ -72,7 +74,7 @@ class DueWork:
             self._alarm.clear()
             try:
                 sleep_s = await (self._wake_shared() if self._store.is_shared else self._wake_all())
-                await self._drop_expired_requests()
+                await self._drop_expired()
                 self._is_store_down = False
             except StoreDown as error:
                 if not self._is_store_down:  # a line for each outage, not for each attempt
@@ -152,12 +154,18 @@ class DueWork:
             if isinstance(journal, Journal):
                 self._owner.wake(journal)
 
-    async def _drop_expired_requests(self) -> None:
-        """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
+    async def _drop_expired(self) -> None:
+        """Delete now and then what is kept no longer."""
         now = self._deps.clock.now()
         if now < self._next_drop_at:
             return
-        self._next_drop_at = now + DROP_REQUESTS_EVERY_S
+        self._next_drop_at = now + DROP_EVERY_S
+        await self._drop_expired_requests(now)
+        if self._deps.keep_audit_days:
+            await self._auditor.trim(self._deps.keep_audit_days)
+
+    async def _drop_expired_requests(self, now: float) -> None:
+        """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
         before, progress = now - REQUEST_KEY_S, True
         while progress:
             conversations = dict.fromkeys(await self._store.list_expired_requests(before, MAX_DROPPED))

@@ -98,7 +98,7 @@ class Service:
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
-        self._due_work = DueWork(deps, store, self._owner)
+        self._due_work = DueWork(deps, store, self._owner, self.auditor)
         self._probe = StoreProbe(store, tasks)
         self._requests = Requests(store, deps.clock)
         self._delivery = CommandDelivery(deps, store, self._owner, self._requests)

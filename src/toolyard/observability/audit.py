@@ -4,10 +4,22 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
+from typing import TypedDict, Unpack
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.audit import Actor, AuditAction, AuditEntry, AuditOutcome, AuditQuery, AuditRecord, clean_reference
+from toolyard.core.audit import (
+    Actor,
+    AuditAction,
+    AuditEntry,
+    AuditOutcome,
+    AuditQuery,
+    AuditRecord,
+    ChainCheck,
+    clean_reference,
+    hash_content,
+)
 from toolyard.core.caller import Caller
 from toolyard.core.errors import StoreDown, ToolyardError, Unavailable
 from toolyard.core.ports import Clock
@@ -15,12 +27,37 @@ from toolyard.core.store import AuditLog
 from toolyard.observability.log_lines import log_line
 from toolyard.observability.telemetry import mask_secrets
 
-MAX_EARLIER_LOADS = 500
+DAY_S = 86_400.0
+MAX_TRIMMED = 10_000
+"""Entries that are deleted in one transaction: more would keep other writers waiting for long."""
+VERIFIED_PER_PAGE = 500
+"""Entries that are hashed before the event loop runs other tasks."""
+PART_HASH_CHARS = 12
 SERVER_ITSELF = Actor()
 current_actor: ContextVar[Actor] = ContextVar("toolyard_actor", default=SERVER_ITSELF)
 """Who makes the current request, and with what. Without a request it is the server itself."""
 
 _log = logging.getLogger("toolyard.audit")
+
+
+class EntryFields(TypedDict, total=False):
+    """The fields of an entry that are not known by themselves."""
+
+    by: Caller | None
+    """Who acts; by default whoever makes the current request."""
+    tenant: str | None
+    """The tenant that it concerns; by default that of who acts."""
+    content_hash: str
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """What a check of the whole chain has found."""
+
+    problem: str
+    """In words the first place at which the chain is broken; empty if it holds."""
+    count: int
+    """The number of entries that were checked."""
+    last: AuditEntry | None = None
 
 
 class Auditor:
@@ -30,24 +67,19 @@ class Auditor:
 
     @asynccontextmanager
     async def record(
-        self,
-        action: AuditAction,
-        target: str,
-        *,
-        by: Caller | None = None,
-        tenant: str | None = None,
-        content_hash: str = "",
+        self, action: AuditAction, target: str, **fields: Unpack[EntryFields]
     ) -> AsyncGenerator[AuditEntry]:
         """Write an entry, then run the block: it does not begin if the entry cannot be written. Raises StoreDown.
 
         A block that raises has a second entry. One that is cancelled has none: its effect may be on its way.
         """
-        entry = await self.write(action, target, by=by, tenant=tenant, content_hash=content_hash)
+        entry = await self.write(action, target, **fields)
         try:
             yield entry
         except Exception as error:
             with suppress(StoreDown):
-                await self._append(replace(_to_record(entry), outcome=_find_outcome(error), cause=entry.number))
+                record = replace(_to_record(entry), outcome=_find_outcome(error), cause=entry.number)
+                _log_entry(await self._store.append_audit(record))
             raise
 
     async def write(
@@ -55,67 +87,82 @@ class Auditor:
         action: AuditAction,
         target: str,
         *,
-        by: Caller | None = None,
-        tenant: str | None = None,
-        content_hash: str = "",
         outcome: AuditOutcome = "allowed",
         count: int = 1,
+        **fields: Unpack[EntryFields],
     ) -> AuditEntry:
-        """Write one entry.
+        """Write one entry."""
+        record = self._build_record(action, target, **fields)
+        entry = await self._store.append_audit(replace(record, outcome=outcome, count=count))
+        _log_entry(entry)
+        return entry
 
-        `by` is who acts, by default whoever makes the current request; `tenant` is the one that it concerns, by default
-        that of who acts.
-        """
+    def _build_record(self, action: AuditAction, target: str, **fields: Unpack[EntryFields]) -> AuditRecord:
+        by, tenant = fields.get("by"), fields.get("tenant")
         actor = current_actor.get()
         user, actor_tenant = (by.user, by.tenant) if by else (actor.user, actor.tenant)
-        return await self._append(
-            AuditRecord(
-                at=self._clock.now(),
-                action=action,
-                # A name that somebody chose may hold a secret by mistake.
-                target=clean_reference(str(mask_secrets(target))),
-                tenant=clean_reference(actor_tenant if tenant is None else tenant),
-                actor=clean_reference(user),
-                actor_tenant=clean_reference(actor_tenant),
-                key=clean_reference(actor.key),
-                address=clean_reference(actor.address),
-                content_hash=content_hash,
-                outcome=outcome,
-                count=count,
-                correlation_id=actor.correlation_id,
-            )
+        return AuditRecord(
+            at=self._clock.now(),
+            action=action,
+            # A name that somebody chose may hold a secret by mistake.
+            target=clean_reference(str(mask_secrets(target))),
+            tenant=clean_reference(actor_tenant if tenant is None else tenant),
+            actor=clean_reference(user),
+            actor_tenant=clean_reference(actor_tenant),
+            key=clean_reference(actor.key),
+            address=clean_reference(actor.address),
+            content_hash=fields.get("content_hash", ""),
+            correlation_id=actor.correlation_id,
         )
 
     async def record_configuration(self, hashes: Mapping[str, str]) -> None:
-        """Write an entry for each part of the configuration that is not what it was when a server last started."""
+        """Write an entry with the hashes of the configuration, unless they are those of the last entry about it."""
         if not hashes:
             return
-        entries = await self._store.read_audit(AuditQuery(action="config.load", limit=MAX_EARLIER_LOADS))
-        last = {entry.target: entry.content_hash for entry in reversed(entries)}
-        for part, content_hash in hashes.items():
-            if last.get(part) != content_hash:
-                await self.write("config.load", part, content_hash=content_hash)
+        content_hash = hash_content(hashes)
+        last = await self._store.read_audit(AuditQuery(action="config.load", limit=1))
+        if not last or last[0].content_hash != content_hash:
+            parts = " ".join(f"{part}:{part_hash[:PART_HASH_CHARS]}" for part, part_hash in hashes.items())
+            await self.write("config.load", parts, content_hash=content_hash)
 
-    async def _append(self, record: AuditRecord) -> AuditEntry:
-        entry = await self._store.append_audit(record)
-        log_line(
-            _log,
-            logging.INFO,
-            entry.correlation_id,
-            "Audit entry",
-            number=entry.number,
-            action=entry.action,
-            target=entry.target,
-            outcome=entry.outcome,
-            cause=entry.cause or None,
-            actor=entry.actor,
-            tenant=entry.tenant,
-            key=entry.key,
-            address=entry.address,
-            count=entry.count,
-            hash=entry.hash,
-        )
-        return entry
+    async def trim(self, keep_days: int) -> None:
+        """Delete the entries of days before the last `keep_days` ones. Raises StoreDown."""
+        now = self._clock.now()
+        # By whole days: a log that is trimmed every day has one entry about it, however many replicas try.
+        before = now - now % DAY_S - keep_days * DAY_S
+        record = self._build_record("audit.trim", "")
+        while entry := await self._store.trim_audit(record, before, MAX_TRIMMED):
+            _log_entry(entry)
+
+    async def verify(self) -> Verification:
+        """Check the chain of the whole log. Raises StoreDown."""
+        check = ChainCheck()
+        query = AuditQuery(oldest_first=True, limit=VERIFIED_PER_PAGE)
+        while entries := await self._store.read_audit(query):
+            if problem := check.add(entries):
+                return Verification(problem=problem, count=check.count)
+            query = replace(query, cursor=entries[-1].number)
+        return Verification(problem=check.find_gap(), count=check.count, last=check.last)
+
+
+def _log_entry(entry: AuditEntry) -> None:
+    log_line(
+        _log,
+        logging.INFO,
+        entry.correlation_id,
+        "Audit entry",
+        number=entry.number,
+        action=entry.action,
+        target=entry.target,
+        outcome=entry.outcome,
+        cause=entry.cause or None,
+        actor=entry.actor,
+        tenant=entry.tenant,
+        key=entry.key,
+        address=entry.address,
+        count=entry.count,
+        hash=entry.hash,
+    )
 
 
 def _to_record(entry: AuditEntry) -> AuditRecord:

@@ -83,6 +83,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         prices=config.prices,
         windows=_build_windows(config, model_settings),
         keep_requests=config.keep_requests,
+        keep_audit_days=config.keep_audit_days,
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
@@ -115,7 +116,7 @@ def hash_config(config: Config, servers: Mapping[str, ServerSpec]) -> dict[str, 
         "keys": config.keys,
         "tokens": jwt,
         "servers": {name: mask_spec(spec) for name, spec in servers.items()},
-        "added servers": (config.add_servers, config.private_addresses),
+        "added_servers": (config.add_servers, config.private_addresses),
     }
     return {name: hash_content(part) for name, part in parts.items()}
 

@@ -63,10 +63,11 @@ async def copy_store(
     while figures := await source.list_figures(counts.figures, FIGURES_PER_PAGE):
         await target.add_figures(figures)
         counts.figures += len(figures)
-    # The numbers have no gap: the count is the last number.
-    while entries := await source.read_audit(AuditQuery(cursor=counts.audit, oldest_first=True, limit=AUDIT_PER_PAGE)):
+    last_number = 0
+    while entries := await source.read_audit(AuditQuery(cursor=last_number, oldest_first=True, limit=AUDIT_PER_PAGE)):
         await target.copy_audit(entries)
-        counts.audit = entries[-1].number
+        last_number = entries[-1].number
+        counts.audit += len(entries)
     last = ""
     while page := await source.list_stored_conversations(last, CONVERSATIONS_PER_PAGE):
         for start in range(0, len(page), AT_ONCE):

@@ -4,11 +4,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import count, islice, takewhile
 
 from msgspec.structs import replace
 
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.figures import merge_steps
@@ -453,6 +453,16 @@ class MemoryStore:
         self._require_open()
         entries = self._data.audit if query.oldest_first else reversed(self._data.audit)
         return list(islice((entry for entry in entries if query.selects(entry)), query.limit))
+
+    async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+        self._require_open()
+        entries = self._data.audit
+        removed = list(islice(takewhile(lambda entry: entry.at < before, entries), limit))
+        if not removed:
+            return None
+        entry = seal_trim(record, entries[-1], removed[-1], len(removed))
+        self._data.audit = [*entries[len(removed) :], entry]
+        return entry
 
     async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
         self._require_open()

@@ -1,10 +1,14 @@
 """`toolyard audit`: list what was recorded, and find what was tampered with."""
 
+import asyncio
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
 from cli.process import run_toolyard, start_server
+from toolyard.core.audit import AuditRecord
+from toolyard.stores.sqlite import SqliteStore
 
 
 def add_keys(directory: Path) -> str:
@@ -60,3 +64,25 @@ def test_a_row_that_was_removed_is_missed(tmp_path: Path) -> None:
     tamper(tmp_path, "DELETE FROM audit WHERE number = 1")
     found = run_toolyard(tmp_path, "audit", "verify")
     assert found.code == 1 and "entry 1 is missing" in found.out
+
+
+async def trim_keys(directory: Path) -> None:
+    store = await SqliteStore.open(directory / "data" / "toolyard" / "toolyard.db")
+    after = time.time() + 1.0
+    assert await store.trim_audit(AuditRecord(at=after, action="audit.trim"), after, 2)
+    await store.close()
+
+
+def test_a_trimmed_log_is_verified_and_a_hash_of_before_is_told_apart(tmp_path: Path) -> None:
+    for name in ("ann", "bob"):
+        assert run_toolyard(tmp_path, "keys", "add", name, "--user", name).code == 0
+    head = run_toolyard(tmp_path, "audit", "verify").out.split()[-1].rstrip(".")
+    assert run_toolyard(tmp_path, "keys", "add", "cy", "--user", "cy").code == 0
+    asyncio.run(trim_keys(tmp_path))
+    verified = run_toolyard(tmp_path, "audit", "verify")
+    assert (verified.code, "whole: 2 entries. The last one is 4" in verified.out) == (0, True), verified.out
+    result = run_toolyard(tmp_path, "audit", "verify", "--contains", head)
+    assert result.code == 1 and "(the 2 oldest ones were trimmed)" in result.out
+    tamper(tmp_path, "DELETE FROM audit WHERE number = 4")
+    result = run_toolyard(tmp_path, "audit", "verify")
+    assert result.code == 1 and "entries 1 and on are missing: the next one is 3" in result.out

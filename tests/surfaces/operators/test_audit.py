@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S
 from surfaces.served import SocketClient, connect_client
@@ -17,7 +19,7 @@ from toolyard.app import Wiring
 from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, find_break
 from toolyard.core.errors import StoreDown
 from toolyard.engine.failed_sign_ins import MAX_ADDRESSES, OTHER_ADDRESSES, FailedSignIns
-from toolyard.observability.audit import Auditor
+from toolyard.observability.audit import DAY_S, Auditor
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, call, say
 
@@ -157,8 +159,32 @@ async def test_pages_follow_a_cursor_and_filters_select() -> None:
         assert [entry["target"] for entry in await list_entries(http, query="?action=key.revoke")] == ["k0"]
         assert await list_entries(http, query="?actor=nobody") == []
         assert await list_entries(http, query=f"?since={first['entries'][0]['at'] + 1}") == []
-        for query in ("after=x", "action=key.guess", "limit=0"):
+        assert await list_entries(http, query="?outcome=refused") == []
+        assert len(await list_entries(http, query="?outcome=allowed")) == 6
+        for query in ("after=x", "action=key.guess", "outcome=fine", "limit=0"):
             assert (await root.send_request("GET", f"/audit?{query}"))[0] in (400, 422)
+
+
+async def test_the_chain_is_verified_over_http_by_who_sees_all_of_it() -> None:
+    async with open_api_client(keys=KEYS) as http:
+        root = http.with_key("root")
+        for number in range(3):
+            await root.post("/keys", {"name": f"k{number}", "user": "bob", "tenant": "t"}, expect=201)
+        verification = await root.get("/audit/verification")
+        assert (verification["intact"], verification["problem"]) == (True, "")
+        assert (verification["count"], verification["last"]["number"]) == (3, 3)
+        await http.with_key("ada").get("/audit/verification", expect=403)
+
+
+async def test_a_broken_chain_is_told_with_its_first_wrong_entry() -> None:
+    store = MemoryStore()
+    async with open_api_client(opened_store=store) as http:
+        for number in range(3):
+            await store.append_audit(AuditRecord(at=float(number), action="key.add", target=f"key-{number}"))
+        entries = store._data.audit  # pyright: ignore[reportPrivateUsage]
+        entries[1] = replace(entries[1], actor="mallory")
+        verification = await http.get("/audit/verification")
+        assert not verification["intact"] and verification["problem"].startswith("entry 2 was changed")
 
 
 class UnauditedStore(MemoryStore):
@@ -221,8 +247,11 @@ async def test_a_flood_of_failed_sign_ins_is_counted_in_one_entry() -> None:
 
 
 class FixedClock:
+    def __init__(self, time: float = 1000.0) -> None:
+        self.time = time
+
     def now(self) -> float:
-        return 1000.0
+        return self.time
 
     def new_id(self, prefix: str) -> str:
         return prefix
@@ -274,13 +303,62 @@ async def test_a_configuration_that_has_changed_since_the_last_start_is_recorded
     for rules in ("one", "one", "two", "two", "one"):
         async with open_api_client(store=url, config_hashes={"rules": rules, "prompt": "same"}) as http:
             entries = (await http.get("/audit?order=oldest"))["entries"]
-    assert [(entry["action"], entry["target"], entry["content_hash"]) for entry in entries] == [
-        ("config.load", "rules", "one"),
-        ("config.load", "prompt", "same"),
-        ("config.load", "rules", "two"),
-        ("config.load", "rules", "one"),
+    assert [(entry["action"], entry["target"]) for entry in entries] == [
+        ("config.load", "rules:one prompt:same"),
+        ("config.load", "rules:two prompt:same"),
+        ("config.load", "rules:one prompt:same"),
     ]
+    assert entries[0]["content_hash"] == entries[2]["content_hash"] != entries[1]["content_hash"]
     assert {entry["actor"] for entry in entries} == {""}
+
+
+class TrimmedStore(MemoryStore):
+    """Says when everything old was deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trimmed = asyncio.Event()
+
+    async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+        entry = await super().trim_audit(record, before, min(limit, 2))
+        if entry is None:
+            self.trimmed.set()
+        return entry
+
+
+async def test_a_server_deletes_entries_that_are_older_than_the_days_of_its_configuration(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, now = TrimmedStore(), time.time()
+    for days in (40, 35, 32, 29, 0):
+        await store.append_audit(AuditRecord(at=now - days * DAY_S, action="key.add", target=f"{days} days"))
+    with caplog.at_level(logging.INFO, "toolyard.audit"):
+        async with open_api_client(opened_store=store, keep_audit_days=30) as http:
+            await asyncio.wait_for(store.trimmed.wait(), TEST_TIMEOUT_S)
+            entries = (await http.get("/audit?order=oldest"))["entries"]
+            assert (await http.get("/audit/verification"))["intact"]
+    rows = [(entry["action"], entry["target"], entry["count"]) for entry in entries]
+    assert rows == [("key.add", "29 days", 1), ("key.add", "0 days", 1), ("audit.trim", "2", 2), ("audit.trim", "3", 1)]
+    assert sum("action=audit.trim" in record.getMessage() for record in caplog.records) == 2
+
+
+async def test_entries_are_trimmed_once_a_day_and_never_by_default() -> None:
+    store = MemoryStore()
+    for hour in range(72):
+        await store.append_audit(AuditRecord(at=hour * 3600.0, action="key.add"))
+    clock = FixedClock(75 * 3600.0)
+    auditor = Auditor(store, clock)
+    await auditor.trim(1)
+    last = (await store.read_audit(AuditQuery(limit=1)))[0]
+    assert (last.action, last.target, last.count) == ("audit.trim", "48", 48)
+    clock.time = 95 * 3600.0
+    await auditor.trim(1)
+    assert await store.read_audit(AuditQuery(limit=1)) == [last]
+    untouched = TrimmedStore()
+    await untouched.append_audit(AuditRecord(at=1.0, action="key.add"))
+    async with open_api_client(opened_store=untouched) as http:
+        await http.get("/audit")
+    assert not untouched.trimmed.is_set()
 
 
 @tool(approval="ask")

@@ -6,6 +6,7 @@ import { formatBytes, formatDateTime } from "../format"
 import { useConversation } from "../state/conversationContext"
 import { useLanguage, useTranslate } from "../locales"
 import { ArgumentsDiff } from "./ArgumentsDiff"
+import { OriginalResult } from "./OriginalResult"
 import { ResultView } from "./ResultView"
 
 export function CallDetails({ call, where }: { call: CallView; where: string }) {
@@ -33,6 +34,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
         <>
           <h2>{t(result.error ? "call.error" : "call.result")}</h2>
           {result.error ? <p className="problem">{result.error.error}</p> : <ResultView result={result} />}
+          {Boolean(result.redacted?.length) && <OriginalResult result={result} />}
           {result.handle && <small>{t("call.truncated", { bytes: formatBytes(result.whole_bytes ?? 0) })}</small>}
         </>
       )}

@@ -3,6 +3,7 @@ import { Download, Maximize2 } from "lucide-react"
 import { useMemo, useState } from "react"
 import { CopyButton } from "../components/CopyButton"
 import { Dialog } from "../components/Dialog"
+import { downloadText } from "../components/download"
 import { useTranslate } from "../locales"
 
 const MAX_PREVIEW_CHARS = 600
@@ -19,22 +20,31 @@ export function LargeResult({ tool, content }: { tool: string; content: string }
       <button onClick={() => setOpen(true)}>
         <Maximize2 aria-hidden /> {t("result.open")}
       </button>
-      {open && <ResultViewer tool={tool} text={text} isJson={text !== content || /^[[{]/.test(content)} onClose={() => setOpen(false)} />}
+      {open && <ResultViewer title={t("result.title", { tool })} tool={tool} content={content} onClose={() => setOpen(false)} />}
     </>
   )
 }
 
-function ResultViewer({ tool, text, isJson, onClose }: { tool: string; text: string; isJson: boolean; onClose: () => void }) {
+interface ResultViewerProps {
+  title: string
+  tool: string
+  content: string
+  onClose: () => void
+}
+
+export function ResultViewer({ title, tool, content, onClose }: ResultViewerProps) {
   const t = useTranslate()
+  const text = useMemo(() => formatJson(content), [content])
+  const isJson = text !== content || /^[[{]/.test(content)
   const [query, setQuery] = useState("")
   const lines = useMemo(() => text.split("\n"), [text])
   const found = useMemo(() => (query.trim() ? lines.filter((line) => line.toLowerCase().includes(query.trim().toLowerCase())) : lines), [lines, query])
   return (
-    <Dialog title={t("result.title", { tool })} onClose={onClose}>
+    <Dialog title={title} onClose={onClose}>
       <div className="result-tools">
         <input type="search" aria-label={t("result.search")} placeholder={t("result.search")} value={query} onChange={(event) => setQuery(event.target.value)} />
         <CopyButton text={text} label={t("common.copy")} iconOnly />
-        <button className="quiet" onClick={() => download(`${tool}.${isJson ? "json" : "txt"}`, text)}>
+        <button className="quiet" onClick={() => downloadText(`${tool}.${isJson ? "json" : "txt"}`, text)}>
           <Download aria-hidden /> {t("result.download")}
         </button>
       </div>
@@ -54,12 +64,4 @@ function formatJson(content: string): string {
   } catch {
     return content
   }
-}
-
-function download(name: string, text: string): void {
-  const link = document.createElement("a")
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }))
-  link.download = name
-  link.click()
-  URL.revokeObjectURL(link.href)
 }

@@ -4,6 +4,7 @@ import type { Attachment } from "../attachments/useAttachments"
 import { navigate } from "../route"
 import { notifyConversationsChanged } from "../state/conversations"
 import { sendMessage } from "../state/messages"
+import { useTitle } from "../title"
 import { requestJson } from "../wire/http"
 import type { ConversationAnswer, PresetView } from "../wire/types"
 import { useTranslate } from "../locales"
@@ -21,6 +22,7 @@ export function Chat({ id }: { id: string }) {
 
 function NewConversation() {
   const t = useTranslate()
+  useTitle("") // what waits is counted in it here too
   const [model, setModel] = useState("")
   const [preset, setPreset] = useState<PresetView | null>(null)
   const choosePreset = (chosen: PresetView | null) => {

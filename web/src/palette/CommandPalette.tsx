@@ -1,5 +1,6 @@
 // The command palette (Ctrl K): goes to a page, a conversation, a tool, a server or a trace by a part of its name.
 import { useMemo, useState } from "react"
+import { isAdmin, useMe } from "../caller"
 import { Dialog } from "../components/Dialog"
 import { SearchList, matchesQuery, type SearchOption } from "../components/SearchList"
 import { formatShortDateTime } from "../format"
@@ -37,13 +38,14 @@ function useTargets(query: string): Target[] {
   const t = useTranslate()
   const language = useLanguage()
   const tools = useTools()
+  const admin = isAdmin(useMe())
   const conversations = useQuery<ConversationList>(query ? `conversations/search?q=${encodeURIComponent(query)}&limit=${MAX_PER_GROUP}` : `conversations?limit=${MAX_PER_GROUP}`).data
   const servers = useQuery<ServerList>("servers").data
   const traces = useQuery<RunList>(`traces?limit=${MAX_PER_GROUP}`).data
   return useMemo(() => {
     const matching = (list: Target[]) => list.filter((target) => matchesQuery(`${target.label} ${target.target}`, query)).slice(0, MAX_PER_GROUP)
     const toTarget = (page: Route["page"], target: string, label: string, group: string, detail = ""): Target => ({ id: `${page}/${target}`, page, target, label, group, detail })
-    const pages = ROUTE_PAGES.filter((page) => page !== "shared").map((page) => toTarget(page, "", t(`nav.${page}`), t("nav.label")))
+    const pages = ROUTE_PAGES.filter((page) => page !== "shared" && (page !== "audit" || admin)).map((page) => toTarget(page, "", t(`nav.${page}`), t("nav.label")))
     // The server has searched the messages too, so its result is not narrowed by the title.
     const found = (conversations?.conversations ?? []).map(({ id, title }) => toTarget("chat", id, title || t("list.untitled"), t("list.label")))
     const toolTargets = [...tools.values()].map((tool) => toTarget("tools", tool.name, tool.name, t("nav.tools"), tool.description.split("\n")[0]))
@@ -52,5 +54,5 @@ function useTargets(query: string): Target[] {
     const byId = query.length >= MIN_TRACE_ID_CHARS && !/\s/.test(query) ? [toTarget("traces", query, t("palette.trace", { id: query }), t("nav.traces"))] : []
     const all = [...matching(pages), ...found, ...matching(toolTargets), ...matching(serverTargets), ...matching(runs), ...byId]
     return all.filter((target, index) => all.findIndex((other) => other.id === target.id) === index)
-  }, [query, conversations, servers, traces, tools, t, language])
+  }, [query, conversations, servers, traces, tools, t, language, admin])
 }

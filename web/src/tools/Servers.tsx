@@ -1,15 +1,15 @@
 // The MCP servers: their state, their tools, and the tools that wait to be accepted.
 import { useState } from "react"
 import { isServerAdmin, useMe } from "../caller"
-import { buildHref } from "../route"
 import { loadTools } from "../state/tools"
 import { requestJson } from "../wire/http"
 import { useProblem } from "../wire/useProblem"
-import type { OverviewAnswer, ServerList, ServerTools, ServerView, ServerToolView, ToolFigures } from "../wire/types"
+import type { OverviewAnswer, ServerList, ServerTools, ServerView, ToolFigures } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { formatRelative } from "../format"
 import { useTenantByDefault } from "../components/OwnerFilter"
+import { AcceptedTools } from "./AcceptedTools"
 import { summarizeHealth } from "./health"
 import { HealthLines } from "./HealthLines"
 import { Quarantine } from "./Quarantine"
@@ -134,15 +134,7 @@ function ServerCard({ server, figures, opened, onChanged }: ServerCardProps) {
         <summary>
           {t("servers.tools")}: {server.tools}
         </summary>
-        <ul className="lines">
-          {tools.data?.tools
-            .filter((tool) => !waiting.includes(tool))
-            .map((tool) => (
-              <li key={tool.name}>
-                <ToolLine tool={tool} />
-              </li>
-            ))}
-        </ul>
+        {open && tools.data && <AcceptedTools server={server} tools={tools.data.tools.filter((tool) => !waiting.includes(tool))} onDecided={onDecided} />}
       </details>
       {server.log.length > 0 && (
         <details>
@@ -153,14 +145,5 @@ function ServerCard({ server, figures, opened, onChanged }: ServerCardProps) {
         </details>
       )}
     </li>
-  )
-}
-
-function ToolLine({ tool }: { tool: ServerToolView }) {
-  return (
-    <a href={buildHref("tools", tool.offered_as || tool.name)}>
-      <code>{tool.offered_as || tool.name}</code>
-      <small>{tool.state === "unusable" ? tool.difference : tool.description.split("\n")[0]}</small>
-    </a>
   )
 }

@@ -1,14 +1,13 @@
 import { X } from "lucide-react"
-import { useEffect, useMemo, useState, type FormEvent } from "react"
+import { useMemo, useState, type FormEvent } from "react"
+import { SelectFilter, TextFilter } from "../components/Filters"
 import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
 import { formatCount, formatDuration, formatShortDateTime } from "../format"
 import { navigate, buildHref } from "../route"
 import { useTools } from "../state/tools"
-import { requestJson } from "../wire/http"
-import { useProblem } from "../wire/useProblem"
 import type { RunDigest, RunList } from "../wire/types"
-import { useQuery } from "../wire/useQuery"
-import { useLanguage, useTranslate, type MessageKey } from "../locales"
+import { usePages } from "../wire/usePages"
+import { useLanguage, useTranslate } from "../locales"
 import { StatusPill } from "./StatusPill"
 
 const OUTCOMES = ["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"] as const
@@ -22,9 +21,8 @@ export function RunTable({ conversation }: { conversation: string }) {
   const [filters, setFilters] = useState({ user: "", tool: "", outcome: "", ending: "" })
   const [everyone, setEveryone] = useState(useTenantByDefault())
   const path = useMemo(() => buildPath(conversation, filters, everyone), [conversation, filters, everyone])
-  const { data, problem } = useQuery<RunList>(path, POLL_MS)
-  const { earlier, next, loadMore, failed } = useEarlierRuns(path, data)
-  const runs = [...(data?.runs ?? []), ...earlier]
+  const { pages, problem, loadMore } = usePages<RunList>(path, POLL_MS)
+  const runs = pages?.flatMap((page) => page.runs)
   const setFilter = (name: keyof typeof filters) => (value: string) => setFilters({ ...filters, [name]: value })
   return (
     <div className="page">
@@ -37,18 +35,18 @@ export function RunTable({ conversation }: { conversation: string }) {
         {!conversation && <FindById label={t("traces.findConversation")} find={(id) => navigate("traces", `in:${id}`)} />}
         {everyone && <TextFilter label={t("traces.user")} value={filters.user} onChange={setFilter("user")} />}
         <ToolFilter value={filters.tool} onChange={setFilter("tool")} />
-        <SelectFilter label={t("traces.outcome")} value={filters.outcome} onChange={setFilter("outcome")} options={OUTCOMES} labelKey={(outcome) => `outcome.${outcome}` as MessageKey} />
-        <SelectFilter label={t("traces.ending")} value={filters.ending} onChange={setFilter("ending")} options={ENDINGS} labelKey={(ending) => `status.${ending}` as MessageKey} />
+        <SelectFilter label={t("traces.outcome")} value={filters.outcome} onChange={setFilter("outcome")} options={OUTCOMES} describe={(outcome) => t(`outcome.${outcome}`)} />
+        <SelectFilter label={t("traces.ending")} value={filters.ending} onChange={setFilter("ending")} options={ENDINGS} describe={(ending) => t(`status.${ending}`)} />
         {conversation && (
           <a className="pill chosen" href={buildHref("traces")} title={t("traces.all")}>
             {t("traces.onlyHere")} <X aria-hidden />
           </a>
         )}
       </div>
-      {(problem || failed) && <p className="problem">{problem || failed}</p>}
-      {data && runs.length === 0 && <p className="empty">{t("traces.none")}</p>}
-      {runs.length > 0 && <Table runs={runs} users={everyone} />}
-      {next && (
+      {problem && <p className="problem">{problem}</p>}
+      {runs?.length === 0 && <p className="empty">{t("traces.none")}</p>}
+      {runs && runs.length > 0 && <Table runs={runs} users={everyone} />}
+      {loadMore && (
         <button className="quiet" onClick={loadMore}>
           {t("traces.more")}
         </button>
@@ -127,15 +125,6 @@ function FindById({ label, find }: { label: string; find: (id: string) => void }
   )
 }
 
-function TextFilter({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
-  return (
-    <label>
-      <span>{label}</span>
-      <input value={value} onChange={(event) => onChange(event.target.value)} />
-    </label>
-  )
-}
-
 function ToolFilter({ value, onChange }: { value: string; onChange: (value: string) => void }) {
   const t = useTranslate()
   const tools = useTools()
@@ -152,41 +141,8 @@ function ToolFilter({ value, onChange }: { value: string; onChange: (value: stri
   )
 }
 
-function SelectFilter<T extends string>({ label, value, onChange, options, labelKey }: { label: string; value: string; onChange: (value: string) => void; options: readonly T[]; labelKey: (option: T) => MessageKey }) {
-  const t = useTranslate()
-  return (
-    <label>
-      <span>{label}</span>
-      <select value={value} onChange={(event) => onChange(event.target.value)}>
-        <option value="">{t("traces.any")}</option>
-        {options.map((option) => (
-          <option key={option} value={option}>
-            {t(labelKey(option))}
-          </option>
-        ))}
-      </select>
-    </label>
-  )
-}
-
 function buildPath(conversation: string, filters: Record<string, string>, everyone: boolean): string {
   const query = Object.entries({ conversation, ...filters }).filter(([, value]) => value.trim())
   if (everyone) query.push(["whose", "tenant"])
   return `traces?${query.map(([name, value]) => `${name}=${encodeURIComponent(value.trim())}`).join("&")}`
-}
-
-/** Load the pages after the first on demand. Only the first page is polled. */
-function useEarlierRuns(path: string, first: RunList | null) {
-  const [earlier, setEarlier] = useState<{ path: string; runs: RunDigest[]; next: string | null } | null>(null)
-  const [failed, fail, clear] = useProblem()
-  useEffect(() => setEarlier(null), [path])
-  const next = earlier ? earlier.next : (first?.next ?? null)
-  const loadMore = () => {
-    clear()
-    requestJson<RunList>("GET", `${path}&after=${encodeURIComponent(next ?? "")}`).then(
-      (page) => setEarlier({ path, runs: [...(earlier?.runs ?? []), ...page.runs], next: page.next }),
-      fail,
-    )
-  }
-  return { earlier: earlier?.runs ?? [], next, loadMore, failed }
 }

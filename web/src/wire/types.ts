@@ -57,6 +57,40 @@ export interface ArgumentsAppended {
   text: string
 }
 
+export interface AuditEntry {
+  at: number
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
+  target: string
+  tenant: string
+  actor: string
+  actor_tenant: string
+  key: string
+  address: string
+  content_hash: string
+  outcome: "allowed" | "failed" | "refused"
+  cause: number
+  count: number
+  correlation_id: string
+  number: number
+  previous: string
+  hash: string
+}
+
+export interface AuditPage {
+  entries: Array<AuditEntry>
+  count: number
+  next: string | null
+  success: boolean
+}
+
+export interface AuditVerification {
+  intact: boolean
+  problem: string
+  count: number
+  last: AuditEntry | null
+  success: boolean
+}
+
 export interface AvailableTool {
   server_id: string
   server_name: string
@@ -562,6 +596,12 @@ export interface Origin {
   after?: string
 }
 
+export interface OriginalResult {
+  call_id: string
+  content: string
+  success: boolean
+}
+
 export interface Overview {
   since: number
   until: number
@@ -784,6 +824,7 @@ export interface ServerToolView {
   offered_as: string
   state: string
   difference: string
+  reviewed: boolean
 }
 
 export interface ServerTools {

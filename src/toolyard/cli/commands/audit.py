@@ -12,7 +12,7 @@ from toolyard.cli.common import Commands, UsageError, add_command, add_config_fl
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
 from toolyard.client.http import ServerClient
-from toolyard.core.audit import AuditEntry, AuditQuery, find_break
+from toolyard.core.audit import AuditEntry, AuditQuery, ChainCheck
 from toolyard.core.store import Store
 
 EXAMPLES = """  toolyard audit list
@@ -63,12 +63,12 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    problem, count, last = asyncio.run(_verify(options))
+    problem, check = asyncio.run(_verify(options))
     if problem:
         print(f"The audit log is broken: {problem}.")
         return 1
-    end = f" The last one is {last.number} with the hash {last.hash}." if last else ""
-    print(f"The audit log is whole: {count} entries.{end}")
+    end = f" The last one is {check.last.number} with the hash {check.last.hash}." if check.last else ""
+    print(f"The audit log is whole: {check.count} entries.{end}")
     return 0
 
 
@@ -77,19 +77,21 @@ async def _list_entries(options: argparse.Namespace, query: AuditQuery) -> list[
         return await _read_page(target, query)
 
 
-async def _verify(options: argparse.Namespace) -> tuple[str, int, AuditEntry | None]:
-    """Return what is wrong, the number of entries that hold, and the last of them."""
-    last: AuditEntry | None = None
+async def _verify(options: argparse.Namespace) -> tuple[str, ChainCheck]:
+    """Return what is wrong, and what was checked so far."""
+    check = ChainCheck()
     is_found = not options.contains
+    first = 1
     async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
         async for page in _iter_pages(target):
-            if problem := find_break(page, last):
-                return problem, 0, None
+            first = page[0].number if check.last is None else first
+            if problem := check.add(page):
+                return problem, check
             is_found = is_found or any(entry.hash == options.contains for entry in page)
-            last = page[-1]
-    if not is_found:
-        return f"it has no entry with the hash {options.contains}: entries were removed or replaced", 0, None
-    return "", last.number if last else 0, last
+    if (problem := check.find_gap()) or is_found:
+        return problem, check
+    trimmed = f" (the {first - 1} oldest ones were trimmed)" if first > 1 else ""
+    return f"it has no entry with the hash {options.contains}: entries were removed or replaced{trimmed}", check
 
 
 async def _iter_pages(target: ServerClient | Store) -> AsyncGenerator[list[AuditEntry]]:

@@ -215,6 +215,8 @@ class Config(Struct, frozen=True, kw_only=True):
     default_tools: ToolChoice = "all"
     keep_requests: bool = False
     """Whether the exact request and answer of each model turn are stored, so that operators can inspect them."""
+    keep_audit_days: CountOrZero = 0
+    """After how many days entries of the audit log are deleted; 0 keeps all."""
     limits: LimitsConfig = LimitsConfig()
     finding: Budget = Budget()
     """How many tools a model is offered directly, and how many bytes of their schemas; it searches for others."""

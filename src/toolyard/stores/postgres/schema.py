@@ -204,7 +204,22 @@ _THIRD = (
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change()""",
 )
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
+_FOURTH = (
+    "DROP TRIGGER audit_append_only ON audit",
+    """CREATE TRIGGER audit_append_only BEFORE UPDATE OR TRUNCATE ON audit
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change()""",
+    # What may be deleted is what an entry says to have been trimmed.
+    """CREATE FUNCTION refuse_untrimmed_delete() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF NOT EXISTS (SELECT 1 FROM audit WHERE action = 'audit.trim' AND target::bigint >= OLD.number) THEN
+        RAISE EXCEPTION 'the audit log is append-only';
+    END IF;
+    RETURN OLD;
+    END $$""",
+    """CREATE TRIGGER audit_delete_trimmed BEFORE DELETE ON audit
+    FOR EACH ROW EXECUTE FUNCTION refuse_untrimmed_delete()""",
+)
+
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

@@ -3,13 +3,17 @@
 import sqlite3
 from collections.abc import Sequence
 
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 
 _COLUMNS = ", ".join(AuditEntry.__struct_fields__)
 _LAST = f"SELECT {_COLUMNS} FROM audit ORDER BY number DESC LIMIT 1"
 _INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ({', '.join(f':{name}' for name in AuditEntry.__struct_fields__)})"
 _READ = """SELECT {columns} FROM audit WHERE number {beyond} :cursor AND at >= :since
-{tenant} {actor} {action} ORDER BY number {order} LIMIT :limit"""
+{tenant} {actor} {action} {outcome} ORDER BY number {order} LIMIT :limit"""
+# The last of the oldest entries before the first that stays. Times need not ascend: a clock may have been set back.
+_OLD = f"""WITH oldest AS (SELECT number, at FROM audit ORDER BY number LIMIT :limit)
+SELECT {_COLUMNS} FROM audit WHERE number = (SELECT max(number) FROM oldest
+WHERE number < coalesce((SELECT min(number) FROM oldest WHERE at >= :before), :end))"""
 MAX_NUMBER = 2**63 - 1
 
 
@@ -17,6 +21,20 @@ def append_audit(connection: sqlite3.Connection, record: AuditRecord) -> AuditEn
     row = connection.execute(_LAST).fetchone()
     entry = seal_record(record, _build_entry(row) if row else None)
     copy_audit(connection, (entry,))
+    return entry
+
+
+def trim_audit(connection: sqlite3.Connection, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+    values = {"limit": limit, "before": before, "end": MAX_NUMBER}
+    row = connection.execute(_OLD, values).fetchone()
+    if row is None:
+        return None
+    removed, last = _build_entry(row), _build_entry(connection.execute(_LAST).fetchone())
+    (count,) = connection.execute("SELECT count(*) FROM audit WHERE number <= ?", (removed.number,)).fetchone()
+    entry = seal_trim(record, last, removed, count)
+    # The entry comes first: a trigger refuses to delete what no entry accounts for.
+    copy_audit(connection, (entry,))
+    connection.execute("DELETE FROM audit WHERE number <= ?", (removed.number,))
     return entry
 
 
@@ -34,6 +52,7 @@ def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> list[AuditE
         tenant="AND tenant = :tenant" if query.tenant is not None else "",
         actor="AND actor = :actor" if query.actor else "",
         action="AND action = :action" if query.action else "",
+        outcome="AND outcome = :outcome" if query.outcome else "",
     )
     values = {name: getattr(query, name) for name in AuditQuery.__struct_fields__}
     values["cursor"] = query.cursor or (0 if query.oldest_first else MAX_NUMBER)

@@ -163,6 +163,14 @@ _EIGHTH = (
     ),
 )
 
+_NINTH = (
+    "DROP TRIGGER audit_without_delete",
+    # What may be deleted is what an entry says to have been trimmed.
+    """CREATE TRIGGER audit_without_delete BEFORE DELETE ON audit WHEN NOT EXISTS (
+        SELECT 1 FROM audit WHERE action = 'audit.trim' AND CAST(target AS INTEGER) >= OLD.number
+    ) BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END""",
+)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
@@ -282,6 +290,11 @@ def _add_audit(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _allow_trim(connection: sqlite3.Connection) -> None:
+    for statement in _NINTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -291,5 +304,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _bound_costs,
     _add_access_tokens,
     _add_audit,
+    _allow_trim,
 )
 SCHEMA_VERSION = len(_STEPS)

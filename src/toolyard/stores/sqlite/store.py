@@ -277,6 +277,9 @@ class SqliteStore(SingleProcessPorts):
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
         return await self._query(lambda connection: audit.read_audit(connection, query))
 
+    async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+        return await self._writer.run(lambda connection: audit.trim_audit(connection, record, before, limit))
+
     async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
         await self._writer.run(lambda connection: audit.copy_audit(connection, entries))
 

@@ -1,4 +1,4 @@
-"""`GET /audit`: the audit log, for administrators: of the whole server, or each of their tenant."""
+"""`/audit`: the audit log, for administrators: of the whole server, or each of their tenant."""
 
 from typing import Annotated, Literal
 
@@ -7,12 +7,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
-from toolyard.core.audit import AuditAction, AuditEntry, AuditQuery
+from toolyard.core.audit import AuditAction, AuditEntry, AuditOutcome, AuditQuery
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest
-from toolyard.surfaces.roles import require_admin
+from toolyard.surfaces.roles import require_admin, require_server_admin
 
 MAX_CURSOR_CHARS = 18
 ShortText = Annotated[str, QueryParameter(max_length=500)]
@@ -27,12 +27,24 @@ class AuditPage(Struct, kw_only=True):
     success: bool = True
 
 
+class AuditVerification(Struct, kw_only=True):
+    """Whether the chain of hashes holds, and where it is broken otherwise."""
+
+    intact: bool
+    problem: str
+    count: int
+    """The entries that were checked."""
+    last: AuditEntry | None
+    success: bool = True
+
+
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/audit", responses=ERRORS, tags=["audit"])
     async def list_audit(
         request: HttpRequest,
         action: Annotated[AuditAction | Literal[""], QueryParameter()] = "",
         actor: Annotated[str, QueryParameter(max_length=500, description="The user who acted")] = "",
+        outcome: Annotated[AuditOutcome | Literal[""], QueryParameter()] = "",
         tenant: ShortText = "",
         since: Annotated[float, QueryParameter(ge=0, description="Seconds since 1970")] = 0.0,
         order: Annotated[
@@ -50,6 +62,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             tenant=admin.tenant or tenant or None,
             actor=actor,
             action=action,
+            outcome=outcome,
             since=since,
             cursor=parse_cursor(after),
             oldest_first=order == "oldest",
@@ -59,7 +72,19 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         is_last = len(entries) < limit
         return AuditPage(entries=entries, count=len(entries), next=None if is_last else str(entries[-1].number))
 
-    return [list_audit]
+    @get("/audit/verification", responses=ERRORS, tags=["audit"])
+    async def verify_audit(request: HttpRequest) -> AuditVerification:
+        """Check that no entry was changed or removed since it was written, but for what was trimmed.
+
+        Entries that were removed at the end leave no gap: compare `last` with the hash in the server's log. For an
+        administrator without a tenant, as the chain holds the entries of all tenants.
+        """
+        require_server_admin(request, "the audit log is verified by administrators without a tenant")
+        checked = await service.auditor.verify()
+        problem = checked.problem
+        return AuditVerification(intact=not problem, problem=problem, count=checked.count, last=checked.last)
+
+    return [list_audit, verify_audit]
 
 
 def parse_cursor(text: str) -> int:

@@ -37,6 +37,7 @@ SURFACE = Surface(
         {
             "/access",
             "/audit",
+            "/audit/*",
             "/keys",
             "/keys/*",
             "/live",

@@ -74,6 +74,8 @@ class ServerToolView(Struct, kw_only=True):
     offered_as: str
     state: str
     difference: str
+    reviewed: bool
+    """Whether a person has accepted the definition; the first listing of a server is accepted by nobody."""
 
 
 class ServerTools(Struct, kw_only=True):
@@ -313,6 +315,7 @@ def build_tool_view(tool: ServerTool) -> ServerToolView:
         offered_as=tool.offered_as,
         state=tool.state,
         difference=tool.why,
+        reviewed=tool.reviewed,
     )
 
 

@@ -1,0 +1,40 @@
+// Fields above a table that select what it shows.
+import { useTranslate } from "../locales"
+
+interface FilterProps {
+  label: string
+  value: string
+  onChange: (value: string) => void
+}
+
+export function TextFilter({ label, value, onChange }: FilterProps) {
+  return (
+    <label>
+      <span>{label}</span>
+      <input value={value} onChange={(event) => onChange(event.target.value)} />
+    </label>
+  )
+}
+
+interface SelectFilterProps<T extends string> extends FilterProps {
+  options: readonly T[]
+  describe: (option: T) => string
+}
+
+/** A choice of one of the options, or of any. */
+export function SelectFilter<T extends string>({ label, value, onChange, options, describe }: SelectFilterProps<T>) {
+  const t = useTranslate()
+  return (
+    <label>
+      <span>{label}</span>
+      <select value={value} onChange={(event) => onChange(event.target.value)}>
+        <option value="">{t("traces.any")}</option>
+        {options.map((option) => (
+          <option key={option} value={option}>
+            {describe(option)}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
