@@ -126,6 +126,8 @@ class Value(Struct, frozen=True, kw_only=True):
     """Images and files that belong to the value."""
     native: bytes = b""
     """The whole answer as JSON in the venue's own format, if that holds more than the value."""
+    untrusted: str = ""
+    """Who may have written the value, if that is not to be trusted although the tool is."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):

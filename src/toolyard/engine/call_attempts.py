@@ -23,7 +23,7 @@ from toolyard.core.ports import Context, Failure, Pending, Value
 from toolyard.core.results import to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.tools import Tool
-from toolyard.core.trust import name_source
+from toolyard.core.trust import join_sources
 from toolyard.engine.deadline import Deadline
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
@@ -85,8 +85,8 @@ class CallRunner:
 
     def _mark_read_result(self, result: Result, tool: Tool) -> Result:
         """Mark what a tool of Toolyard reads from the conversation itself as untrusted, if anything there is."""
-        untrusted = self._journal.state.history.list_untrusted() if tool.built_in else []
-        return replace(result, untrusted=name_source(untrusted[-1])) if untrusted else result
+        sources = self._journal.state.history.sources if tool.built_in else ""
+        return replace(result, untrusted=join_sources(result.untrusted, sources)) if sources else result
 
     async def _run_attempts(
         self, call: CallState, entry: RegisteredTool, control: "CallControl"

@@ -17,7 +17,7 @@ from toolyard.core.results import build_failed_result, find_char_boundary, forma
 from toolyard.core.run_state import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
-from toolyard.core.trust import name_result_source
+from toolyard.core.trust import join_sources, name_result_source
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.value_encoding import encode_text, encode_whole, is_large
 
@@ -71,7 +71,7 @@ class ResultEncoder:
             parts=tuple(self._redactor.redact_part(part) for part in answer.parts),
             native=native,
             redacted=encoded.redacted,
-            untrusted=name_result_source(tool),
+            untrusted=join_sources(name_result_source(tool), answer.untrusted),
         )
 
     async def _encode_failure(
