@@ -72,7 +72,7 @@ class CallRunner:
                 call_id=call.call.id,
                 kind=answer.kind,
                 expires_at=deps.clock.now() + wait_s,
-                question=answer.question,
+                question=deps.redactor.redact_question(answer.question),
                 resume_token=answer.resume_token,
                 bound=answer.bound,
             )
