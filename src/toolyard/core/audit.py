@@ -37,6 +37,8 @@ AuditAction = Literal[
     "share.revoke",
     "conversation.export",
     "conversation.delete",
+    "message.delete",
+    "original.read",
     "sign_in.refuse",
 ]
 AuditOutcome = Literal["allowed", "refused", "failed"]

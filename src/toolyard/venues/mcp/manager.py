@@ -185,10 +185,11 @@ class McpManager:
             if len(self._servers) >= MAX_SERVERS:
                 raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
             record = ServerRecord(spec=spec, created_at=self._clock.now())
-            await self._auditor.write("server.add", id, tenant="", content_hash=hash_content(mask_spec(spec)))
-            # A replica may have listed the tools of an earlier server of this id after it was removed.
-            await self._pin_records.delete(id)
-            await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
+            content_hash = hash_content(mask_spec(spec))
+            async with self._auditor.record("server.add", id, tenant="", content_hash=content_hash):
+                # A replica may have listed the tools of an earlier server of this id after it was removed.
+                await self._pin_records.delete(id)
+                await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
             server = self._add(id, record, configured=False)
             self._start(server)
         await self._wait_until_started([server])
@@ -202,9 +203,10 @@ class McpManager:
             if server.configured:
                 raise Refused(f"the server {id!r} stands in the configuration; change it there")
             record = replace(server.record, spec=spec)
-            await self._auditor.write("server.change", id, tenant="", content_hash=hash_content(mask_spec(spec)))
-            await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
-            changed = await self._replace(server, record)
+            content_hash = hash_content(mask_spec(spec))
+            async with self._auditor.record("server.change", id, tenant="", content_hash=content_hash):
+                await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
+                changed = await self._replace(server, record)
         self._publish_changes()
         await self._wait_until_started([changed])
         return changed.build_card()
@@ -223,14 +225,14 @@ class McpManager:
                 server = self.get_server(id)
                 if action == "remove":
                     _require_removable(server)
-                await self._auditor.write(_AUDITED[action], id, tenant="")
-                if action == "start":
-                    await self._act_start(server)
-                elif action == "stop":
-                    self._stop(server)
-                    await self._save(server)
-                else:
-                    await self._remove(server)
+                async with self._auditor.record(_AUDITED[action], id, tenant=""):
+                    if action == "start":
+                        await self._act_start(server)
+                    elif action == "stop":
+                        self._stop(server)
+                        await self._save(server)
+                    else:
+                        await self._remove(server)
         self._publish_changes()
         if action == "start":
             await self._wait_until_started([server])

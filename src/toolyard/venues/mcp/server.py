@@ -6,7 +6,7 @@ session yet; once a caller's own session has listed the tools, that caller gets 
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
@@ -289,20 +289,21 @@ class ManagedServer:
                 if remote in tools if tools else pin.is_waiting:
                     hashes.setdefault(remote, []).append(listed.hash)
             pins |= {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
-            await self._audit_decision(pins, accept=accept)
-            await self._save_pins(pins)
+            async with self._audit_decision(pins, accept=accept):
+                await self._save_pins(pins)
         self._deps.on_change()
 
-    async def _audit_decision(self, pins: Pins, *, accept: bool) -> None:
+    def _audit_decision(self, pins: Pins, *, accept: bool) -> AbstractAsyncContextManager[object]:
         changed = {
             remote: [hash_definition(pin.seen), *pin.caller_decisions]
             for remote, pin in pins.items()
             if pin != self._pins.get(remote)
         }
-        if changed:
-            target = f"{self.id}: {', '.join(sorted(changed))}"
-            action = "pin.accept" if accept else "pin.reject"
-            await self._deps.auditor.write(action, target, tenant="", content_hash=hash_content(changed))
+        if not changed:
+            return nullcontext()
+        target = f"{self.id}: {', '.join(sorted(changed))}"
+        action = "pin.accept" if accept else "pin.reject"
+        return self._deps.auditor.record(action, target, tenant="", content_hash=hash_content(changed))
 
     async def _save_pins(self, pins: Pins) -> None:
         # A removed server must not write again: its record is gone, or belongs to the server that replaced it.
