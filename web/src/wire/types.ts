@@ -84,6 +84,7 @@ export interface Call {
   type: "call"
   id: string
   at: number
+  untrusted?: string
   tool: string
   arguments: Record<string, unknown>
   provider_id?: string
@@ -491,6 +492,7 @@ export interface ModelText {
   type: "model_text"
   id: string
   at: number
+  untrusted?: string
   text: string
   citations?: Array<Citation>
   seal?: Seal | null
@@ -647,6 +649,7 @@ export interface Reasoning {
   type: "reasoning"
   id: string
   at: number
+  untrusted?: string
   text: string
   provider?: string
   signature?: string
@@ -784,6 +787,7 @@ export interface ServerToolView {
   offered_as: string
   state: string
   difference: string
+  hash: string
 }
 
 export interface ServerTools {
@@ -1062,6 +1066,7 @@ export interface TurnStarted {
   added?: Record<string, string>
   removed?: Array<string>
   search?: string
+  unreviewed?: Array<string>
 }
 
 export interface UntrustedSource {

@@ -74,6 +74,7 @@ class ServerToolView(Struct, kw_only=True):
     offered_as: str
     state: str
     difference: str
+    hash: str
 
 
 class ServerTools(Struct, kw_only=True):
@@ -86,9 +87,13 @@ class ServerTools(Struct, kw_only=True):
 
 
 class ToolSelectionBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The tools to accept or reject; an empty list means all that wait for review."""
+    """The tools to accept or reject; an empty list means all that wait for review.
+
+    `hashes` are those of the definitions that you have seen: 409 if the server lists others by now.
+    """
 
     tools: list[str] = []
+    hashes: list[str] = []
 
 
 class ToolCallBody(LenientBody, Struct, kw_only=True):
@@ -191,7 +196,8 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     ) -> ServerTools:
         """Accept new and changed tools of a server: all that wait for review, or those named."""
         require_servers_admin(request)
-        card = await servers.act(server_id, "accept", data.tools if data else ())
+        selection = data or ToolSelectionBody()
+        card = await servers.act(server_id, "accept", selection.tools, selection.hashes)
         return build_server_tools(card, "Accepted")
 
     @post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, tags=["servers"])
@@ -200,7 +206,8 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     ) -> ServerTools:
         """Reject tools in their present form: all that wait for review, or those named. The decision is stored."""
         require_servers_admin(request)
-        card = await servers.act(server_id, "reject", data.tools if data else ())
+        selection = data or ToolSelectionBody()
+        card = await servers.act(server_id, "reject", selection.tools, selection.hashes)
         return build_server_tools(card, "Rejected")
 
     return [start_server, stop_server, accept_tools, reject_tools]
@@ -313,6 +320,7 @@ def build_tool_view(tool: ServerTool) -> ServerToolView:
         offered_as=tool.offered_as,
         state=tool.state,
         difference=tool.why,
+        hash=tool.hash,
     )
 
 

@@ -211,15 +211,20 @@ class McpManager:
         await self._wait_until_started([changed])
         return changed.build_card()
 
-    async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it."""
+    async def act(
+        self, id: str, action: ServerAction, tools: Sequence[str] = (), hashes: Collection[str] = ()
+    ) -> ServerCard:
+        """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it.
+
+        `hashes` are those of the definitions that a person was shown: Refused is raised if others are listed by now.
+        """
         server = self.get_server(id)
         if action == "accept":
             _require_known_tools(server, tools)
-            await server.accept(tools)
+            await server.accept(tools, hashes)
         elif action == "reject":
             _require_known_tools(server, tools)
-            await server.reject(tools)
+            await server.reject(tools, hashes)
         else:
             async with self._changing():
                 server = self.get_server(id)

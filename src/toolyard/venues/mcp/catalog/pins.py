@@ -71,7 +71,14 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
         state = self.state
         why = find_defect(self.seen) if state == "unusable" else format_difference(self) if state != "accepted" else ""
         name = str(self.seen.get("name", ""))
-        return ServerTool(name=name, offered_as=self.offered_as, definition=self.seen, state=state, why=why)
+        return ServerTool(
+            name=name,
+            offered_as=self.offered_as,
+            definition=self.seen,
+            state=state,
+            why=why,
+            hash=hash_definition(self.seen),
+        )
 
 
 Pins = dict[str, Pin]
