@@ -18,6 +18,8 @@ from toolyard.core.tools import AfterUntrusted, Tool
 
 APPLICATION = "the application"
 """The source of results that a client sends for its own tools."""
+SENT_HISTORY = "the history that the application sent"
+"""The source of texts of a model in such a history: nobody knows what the model was shown when it wrote them."""
 SOURCE_SEPARATOR = ", "
 MAX_SOURCE_CHARS = 500
 MAX_SOURCES = 5
@@ -34,6 +36,8 @@ class TrustRules(Struct, frozen=True, kw_only=True):
     """For callers with a role; of several roles the strictest counts."""
     trust_client_results: bool = False
     """Whether the results that applications send for their own tools are trusted."""
+    trust_client_history: bool = True
+    """Whether the texts of a model are trusted in a history that an application sends."""
 
 
 DEFAULT_TRUST = TrustRules()

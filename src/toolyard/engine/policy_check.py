@@ -14,6 +14,7 @@ from toolyard.core.tools import Tool, get_approval_terms
 from toolyard.core.trust import (
     APPLICATION,
     DEFAULT_TRUST,
+    SENT_HISTORY,
     TrustRules,
     UntrustedText,
     choose_decision,
@@ -132,7 +133,11 @@ class PolicyCheck:
 
     def _list_untrusted(self, tool: Tool, state: State) -> list[UntrustedText]:
         """Return what the model is shown and strangers may have written, before a call of this tool."""
-        trusted = {APPLICATION} if self._trust.trust_client_results else set[str]()
+        trusted = set[str]()
+        if self._trust.trust_client_results:
+            trusted.add(APPLICATION)
+        if self._trust.trust_client_history:
+            trusted.add(SENT_HISTORY)
         if tool.server:
             trusted.add(name_descriptions(tool.server))  # see list_untrusted_descriptions
         items = [item for item in state.history.list_untrusted() if not trusted.issuperset(split_sources(item))]
