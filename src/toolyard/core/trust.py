@@ -8,6 +8,7 @@ into. An item counts while the model is shown it, a summary of it, or anything t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, assert_never, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -61,7 +62,7 @@ class UntrustedSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     passage: str = ""
     """The text around a copied value, or else the beginning."""
     copied: tuple[str, ...] = ()
-    """JSON pointers of the arguments whose values stand in the item word for word."""
+    """JSON pointers of the arguments whose values stand in the item word for word, in whatever case."""
 
 
 def name_result_source(tool: Tool) -> str:
@@ -168,12 +169,18 @@ def describe_sources(texts: Sequence[UntrustedText], arguments: Mapping[str, obj
 
 
 def _describe_source(untrusted: UntrustedText, values: Mapping[str, str]) -> UntrustedSource:
-    text = untrusted.text
-    copied = tuple(pointer for pointer, value in values.items() if value in text)
-    start = text.find(values[copied[0]]) if copied else 0
-    begin = max(0, start - MAX_PASSAGE_CHARS // 3)
+    text, lower_text = untrusted.text, untrusted.text.lower()
+    places = {pointer: place for pointer, value in values.items() if (place := _find_copy(value, lower_text)) >= 0}
+    begin = max(0, next(iter(places.values()), 0) - MAX_PASSAGE_CHARS // 3)
     passage = text[begin : begin + MAX_PASSAGE_CHARS]
-    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=copied)
+    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=tuple(places))
+
+
+def _find_copy(value: str, lower_text: str) -> int:
+    """Return where a value stands in a text, in whatever case, as it is or as JSON writes it; -1 if nowhere."""
+    lower_value = value.lower()
+    place = lower_text.find(lower_value)
+    return place if place >= 0 else lower_text.find(msgspec.json.encode(lower_value).decode()[1:-1])
 
 
 def _list_values(value: object, pointer: str) -> Iterator[tuple[str, str]]:
