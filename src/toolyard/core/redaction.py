@@ -77,6 +77,10 @@ class Redactor:
             **{name: compile_own_pattern(pattern) for name, pattern in rules.own.items()},
         }
 
+    @property
+    def has_patterns(self) -> bool:
+        return bool(self._patterns)
+
     def redact(self, text: str) -> Redacted:
         pieces, names, end = list[str](), dict[str, None](), 0
         for start, stop, name in self._find_spans(text):
