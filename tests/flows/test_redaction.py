@@ -11,6 +11,7 @@ from toolyard import Context, RedactRules, Tool, ToolError, tool
 from toolyard.core.events import CallParked, CallProgressed, Event, RunSuspended
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
+from toolyard.engine.call_attempts import MAX_PROGRESS_CHARS
 from toolyard.observability.log_lines import configure_logging
 from toolyard.testing import Turn, call, say
 from venues.mcp.plain import PlainServer
@@ -114,6 +115,19 @@ async def test_progress_holds_no_secret() -> None:
     async with open_yard([call("report_secret"), say("ok")], TOOLS, redact=RULES) as yard:
         events = await collect_events(yard.run("go"))
     assert [event.message for event in events if isinstance(event, CallProgressed)] == [f"using {MARK}"]
+
+
+async def test_progress_is_bounded_and_no_half_of_a_secret_is_left_at_its_end() -> None:
+    @tool
+    def report_much(context: Context) -> str:
+        """Report."""
+        context.progress(1, 2, "x" * (MAX_PROGRESS_CHARS - 10) + SECRET + "y" * 10 * MAX_PROGRESS_CHARS)
+        return "done"
+
+    async with open_yard([], [report_much], redact=RULES) as yard:
+        events = await collect_events(yard.call("report_much", {}))
+    (message,) = [event.message for event in events if isinstance(event, CallProgressed)]
+    assert len(message) == MAX_PROGRESS_CHARS and message.endswith("x" + MARK[:10])
 
 
 async def test_results_of_an_application_hold_no_secret() -> None:
