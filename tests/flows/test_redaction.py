@@ -8,9 +8,10 @@ import pytest
 from support import collect_events, get_result, get_results, open_yard
 from surfaces.talk import ApiClient, build_key, open_api_client
 from toolyard import Context, RedactRules, Tool, ToolError, tool
-from toolyard.core.events import CallProgressed, RunSuspended
+from toolyard.core.events import CallParked, CallProgressed, Event, RunSuspended
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
+from toolyard.engine.call_attempts import MAX_PROGRESS_CHARS
 from toolyard.observability.log_lines import configure_logging
 from toolyard.testing import Turn, call, say
 from venues.mcp.plain import PlainServer
@@ -116,6 +117,19 @@ async def test_progress_holds_no_secret() -> None:
     assert [event.message for event in events if isinstance(event, CallProgressed)] == [f"using {MARK}"]
 
 
+async def test_progress_is_bounded_and_no_half_of_a_secret_is_left_at_its_end() -> None:
+    @tool
+    def report_much(context: Context) -> str:
+        """Report."""
+        context.progress(1, 2, "x" * (MAX_PROGRESS_CHARS - 10) + SECRET + "y" * 10 * MAX_PROGRESS_CHARS)
+        return "done"
+
+    async with open_yard([], [report_much], redact=RULES) as yard:
+        events = await collect_events(yard.call("report_much", {}))
+    (message,) = [event.message for event in events if isinstance(event, CallProgressed)]
+    assert len(message) == MAX_PROGRESS_CHARS and message.endswith("x" + MARK[:10])
+
+
 async def test_results_of_an_application_hold_no_secret() -> None:
     witness = Witness(call("ask_shopper"), say("ok"))
     async with open_yard(witness, redact=RULES) as yard:
@@ -135,6 +149,19 @@ async def test_results_of_mcp_servers_hold_no_secret_also_in_their_own_form(tmp_
         native = await yard.result(run.conversation, result.native) if result.native else b"[redacted: process]"
     assert "[redacted: process]" in result.content
     assert native is not None and b"[redacted: process]" in native
+
+
+async def test_questions_of_mcp_servers_hold_no_secret_and_can_be_answered(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, trust=True)
+    async with open_yard([], servers={"plain": plain.spec}, redact=RedactRules(own={"who": "your name"})) as yard:
+        run = yard.call("ask", {})
+        events: list[Event] = []
+        async for event in run:
+            events.append(event)
+            if isinstance(event, CallParked):
+                assert event.question["message"] == "What is [redacted: who]?"
+                await yard.answer(run.conversation, event.call_id, {"name": "Ann"})
+        assert "Ann" in get_result(events).content
 
 
 async def test_log_lines_hold_no_secret(capfd: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +204,10 @@ async def test_streams_messages_and_traces_hold_no_secret_and_administrators_rea
         await ann.get(path, expect=403)
         await everyone.with_key("olga").get(path, expect=403)
         await everyone.with_key("eve").get(path, expect=404)
+        entries = (await everyone.with_key("boss").get("/audit?action=original.read&order=oldest"))["entries"]
+        calls = conversation.removeprefix("/conversations/")
+        assert [entry["target"] for entry in entries] == [f"{calls}/{first}", f"{calls}/{second}"]
+        assert SECRET not in str(entries)
 
 
 async def read_traces(http: ApiClient, conversation: str) -> str:

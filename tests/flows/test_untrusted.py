@@ -1,6 +1,6 @@
 """After content that strangers may have written, what destroys or reaches outside is put to a person."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from support import collect_events, get_ending, get_results, open_yard, wait_until
 from surfaces.talk import open_api_client
-from toolyard import Caller, Run, Tool, TrustRules, Yard, tool
+from toolyard import Caller, Run, Settings, Tool, TrustRules, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.events import CallJudged, Event, RunSuspended
-from toolyard.core.items import FilePart, TextPart, Usage, UserMessage
+from toolyard.core.events import CallJudged, Event, ModelDelta, RunSuspended, TurnEnded, TurnFailed
+from toolyard.core.items import FilePart, Result, TextPart, Usage, UserMessage
+from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import SUMMARY_PROMPT
 from toolyard.models.messages import Anthropic
@@ -303,6 +304,76 @@ async def test_a_summary_of_untrusted_content_is_untrusted() -> None:
         _, judged = await wait_for_question(yard.run("Pay", conversation="c"))
     assert (judged.rule, sent) == ("after content from the tool read_reviews", [])
     assert "They talked of reviews." in judged.sources[0].passage
+
+
+@pytest.mark.parametrize("limit", [Settings(max_messages=6), Settings(max_tokens=110)])
+async def test_what_the_model_wrote_counts_when_the_content_was_left_out_without_a_summary(limit: Settings) -> None:
+    quote = say(f"They wrote: {INJECTED}")
+    async with open_yard([call("read_reviews"), quote, quote, quote, OBEY], TOOLS) as yard:
+        for message in ("Look", "And?", "And now?"):
+            await collect_events(yard.run(message, conversation="c", settings=limit))
+        _, judged = await wait_for_question(yard.run("Go on", conversation="c"))
+        history = (await yard.service.view("c")).history
+    assert not any(isinstance(item, Result) for item in history)
+    assert (judged.rule, sent) == ("after content from the tool read_reviews", [])
+    assert judged.sources[0].copied == ("/account",)
+
+
+async def test_only_messages_of_the_user_are_trusted_again() -> None:
+    async with open_yard([call("read_reviews"), say("Nice."), OBEY, say("Sent.")], TOOLS) as yard:
+        await collect_events(yard.run("Look", conversation="c", settings=Settings(max_messages=1)))
+        assert get_ending(await collect_events(yard.run("Pay", conversation="c"))).ending == "done"
+    assert len(sent) == 1
+
+
+async def test_what_the_model_wrote_counts_when_the_content_was_removed() -> None:
+    script = [call("read_reviews"), say(f"They wrote: {INJECTED}"), OBEY]
+    async with open_api_client(script, tools=[as_tool(read_reviews), as_tool(send_money)]) as http:
+        conversation = await http.create_conversation()
+        _ = [event async for event in http.stream_chat(conversation, "Look")]
+        messages = (await http.get(f"{conversation}/messages"))["messages"]
+        for message in messages:
+            if message.get("tool_calls"):
+                await http.delete(f"{conversation}/messages/{message['id']}")
+        assert "read_reviews" not in str(await http.get(f"{conversation}/messages"))
+        streamed = [event async for _, event in http.stream_chat(conversation, "Go on")]
+    (asking,) = [event for event in streamed if event["type"] == "approval.required"]
+    assert asking["reason"] == "after content from the tool read_reviews"
+    assert sent == []
+
+
+async def test_descriptions_count_when_their_server_takes_them_back_while_the_model_answers(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, trust=False)
+
+    class TakingBack(Scripted):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            await yard.servers.act("plain", "stop")
+            async for event in super().stream(request):
+                yield event
+
+    tools = [as_tool(tool) for tool in TOOLS]
+    wiring = Wiring(model=TakingBack([OBEY, say("I will pay them."), OBEY]), tools=tools, servers={"plain": plain.spec})
+    async with Yard.from_wiring(wiring) as yard:
+        await wait_until(lambda: "look" in yard.tool_names)
+        run = yard.run("Pay")
+        call_id, judged = await wait_for_question(run)
+        assert "look" not in yard.tool_names
+        assert judged.rule == "after content from the tool descriptions of the server plain"
+        await yard.deny(run.conversation, call_id)
+        await collect_events(run)
+        _, judged = await wait_for_question(yard.run("Go on", conversation=run.conversation))
+    assert judged.rule == "after content from the tool descriptions of the server plain"
+    assert sent == []
+
+
+async def test_descriptions_that_were_found_are_untrusted(tmp_path: Path) -> None:
+    servers = {"plain": PlainServer(tmp_path, trust=False).spec}
+    script = [call("find_tools", query="takes its time"), say("Done.")]
+    async with open_yard(script, TOOLS, servers=servers, budget=Budget(tools=3)) as yard:
+        await wait_until(lambda: "look" in yard.tool_names)
+        (result,) = get_results(await collect_events(yard.run("Pay")))
+    assert '"slow"' in result.content
+    assert result.untrusted == "the tool descriptions of the server plain"
 
 
 async def test_going_back_to_a_branch_brings_its_content_back() -> None:

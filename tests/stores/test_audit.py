@@ -67,6 +67,18 @@ async def test_a_file_refuses_a_change_of_its_log_and_a_forced_one_is_found(chan
     await store.close()
 
 
+@pytest.mark.parametrize("number", [0, -7])
+async def test_an_entry_that_was_put_before_the_first_one_is_found(number: int, tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "store.db")
+    await write_entries(store)
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TEMP TABLE copied AS SELECT * FROM audit WHERE number = 1")
+        connection.execute("UPDATE copied SET number = ?, previous = 'x', hash = 'y'", (number,))
+        connection.execute("INSERT INTO audit SELECT * FROM copied")
+    assert f"the next one is {number}" in find_break(await store.read_audit(EVERY_ENTRY), None)
+    await store.close()
+
+
 async def test_a_value_of_another_type_is_found_too(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "store.db")
     await write_entries(store)

@@ -40,6 +40,8 @@ AuditAction = Literal[
     "share.revoke",
     "conversation.export",
     "conversation.delete",
+    "message.delete",
+    "original.read",
     "sign_in.refuse",
     "audit.trim",
 ]

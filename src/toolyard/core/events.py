@@ -135,6 +135,8 @@ class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):
     removed: tuple[str, ...] = ()
     search: str = ""
     """Where a web search runs and why; empty if no search mode is set."""
+    unreviewed: tuple[str, ...] = ()
+    """The servers whose offered descriptions nobody vouches for."""
 
     def apply_to(self, offered: dict[str, str]) -> dict[str, str]:
         """Return the tools offered from this turn on: the same object if nothing changed."""

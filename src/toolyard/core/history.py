@@ -3,13 +3,14 @@
 Extending a history costs only what is added: the old and the new history share one list and differ in length.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
 from toolyard.core.token_estimate import estimate_tokens
-from toolyard.core.trust import name_source
+from toolyard.core.trust import join_sources, name_source
 
 
 class HistoryRoot:
@@ -18,7 +19,7 @@ class HistoryRoot:
     It does not hold the items: others may refer to a root, also weakly, without keeping the items in memory.
     """
 
-    __slots__ = ("__weakref__", "checked", "messages", "tokens", "untrusted")
+    __slots__ = ("__weakref__", "checked", "messages", "sources", "tokens", "untrusted")
 
     def __init__(self) -> None:
         self.tokens = [0]
@@ -26,6 +27,8 @@ class HistoryRoot:
         """The tokens and messages before each item."""
         self.untrusted = list[int]()
         """The positions of the untrusted items among the first `checked` ones."""
+        self.sources = list[str]()
+        """For each of these positions the sources of all untrusted items up to there."""
         self.checked = 0
 
 
@@ -93,12 +96,26 @@ class History(Sequence[Item]):
         return sums[length], counts[length]
 
     def list_untrusted(self) -> list[Item]:
-        """Return the items that strangers may have written. Each item is looked at once, on first use."""
-        root, items = self._root, self._items
-        if root.checked < self._length:
-            root.untrusted += [at for at in range(root.checked, self._length) if name_source(items[at])]
-            root.checked = self._length
-        return [items[at] for at in root.untrusted if at < self._length]
+        """Return the items that strangers may have written, and those that the model wrote after such items."""
+        self._check_sources()
+        return [self._items[at] for at in self._root.untrusted if at < self._length]
+
+    @property
+    def sources(self) -> str:
+        """Return who may have written the untrusted items; empty if there are none."""
+        self._check_sources()
+        count = bisect_left(self._root.untrusted, self._length)
+        return self._root.sources[count - 1] if count else ""
+
+    def _check_sources(self) -> None:
+        """Look at each item once, on first use."""
+        root = self._root
+        for at in range(root.checked, self._length):
+            if source := name_source(self._items[at]):
+                earlier = root.sources[-1] if root.sources else ""
+                root.untrusted.append(at)
+                root.sources.append(earlier if source == earlier else join_sources(earlier, source))
+        root.checked = max(root.checked, self._length)
 
     def shared_ids(self, ids: set[str]) -> set[str]:
         """Return the ids for which `contains_id` is true."""

@@ -192,6 +192,8 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     """For a quarantined tool a line diff to the accepted definition, for an unusable one the reason."""
     reviewed: bool = False
     """Whether a person has accepted this definition; the first listing of a server is accepted by nobody."""
+    hash: str = ""
+    """The hash of the definition, for who accepts it: no other one is to be accepted instead."""
     callers: int = 0
     """How many callers get this version; 0 means all. A version of single callers is shown to administrators only."""
 

@@ -1,6 +1,6 @@
 """The ports of the engine: protocols of models, venues, policies and MCP servers. `app` wires the implementations."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -126,6 +126,8 @@ class Value(Struct, frozen=True, kw_only=True):
     """Images and files that belong to the value."""
     native: bytes = b""
     """The whole answer as JSON in the venue's own format, if that holds more than the value."""
+    untrusted: str = ""
+    """Who may have written the value, if that is not to be trusted although the tool is."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -293,8 +295,13 @@ class Servers(Protocol):
         """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file."""
         ...
 
-    async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Carry out an action on a server or some of its tools. Raises NotFound or Refused."""
+    async def act(
+        self, id: str, action: ServerAction, tools: Sequence[str] = (), hashes: Collection[str] = ()
+    ) -> ServerCard:
+        """Carry out an action on a server or some of its tools. Raises NotFound or Refused.
+
+        With `hashes`, only definitions with one of them are accepted or rejected.
+        """
         ...
 
 

@@ -77,6 +77,10 @@ class Redactor:
             **{name: compile_own_pattern(pattern) for name, pattern in rules.own.items()},
         }
 
+    @property
+    def has_patterns(self) -> bool:
+        return bool(self._patterns)
+
     def redact(self, text: str) -> Redacted:
         pieces, names, end = list[str](), dict[str, None](), 0
         for start, stop, name in self._find_spans(text):
@@ -91,8 +95,15 @@ class Redactor:
     def redact_text(self, text: str) -> str:
         return self.redact(text).text if self._patterns else text
 
-    def redact_json(self, value: object, depth: int = 0) -> object:
-        """Return a JSON value whose texts hold no secrets. What is nested too deep is left out."""
+    def redact_question(self, question: Mapping[str, object]) -> dict[str, object]:
+        """Return a question to a person without secrets, but for an address that the person is to open."""
+        return cast("dict[str, object]", self.redact_json(dict(question), kept_keys=frozenset({"url"})))
+
+    def redact_json(self, value: object, depth: int = 0, kept_keys: frozenset[str] = frozenset()) -> object:
+        """Return a JSON value whose texts hold no secrets, but for the values of some keys.
+
+        What is nested too deep is left out.
+        """
         if not self._patterns:
             return value
         if isinstance(value, str):
@@ -105,9 +116,11 @@ class Redactor:
         if depth > MAX_DEPTH:
             return "…"
         if isinstance(value, list):
-            return [self.redact_json(inner, depth + 1) for inner in cast("list[object]", value)]
-        pairs = cast("dict[str, object]", value)
-        return {self.redact(key).text: self.redact_json(inner, depth + 1) for key, inner in pairs.items()}
+            return [self.redact_json(inner, depth + 1, kept_keys) for inner in cast("list[object]", value)]
+        return {
+            self.redact(key).text: inner if key in kept_keys else self.redact_json(inner, depth + 1, kept_keys)
+            for key, inner in cast("dict[str, object]", value).items()
+        }
 
     def redact_mapping(self, values: Mapping[str, object]) -> dict[str, object]:
         return cast("dict[str, object]", self.redact_json(dict(values)))

@@ -45,6 +45,7 @@ from toolyard.core.events import (
 from toolyard.core.history import History, find_open_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.core.run_state import CallState, Phase, QueuedRun, RunState, TurnState
+from toolyard.core.trust import join_sources, mark_written, name_descriptions
 from toolyard.core.window import Window, apply_compaction, remove_items
 
 
@@ -67,6 +68,8 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     tool_turns: int = 0
     offer: str = ""
     offered: dict[str, str] = {}
+    unreviewed: tuple[str, ...] = ()
+    """The servers whose descriptions the model was shown in the last turn, and which nobody vouches for."""
     looked: int = 0
     """The length of the history when the last turn started: later items may need more tools."""
     remembered: frozenset[str] = frozenset()
@@ -287,6 +290,7 @@ def _apply_turn_event(state: State, event: TurnEvent) -> State:
                 turns=event.number,
                 offer=event.offer,
                 offered=event.apply_to(state.offered),
+                unreviewed=event.unreviewed,
                 looked=len(state.history),
             )
         case TurnEnded():
@@ -304,7 +308,9 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
     _require(
         len(set(ids)) == len(ids) and not any(map(state.history.contains_id, ids)), "an id in this turn is used already"
     )
-    calls = _collect_open_calls(event.items)
+    shown = join_sources(state.history.sources, *map(name_descriptions, state.unreviewed))
+    written = mark_written(event.items, shown)
+    calls = _collect_open_calls(written)
     tool_turns = 1 if calls else 0
     run = replace(
         run,
@@ -316,7 +322,7 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         rejected_outputs=run.rejected_outputs + (event.output_problem is not None),
         failure=None,
     )
-    history = state.history.plus(event.items)
+    history = state.history.plus(written)
     counted, items = state.counted, state.counted_items
     if event.usage.input_tokens and not any(isinstance(item, Result) for item in event.items):
         # A turn in which the provider ran tools counts several requests together: it tells nothing about the size of

@@ -2,21 +2,27 @@
 
 A model cannot tell an instruction of its user from one that a web page, a mail or a file brought along. So a call that
 destroys something or reaches beyond this system, after such content, is put to a person: whatever the model was talked
-into. An item counts while the model is shown it, or a summary of it.
+into. An item counts while the model is shown it, a summary of it, or anything that the model wrote after it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, assert_never, cast
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.items import FilePart, ImagePart, Item, Result, UserMessage
+from toolyard.core.items import Call, FilePart, ImagePart, Item, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.setting_types import Name
 from toolyard.core.tools import AfterUntrusted, Tool
 
 APPLICATION = "the application"
 """The source of results that a client sends for its own tools."""
+SENT_HISTORY = "the history that the application sent"
+"""The source of texts of a model in such a history: nobody knows what the model was shown when it wrote them."""
+SOURCE_SEPARATOR = ", "
+MAX_SOURCE_CHARS = 500
 MAX_SOURCES = 5
 MAX_PASSAGE_CHARS = 300
 MIN_COPIED_CHARS = 4
@@ -31,6 +37,8 @@ class TrustRules(Struct, frozen=True, kw_only=True):
     """For callers with a role; of several roles the strictest counts."""
     trust_client_results: bool = False
     """Whether the results that applications send for their own tools are trusted."""
+    trust_client_history: bool = True
+    """Whether the texts of a model are trusted in a history that an application sends."""
 
 
 DEFAULT_TRUST = TrustRules()
@@ -54,7 +62,7 @@ class UntrustedSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     passage: str = ""
     """The text around a copied value, or else the beginning."""
     copied: tuple[str, ...] = ()
-    """JSON pointers of the arguments whose values stand in the item word for word."""
+    """JSON pointers of the arguments whose values stand in the item word for word, in whatever case."""
 
 
 def name_result_source(tool: Tool) -> str:
@@ -69,7 +77,7 @@ def name_result_source(tool: Tool) -> str:
 def name_source(item: Item) -> str:
     """Return who may have written an item that is not to be trusted; else an empty text."""
     match item:
-        case Result():
+        case Result() | ModelText() | Reasoning() | Call():
             return item.untrusted
         case UserMessage():
             if item.untrusted:
@@ -77,8 +85,36 @@ def name_source(item: Item) -> str:
             files = [part for part in item.parts if isinstance(part, FilePart | ImagePart)]
             names = [part.name for part in files if isinstance(part, FilePart) and part.name]
             return f"the file {names[0]}" if names else "a file" if files else ""
-        case _:
+        case SystemText():
             return ""
+        case _:
+            assert_never(item)
+
+
+def split_sources(item: Item) -> list[str]:
+    """Return the single sources of an item."""
+    source = name_source(item)
+    return source.split(SOURCE_SEPARATOR) if source else []
+
+
+def join_sources(*sources: str) -> str:
+    """Return the sources as one, each of them once."""
+    names = dict.fromkeys(name for source in sources if source for name in source.split(SOURCE_SEPARATOR))
+    return SOURCE_SEPARATOR.join(names)[:MAX_SOURCE_CHARS]
+
+
+def mark_written(items: Sequence[Item], before: str) -> tuple[Item, ...]:
+    """Return the items of a turn, where those of the model name the sources that it was shown.
+
+    `before` are the sources of the history before the turn. Whatever the model wrote after them may repeat them, and
+    counts on its own when they are left out of the history or removed.
+    """
+    sources = join_sources(before, *map(name_source, items))
+    if not sources:
+        return tuple(items)
+    return tuple(
+        replace(item, untrusted=sources) if isinstance(item, ModelText | Reasoning | Call) else item for item in items
+    )
 
 
 def choose_decision(tool: Tool, caller: Caller, rules: TrustRules) -> AfterUntrusted:
@@ -94,22 +130,30 @@ def choose_decision(tool: Tool, caller: Caller, rules: TrustRules) -> AfterUntru
 
 
 def to_untrusted_text(item: Item) -> UntrustedText:
-    text = item.content if isinstance(item, Result) else item.text if isinstance(item, UserMessage) else ""
+    text = item.content if isinstance(item, Result) else "" if isinstance(item, Call) else item.text
     return UntrustedText(name_source(item), text, item.id)
 
 
-def list_untrusted_descriptions(tools: Iterable[Tool], called: Tool) -> list[UntrustedText]:
-    """Return the descriptions that strangers may have written, by server, but for those of the called tool's server.
+def list_unreviewed(tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return the servers with descriptions that strangers may have written."""
+    return tuple(dict.fromkeys(tool.server for tool in tools if tool.unreviewed))
+
+
+def name_descriptions(server: str) -> str:
+    return f"the tool descriptions of the server {server}"
+
+
+def list_untrusted_descriptions(servers: Iterable[str], offered: Iterable[Tool], called: Tool) -> list[UntrustedText]:
+    """Return the descriptions of these servers, as far as they are still offered, but for the called tool's server.
 
     A server's own tools are not held back by its own descriptions: a person who lets one of them run has seen them.
     """
-    by_server: dict[str, list[str]] = {}
-    for tool in tools:
-        if tool.unreviewed and tool.server != called.server:
-            by_server.setdefault(tool.server, []).append(f"{tool.name}: {tool.description}")
+    by_server: dict[str, list[str]] = {server: [] for server in servers if server != called.server}
+    for tool in offered:
+        if tool.server in by_server:
+            by_server[tool.server].append(f"{tool.name}: {tool.description}")
     return [
-        UntrustedText(f"the tool descriptions of the server {server}", "\n".join(descriptions))
-        for server, descriptions in by_server.items()
+        UntrustedText(name_descriptions(server), "\n".join(descriptions)) for server, descriptions in by_server.items()
     ]
 
 
@@ -125,12 +169,18 @@ def describe_sources(texts: Sequence[UntrustedText], arguments: Mapping[str, obj
 
 
 def _describe_source(untrusted: UntrustedText, values: Mapping[str, str]) -> UntrustedSource:
-    text = untrusted.text
-    copied = tuple(pointer for pointer, value in values.items() if value in text)
-    start = text.find(values[copied[0]]) if copied else 0
-    begin = max(0, start - MAX_PASSAGE_CHARS // 3)
+    text, lower_text = untrusted.text, untrusted.text.lower()
+    places = {pointer: place for pointer, value in values.items() if (place := _find_copy(value, lower_text)) >= 0}
+    begin = max(0, next(iter(places.values()), 0) - MAX_PASSAGE_CHARS // 3)
     passage = text[begin : begin + MAX_PASSAGE_CHARS]
-    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=copied)
+    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=tuple(places))
+
+
+def _find_copy(value: str, lower_text: str) -> int:
+    """Return where a value stands in a text, in whatever case, as it is or as JSON writes it; -1 if nowhere."""
+    lower_value = value.lower()
+    place = lower_text.find(lower_value)
+    return place if place >= 0 else lower_text.find(msgspec.json.encode(lower_value).decode()[1:-1])
 
 
 def _list_values(value: object, pointer: str) -> Iterator[tuple[str, str]]:

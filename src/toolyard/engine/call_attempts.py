@@ -20,10 +20,11 @@ from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStar
 from toolyard.core.items import Problem, Result
 from toolyard.core.notes import to_fields
 from toolyard.core.ports import Context, Failure, Pending, Value
+from toolyard.core.redaction import MAX_MATCH_CHARS
 from toolyard.core.results import to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.tools import Tool
-from toolyard.core.trust import name_source
+from toolyard.core.trust import join_sources
 from toolyard.engine.deadline import Deadline
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
@@ -34,6 +35,7 @@ from toolyard.observability.telemetry import correlation
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 5.0
 OUTAGE_RETRY_S = 0.5
+MAX_PROGRESS_CHARS = 10_000
 
 _log = logging.getLogger("toolyard.attempts")
 _T = TypeVar("_T")
@@ -68,11 +70,14 @@ class CallRunner:
         answer = await self._run_attempts(call, entry, control)
         if isinstance(answer, Pending):
             wait_s = tool.client_s if answer.kind == "client" else tool.approval_s
+            # In a thread, as a server chooses how many texts its question has.
+            redact = deps.redactor.redact_question
+            question = await asyncio.to_thread(redact, answer.question) if answer.question else {}
             return CallParked(
                 call_id=call.call.id,
                 kind=answer.kind,
                 expires_at=deps.clock.now() + wait_s,
-                question=answer.question,
+                question=question,
                 resume_token=answer.resume_token,
                 bound=answer.bound,
             )
@@ -85,8 +90,8 @@ class CallRunner:
 
     def _mark_read_result(self, result: Result, tool: Tool) -> Result:
         """Mark what a tool of Toolyard reads from the conversation itself as untrusted, if anything there is."""
-        untrusted = self._journal.state.history.list_untrusted() if tool.built_in else []
-        return replace(result, untrusted=name_source(untrusted[-1])) if untrusted else result
+        sources = self._journal.state.history.sources if tool.built_in else ""
+        return replace(result, untrusted=join_sources(result.untrusted, sources)) if sources else result
 
     async def _run_attempts(
         self, call: CallState, entry: RegisteredTool, control: "CallControl"
@@ -166,7 +171,8 @@ class CallRunner:
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
             number = next(report_numbers)
-            text = redact(message)
+            # Cut before the search, which takes time with the length, and again so that no half of a secret is left.
+            text = redact(message[: MAX_PROGRESS_CHARS + MAX_MATCH_CHARS])[:MAX_PROGRESS_CHARS]
             event = CallProgressed(call_id=call_id, offset=number, progress=done, total=total, message=text)
             # A synchronous tool runs in a worker thread, and the journal may be used from the loop's thread only.
             if threading.get_ident() == loop_thread:

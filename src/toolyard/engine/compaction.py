@@ -19,12 +19,10 @@ from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.ports import Clock, Model, ModelRequest
 from toolyard.core.results import to_problem
 from toolyard.core.state import State
-from toolyard.core.trust import name_source
 from toolyard.core.window import Window, apply_compaction
 
 SUMMARY_TIMEOUT_S = 120.0
 MAX_SUMMARY_CHARS = 16_000
-MAX_SOURCE_CHARS = 500
 _log = logging.getLogger("toolyard.summary")
 
 SUMMARY_PROMPT = """\
@@ -101,8 +99,7 @@ def build_compaction_event(
 def _name_sources(step: Compact, state: State) -> str:
     """Return who may have written what a summary tells; empty if all of it is trusted."""
     position = state.history.find(step.through)
-    untrusted = state.history.first(position + 1).list_untrusted() if position is not None else []
-    return ", ".join(dict.fromkeys(map(name_source, untrusted)))[:MAX_SOURCE_CHARS]
+    return state.history.first(position + 1).sources if position is not None else ""
 
 
 def _build_replacement(step: Compact, text: str, clock: Clock, untrusted: str) -> tuple[Item, ...]:

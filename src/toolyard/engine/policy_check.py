@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, Durable
-from toolyard.core.items import Call, Problem
+from toolyard.core.items import Call, Problem, Result, UserMessage
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import build_failed_result, build_rule_denied_result
 from toolyard.core.run_state import CallState
@@ -14,12 +14,14 @@ from toolyard.core.tools import Tool, get_approval_terms
 from toolyard.core.trust import (
     APPLICATION,
     DEFAULT_TRUST,
+    SENT_HISTORY,
     TrustRules,
     UntrustedText,
     choose_decision,
     describe_sources,
     list_untrusted_descriptions,
-    name_source,
+    name_descriptions,
+    split_sources,
     to_untrusted_text,
 )
 from toolyard.engine.access_explanation import AccessExplanation, explain_access
@@ -131,10 +133,18 @@ class PolicyCheck:
 
     def _list_untrusted(self, tool: Tool, state: State) -> list[UntrustedText]:
         """Return what the model is shown and strangers may have written, before a call of this tool."""
-        trusted = {APPLICATION} if self._trust.trust_client_results else set[str]()
-        items = [item for item in state.history.list_untrusted() if name_source(item) not in trusted]
-        descriptions = list_untrusted_descriptions(self._registry.list_offered(state), tool)
-        return [*descriptions, *map(to_untrusted_text, items)]
+        trusted = set[str]()
+        if self._trust.trust_client_results:
+            trusted.add(APPLICATION)
+        if self._trust.trust_client_history:
+            trusted.add(SENT_HISTORY)
+        if tool.server:
+            trusted.add(name_descriptions(tool.server))  # see list_untrusted_descriptions
+        items = [item for item in state.history.list_untrusted() if not trusted.issuperset(split_sources(item))]
+        descriptions = list_untrusted_descriptions(state.unreviewed, self._registry.list_offered(state), tool)
+        read = [*descriptions, *(to_untrusted_text(item) for item in items if isinstance(item, Result | UserMessage))]
+        # What the model wrote after it counts too, and is shown to a person where it is all that is left.
+        return read or [to_untrusted_text(item) for item in items]
 
     def _build_judgement(
         self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float

@@ -4,24 +4,29 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from toolyard.core.errors import StoreDown
-from toolyard.core.items import Call, Outcome, Problem, Result, result_id
+from toolyard.core.items import Call, Outcome, Part, Problem, Result, TextPart, result_id
 from toolyard.core.ports import ORIGINAL_PREFIX, Clock, Failure, Value
 from toolyard.core.redaction import NO_REDACTOR, Redacted, Redactor
 from toolyard.core.results import build_failed_result, find_char_boundary, format_problem, to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
-from toolyard.core.trust import name_result_source
+from toolyard.core.trust import join_sources, name_result_source
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.value_encoding import encode_text, encode_whole, is_large
 
 ENCODING_THREADS = 2
+MAX_INLINE_BYTES = 64 * 1024
+"""A larger answer is searched for secrets in a thread, so that the event loop is not held up."""
+MAX_REDACTED_BYTES = 4 * 1024 * 1024
+"""A larger answer with secrets is not kept in the venue's own form: it may have millions of texts."""
+T = TypeVar("T")
 _log = logging.getLogger("toolyard.results")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
 
@@ -68,10 +73,10 @@ class ResultEncoder:
             handle=handle,
             whole_bytes=size if handle else 0,
             duration_ms=duration_ms,
-            parts=tuple(self._redactor.redact_part(part) for part in answer.parts),
+            parts=await self._redact_parts(answer.parts),
             native=native,
             redacted=encoded.redacted,
-            untrusted=name_result_source(tool),
+            untrusted=join_sources(name_result_source(tool), answer.untrusted),
         )
 
     async def _encode_failure(
@@ -107,14 +112,31 @@ class ResultEncoder:
         return encoded._replace(redacted=redacted, original=text.encode()) if redacted else encoded
 
     async def _store_native(self, conversation: str, native: bytes) -> str:
-        """Store the answer in the venue's own form and return its handle; empty if the store is down."""
+        """Store the answer in the venue's own form and return its handle; empty if it cannot be stored."""
+        if self._redactor.has_patterns:
+            native = await self._run(self._redact_native, native, len(native))
         handle = self._clock.new_id("native")
-        return handle if await self._try_store(conversation, handle, self._redact_native(native)) else ""
+        return handle if native and await self._try_store(conversation, handle, native) else ""
 
     def _redact_native(self, native: bytes) -> bytes:
+        """Return the answer without secrets; empty if it has any and is too large to look at each of its texts."""
         if not self._redactor.redact(native.decode(errors="replace")).names:
             return native
+        if len(native) > MAX_REDACTED_BYTES:
+            return b""
         return msgspec.json.encode(self._redactor.redact_json(msgspec.json.decode(native)))
+
+    async def _redact_parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        if not self._redactor.has_patterns:
+            return parts
+        size = sum(len(part.url) for part in parts if not isinstance(part, TextPart))
+        return await self._run(lambda parts: tuple(map(self._redactor.redact_part, parts)), parts, size)
+
+    async def _run(self, work: Callable[[T], T], value: T, size: int) -> T:
+        """Return what `work` makes of a value. A large one is worked on in a thread: strangers choose its size."""
+        if size <= MAX_INLINE_BYTES:
+            return work(value)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, value)
 
     async def _try_store(self, conversation: str, handle: str, body: bytes) -> bool:
         """Return whether a blob was stored that the result can do without."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolyard.codec import check_encodable, check_items
 from toolyard.core.audit import AuditAction, AuditEntry, AuditQuery, clean_reference, hash_content
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Approve, Change, Command, Delete, Deliver, Deny, Fork, Start
+from toolyard.core.commands import Approve, Change, Command, Delete, Deliver, Deny, Fork, RemoveMessage, Start
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
@@ -121,7 +121,9 @@ class Service:
             await self._delete(conversation, command)
             return
         await _check_in_pieces(command)
-        if isinstance(command, Approve | Deny | Change) and (audited := await self._describe(conversation, command)):
+        if isinstance(command, Approve | Deny | Change | RemoveMessage) and (
+            audited := await self._describe(conversation, command)
+        ):
             action, target, content_hash = audited
             async with self.auditor.record(action, target, by=command.by, content_hash=content_hash):
                 await self._delivery.submit(conversation, command)
@@ -129,12 +131,14 @@ class Service:
         await self._delivery.submit(conversation, command)
 
     async def _describe(
-        self, conversation: str, command: Approve | Deny | Change
+        self, conversation: str, command: Approve | Deny | Change | RemoveMessage
     ) -> tuple[AuditAction, str, str] | None:
         """Return what the audit log says of a command, which the log of the conversation holds in full; else None."""
         if isinstance(command, Change):
             prompt = command.change.system_prompt
             return None if isinstance(prompt, UnsetType) else ("prompt.change", conversation, hash_content(prompt))
+        if isinstance(command, RemoveMessage):
+            return "message.delete", f"{conversation}/{','.join(sorted(command.ids))}", ""
         call = (await self.view(conversation)).calls.get(command.call_id)
         edited = command.arguments if isinstance(command, Approve) else None
         decided = hash_content((call.call.tool, call.call.arguments if edited is None else edited)) if call else ""

@@ -10,7 +10,7 @@ import msgspec
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
 from toolyard.core.ports import Clock
-from toolyard.core.trust import APPLICATION
+from toolyard.core.trust import APPLICATION, SENT_HISTORY
 from toolyard.engine.service import Service
 from toolyard.surfaces.chat_messages import MESSAGE_ID_PATTERN, ChatMessage
 
@@ -68,7 +68,7 @@ class ItemBuilder:
         elif role == "assistant":
             if text:
                 item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
-                self.items.append(ModelText(id=item_id, at=self._at, text=text))
+                self.items.append(ModelText(id=item_id, at=self._at, text=text, untrusted=SENT_HISTORY))
             for number, call in enumerate(calls):
                 self.items.append(self._build_call(index, number, call))
         elif role in ("system", "developer"):
@@ -89,6 +89,13 @@ class ItemBuilder:
             index, "user", "", message_id=message_id
         )  # with its checks; the item is then replaced by one with the parts
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts)
+
+    def add_summary(self, index: int, text: str, untrusted: str) -> None:
+        """Add a summary of messages that may have had untrusted sources."""
+        self.add(index, "user", text)
+        self.items[-1] = UserMessage(
+            id=self.items[-1].id, at=self._at, parts=(TextPart(text=text),), untrusted=untrusted
+        )
 
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
         provider_id, tool, arguments = call

@@ -13,6 +13,7 @@ from surfaces.talk import Json
 from toolyard import Limits, ToolLike, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
+from toolyard.core.trust import DEFAULT_TRUST, TrustRules
 from toolyard.engine.journal import Observe
 from toolyard.testing import Script, Scripted
 from toolyard.venues.function import as_tool
@@ -73,6 +74,7 @@ async def serve_script(
     approval_hold_s: float = 0,
     limits: Limits = Limits(),  # noqa: B008 - immutable
     observers: Sequence[Observe] = (),
+    trust: TrustRules = DEFAULT_TRUST,
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     served = serve_model(
@@ -83,6 +85,7 @@ async def serve_script(
         approval_hold_s=approval_hold_s,
         limits=limits,
         observers=observers,
+        trust=trust,
     )
     async with served as opened:
         yield opened
@@ -98,6 +101,7 @@ async def serve_model(
     approval_hold_s: float = 0,
     limits: Limits = Limits(),  # noqa: B008 - immutable
     observers: Sequence[Observe] = (),
+    trust: TrustRules = DEFAULT_TRUST,
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     added.clear()
@@ -107,6 +111,7 @@ async def serve_model(
         store=store,
         limits=limits,
         observers=observers,
+        trust=trust,
         allowed_models=frozenset({"default"}),
         approval_hold_s=approval_hold_s,
     )

@@ -88,6 +88,8 @@ async def test_each_kind_of_change_has_its_entry() -> None:
         await ann.send_request("GET", f"{conversation}/export?format=json")
         await ann.put("/presets/mine", {"settings": {"system_prompt": "x"}})
         await ann.delete("/presets/mine")
+        message = (await ann.get(f"{conversation}/messages"))["messages"][0]["id"]
+        await ann.delete(f"{conversation}/messages/{message}")
         await ann.delete(conversation)
         assert await list_actions(http) == [
             f"call.approve {path}/{first}",
@@ -98,10 +100,11 @@ async def test_each_kind_of_change_has_its_entry() -> None:
             f"conversation.export {path}",
             "preset.save ann/mine",
             "preset.delete ann/mine",
+            f"message.delete {path}/{message}",
             f"conversation.delete {path}",
         ]
         actors = [entry["actor"] for entry in await list_entries(http, query="?order=oldest")]
-        assert actors == ["ada", *["ann"] * 8]
+        assert actors == ["ada", *["ann"] * 9]
 
 
 async def start_waiting(http: ApiClient, conversation: str) -> str:
@@ -205,6 +208,8 @@ async def test_nothing_is_changed_that_cannot_be_audited() -> None:
         await ann.put(conversation, {"system_prompt": "Be brief."}, expect=503)
         await ann.post(f"{conversation}/shares", {}, expect=503)
         await ann.get(f"{conversation}/export", expect=503)
+        message = (await ann.get(f"{conversation}/messages"))["messages"][0]["id"]
+        await ann.delete(f"{conversation}/messages/{message}", expect=503)
         await ann.put("/presets/mine", {"settings": {"system_prompt": "x"}}, expect=503)
         await root.post("/servers", {"name": "far", "config": {"url": "http://127.0.0.1:9/mcp"}}, expect=503)
         await ann.delete(conversation, expect=503)
@@ -215,6 +220,24 @@ async def test_nothing_is_changed_that_cannot_be_audited() -> None:
         shown = (await ann.get(conversation))["conversation"]
         assert not shown["system_prompt"]
         assert (await ann.get("/live"))["runs"][0]["calls"][0]["waits_for"] == "approval"
+
+
+class FailingStore(MemoryStore):
+    """Takes audit entries, but no records of servers and pins."""
+
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
+        if kind.startswith("mcp."):
+            raise StoreDown("the disk is full")
+        await super().set_record(kind, name, body)
+
+
+async def test_a_change_of_a_server_that_fails_after_its_entry_has_a_second_one_that_says_so() -> None:
+    async with open_api_client(keys=KEYS, opened_store=FailingStore()) as http:
+        spec = {"name": "far", "config": {"url": "http://127.0.0.1:9/mcp"}}
+        await http.with_key("root").post("/servers", spec, expect=503)
+        failed, attempted = await list_entries(http)
+        assert (attempted["action"], attempted["outcome"]) == ("server.add", "allowed")
+        assert (failed["action"], failed["outcome"], failed["cause"]) == ("server.add", "failed", attempted["number"])
 
 
 @asynccontextmanager

@@ -308,7 +308,8 @@ async def test_the_first_listing_can_wait_for_a_review(tmp_path: Path) -> None:
         listed = (await http.get("/servers/plain/tools"))["tools"]
         assert listed and {tool["state"] for tool in listed} == {"new"}
         assert not any(tool["server"] == "plain" for tool in (await http.get("/tools"))["tools"])
-        await http.post("/servers/plain/accept", {"tools": [listed[0]["name"]]})
+        await http.post("/servers/plain/accept", {"tools": [listed[0]["name"]], "hashes": ["0" * 64]}, expect=409)
+        await http.post("/servers/plain/accept", {"tools": [listed[0]["name"]], "hashes": [listed[0]["hash"]]})
         states = [tool["state"] for tool in (await http.get("/servers/plain/tools"))["tools"]]
         assert states.count("accepted") == 1 and states.count("new") == len(listed) - 1
         accepted = [entry for entry in (await http.get("/audit"))["entries"] if entry["action"] == "pin.accept"]

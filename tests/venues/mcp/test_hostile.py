@@ -16,7 +16,7 @@ from support import collect_events, get_problem, get_result, open_yard, wait_unt
 from toolyard import Caller
 from toolyard.core.tools import NAME_PATTERN
 from toolyard.venues.mcp.bounded_http import BoundedTransport
-from toolyard.venues.mcp.calls.elicitation import Elicitations, PendingRequest
+from toolyard.venues.mcp.calls.elicitation import MAX_QUESTION_BYTES, Elicitations, PendingRequest
 from toolyard.venues.mcp.calls.multi_round import parse_round
 from toolyard.venues.mcp.sessions.stdio import MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, MessageWriter
 from venues.mcp.plain import PlainServer
@@ -164,6 +164,13 @@ async def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first(
         await questions.elicit(None, {"message": "Why?"}, ticket)
     ticket.answer({"action": "decline"})
     assert await first == {"action": "decline"}
+
+
+async def test_a_question_that_is_too_long_is_refused() -> None:
+    questions, ticket = Elicitations(), PendingRequest("call", None)  # pyright: ignore[reportArgumentType] - no link is used
+    with pytest.raises(LookupError, match="longer than"):
+        await asyncio.wait_for(questions.elicit(None, {"message": "m" * MAX_QUESTION_BYTES}, ticket), 5)
+    assert ticket.question is None
 
 
 def test_a_question_whose_parameters_are_none_is_left_aside() -> None:

@@ -7,6 +7,8 @@ import { useTranslate, type MessageKey } from "../locales"
 
 const STATE_KEYS: Record<string, MessageKey> = { new: "servers.new", changed: "servers.changed", rejected: "servers.rejected" }
 
+type Decision = "accept" | "reject"
+
 interface QuarantineProps {
   server: string
   tools: ServerToolView[]
@@ -18,9 +20,10 @@ interface QuarantineProps {
 export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantineProps) {
   const t = useTranslate()
   const [problem, fail, clear] = useProblem()
-  const decide = (decision: "accept" | "reject", name: string) => {
+  const decide = (decision: Decision, tool: ServerToolView) => {
     clear()
-    requestJson("POST", `servers/${encodeURIComponent(server)}/${decision}`, { tools: [name] }).then(onDecided, fail)
+    const body = { tools: [tool.name], hashes: [tool.hash] }
+    requestJson("POST", `servers/${encodeURIComponent(server)}/${decision}`, body).then(onDecided, fail)
   }
   const waiting = tools.filter((tool) => tool.state !== "rejected")
   const rejected = tools.filter((tool) => tool.state === "rejected")
@@ -51,7 +54,7 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
   )
 }
 
-function ChangedTool({ tool, decide }: { tool: ServerToolView; decide: ((decision: "accept" | "reject", name: string) => void) | null }) {
+function ChangedTool({ tool, decide }: { tool: ServerToolView; decide: ((decision: Decision, tool: ServerToolView) => void) | null }) {
   const t = useTranslate()
   return (
     <article aria-label={tool.name}>
@@ -61,10 +64,10 @@ function ChangedTool({ tool, decide }: { tool: ServerToolView; decide: ((decisio
         <span className="grow" />
         {decide && (
           <>
-            <button className="primary" onClick={() => decide("accept", tool.name)}>
+            <button className="primary" onClick={() => decide("accept", tool)}>
               {t("servers.accept")}
             </button>
-            {tool.state !== "rejected" && <button onClick={() => decide("reject", tool.name)}>{t("servers.reject")}</button>}
+            {tool.state !== "rejected" && <button onClick={() => decide("reject", tool)}>{t("servers.reject")}</button>}
           </>
         )}
       </header>

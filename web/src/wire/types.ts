@@ -59,7 +59,7 @@ export interface ArgumentsAppended {
 
 export interface AuditEntry {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -118,6 +118,7 @@ export interface Call {
   type: "call"
   id: string
   at: number
+  untrusted?: string
   tool: string
   arguments: Record<string, unknown>
   provider_id?: string
@@ -525,6 +526,7 @@ export interface ModelText {
   type: "model_text"
   id: string
   at: number
+  untrusted?: string
   text: string
   citations?: Array<Citation>
   seal?: Seal | null
@@ -687,6 +689,7 @@ export interface Reasoning {
   type: "reasoning"
   id: string
   at: number
+  untrusted?: string
   text: string
   provider?: string
   signature?: string
@@ -825,6 +828,7 @@ export interface ServerToolView {
   state: string
   difference: string
   reviewed: boolean
+  hash: string
 }
 
 export interface ServerTools {
@@ -1103,6 +1107,7 @@ export interface TurnStarted {
   added?: Record<string, string>
   removed?: Array<string>
   search?: string
+  unreviewed?: Array<string>
 }
 
 export interface UntrustedSource {

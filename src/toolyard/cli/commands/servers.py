@@ -61,6 +61,7 @@ class _ListedTool(msgspec.Struct):
     offered_as: str
     state: str
     difference: str
+    hash: str = ""
 
 
 class _ListedTools(msgspec.Struct):
@@ -200,7 +201,8 @@ def run_accept(options: argparse.Namespace) -> None:
         ]
         chosen = [tool for tool in chosen if not options.tools or tool.name in options.tools]
         if chosen:
-            await server.request("POST", f"{path}/accept", _ListedTools, {"tools": [tool.name for tool in chosen]})
+            body = {"tools": [tool.name for tool in chosen], "hashes": [tool.hash for tool in chosen if tool.hash]}
+            await server.request("POST", f"{path}/accept", _ListedTools, body)
         return chosen
 
     for tool in (accepted := _with_server(options, accept)):

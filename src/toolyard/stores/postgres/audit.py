@@ -36,7 +36,7 @@ class PostgresAudit(LeasedPorts):
         statement = _READ.format(
             columns=_COLUMNS, beyond=">" if ascending else "<", order="ASC" if ascending else "DESC"
         )
-        cursor = query.cursor or (0 if ascending else MAX_NUMBER)
+        cursor = query.cursor or (-MAX_NUMBER if ascending else MAX_NUMBER)
         values = cursor, query.since, query.tenant, query.actor, query.action, query.outcome, query.limit
         return [_build_entry(row) for row in await self._database.fetch(statement, *values)]
 

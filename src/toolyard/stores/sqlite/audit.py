@@ -55,7 +55,7 @@ def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> list[AuditE
         outcome="AND outcome = :outcome" if query.outcome else "",
     )
     values = {name: getattr(query, name) for name in AuditQuery.__struct_fields__}
-    values["cursor"] = query.cursor or (0 if query.oldest_first else MAX_NUMBER)
+    values["cursor"] = query.cursor or (-MAX_NUMBER if query.oldest_first else MAX_NUMBER)
     return [_build_entry(row) for row in connection.execute(statement, values).fetchall()]
 
 

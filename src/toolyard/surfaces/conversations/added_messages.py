@@ -22,7 +22,7 @@ from toolyard.core.items import (
 from toolyard.core.ports import Clock
 from toolyard.core.state import State
 from toolyard.core.tools import NAME_PATTERN
-from toolyard.core.trust import APPLICATION
+from toolyard.core.trust import APPLICATION, SENT_HISTORY
 from toolyard.surfaces.chat_messages import ChatToolCall, MessageId
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
@@ -57,7 +57,7 @@ def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[
         case "system":
             return (SystemText(id=item_id, at=at, text=text),)
         case "assistant":
-            texts = [ModelText(id=item_id, at=at, text=text)] if text else []
+            texts = [ModelText(id=item_id, at=at, text=text, untrusted=SENT_HISTORY)] if text else []
             return (*texts, *_parse_calls(message.tool_calls, state, clock))
 
 

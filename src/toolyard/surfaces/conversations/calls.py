@@ -147,6 +147,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         body = await service.read_original(conversation_id, call_id)
         if body is None:
             raise NotFound(f"nothing was redacted in the result of the call {call_id[:80]!r}")
+        await service.auditor.write("original.read", f"{conversation_id}/{call_id}", by=caller)
         return OriginalResult(call_id=call_id, content=body.decode())
 
     return [answer, result, get_original]

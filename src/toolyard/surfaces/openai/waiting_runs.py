@@ -14,6 +14,7 @@ from toolyard.core.decide import build_left_result
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.core.state import State
+from toolyard.core.trust import APPLICATION
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.current_run import wait_for_current_run
@@ -86,7 +87,9 @@ def _fill_results(stored: Sequence[Item], contents: dict[str, str]) -> list[Item
     for item in stored:
         if isinstance(item, Result) and item.call_id in contents:
             content = contents[item.call_id]
-            item = replace(item, outcome="ok", content=content, error=None, handle="", whole_bytes=0)
+            item = replace(
+                item, outcome="ok", content=content, error=None, handle="", whole_bytes=0, untrusted=APPLICATION
+            )
         filled.append(item)
     return filled
 

@@ -76,6 +76,7 @@ class ServerToolView(Struct, kw_only=True):
     difference: str
     reviewed: bool
     """Whether a person has accepted the definition; the first listing of a server is accepted by nobody."""
+    hash: str
 
 
 class ServerTools(Struct, kw_only=True):
@@ -88,9 +89,13 @@ class ServerTools(Struct, kw_only=True):
 
 
 class ToolSelectionBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The tools to accept or reject; an empty list means all that wait for review."""
+    """The tools to accept or reject; an empty list means all that wait for review.
+
+    `hashes` are those of the definitions that you have seen: 409 if the server lists others by now.
+    """
 
     tools: list[str] = []
+    hashes: list[str] = []
 
 
 class ToolCallBody(LenientBody, Struct, kw_only=True):
@@ -193,7 +198,8 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     ) -> ServerTools:
         """Accept new and changed tools of a server: all that wait for review, or those named."""
         require_servers_admin(request)
-        card = await servers.act(server_id, "accept", data.tools if data else ())
+        selection = data or ToolSelectionBody()
+        card = await servers.act(server_id, "accept", selection.tools, selection.hashes)
         return build_server_tools(card, "Accepted")
 
     @post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, tags=["servers"])
@@ -202,7 +208,8 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     ) -> ServerTools:
         """Reject tools in their present form: all that wait for review, or those named. The decision is stored."""
         require_servers_admin(request)
-        card = await servers.act(server_id, "reject", data.tools if data else ())
+        selection = data or ToolSelectionBody()
+        card = await servers.act(server_id, "reject", selection.tools, selection.hashes)
         return build_server_tools(card, "Rejected")
 
     return [start_server, stop_server, accept_tools, reject_tools]
@@ -316,6 +323,7 @@ def build_tool_view(tool: ServerTool) -> ServerToolView:
         state=tool.state,
         difference=tool.why,
         reviewed=tool.reviewed,
+        hash=tool.hash,
     )
 
 

@@ -10,6 +10,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, ToolHooks, Value
 from toolyard.core.tools import Tool
+from toolyard.core.trust import join_sources, list_unreviewed, name_descriptions
 from toolyard.tool_index.find_tools_result import FIND_TOOLS, build_result
 
 MAX_QUERY_CHARS = 1000
@@ -66,7 +67,10 @@ class FindToolsVenue:
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value:
         arguments = msgspec.convert(call.arguments, _FindToolsArguments)
-        return Value(value=build_result(self._search(arguments.query, context.caller, context.may_use)))
+        tools = self._search(arguments.query, context.caller, context.may_use)
+        # The descriptions stay in the conversation, also when their server does not list the tools any more.
+        sources = join_sources(*map(name_descriptions, list_unreviewed(tools)))
+        return Value(value=build_result(tools), untrusted=sources)
 
     async def close(self) -> None:
         return None

@@ -185,10 +185,11 @@ class McpManager:
             if len(self._servers) >= MAX_SERVERS:
                 raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
             record = ServerRecord(spec=spec, created_at=self._clock.now())
-            await self._auditor.write("server.add", id, tenant="", content_hash=hash_content(mask_spec(spec)))
-            # A replica may have listed the tools of an earlier server of this id after it was removed.
-            await self._pin_records.delete(id)
-            await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
+            content_hash = hash_content(mask_spec(spec))
+            async with self._auditor.record("server.add", id, tenant="", content_hash=content_hash):
+                # A replica may have listed the tools of an earlier server of this id after it was removed.
+                await self._pin_records.delete(id)
+                await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
             server = self._add(id, record, configured=False)
             self._start(server)
         await self._wait_until_started([server])
@@ -202,35 +203,41 @@ class McpManager:
             if server.configured:
                 raise Refused(f"the server {id!r} stands in the configuration; change it there")
             record = replace(server.record, spec=spec)
-            await self._auditor.write("server.change", id, tenant="", content_hash=hash_content(mask_spec(spec)))
-            await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
-            changed = await self._replace(server, record)
+            content_hash = hash_content(mask_spec(spec))
+            async with self._auditor.record("server.change", id, tenant="", content_hash=content_hash):
+                await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
+                changed = await self._replace(server, record)
         self._publish_changes()
         await self._wait_until_started([changed])
         return changed.build_card()
 
-    async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it."""
+    async def act(
+        self, id: str, action: ServerAction, tools: Sequence[str] = (), hashes: Collection[str] = ()
+    ) -> ServerCard:
+        """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it.
+
+        `hashes` are those of the definitions that a person was shown: Refused is raised if others are listed by now.
+        """
         server = self.get_server(id)
         if action == "accept":
             _require_known_tools(server, tools)
-            await server.accept(tools)
+            await server.accept(tools, hashes)
         elif action == "reject":
             _require_known_tools(server, tools)
-            await server.reject(tools)
+            await server.reject(tools, hashes)
         else:
             async with self._changing():
                 server = self.get_server(id)
                 if action == "remove":
                     _require_removable(server)
-                await self._auditor.write(_AUDITED[action], id, tenant="")
-                if action == "start":
-                    await self._act_start(server)
-                elif action == "stop":
-                    self._stop(server)
-                    await self._save(server)
-                else:
-                    await self._remove(server)
+                async with self._auditor.record(_AUDITED[action], id, tenant=""):
+                    if action == "start":
+                        await self._act_start(server)
+                    elif action == "stop":
+                        self._stop(server)
+                        await self._save(server)
+                    else:
+                        await self._remove(server)
         self._publish_changes()
         if action == "start":
             await self._wait_until_started([server])

@@ -6,7 +6,7 @@ session yet; once a caller's own session has listed the tools, that caller gets 
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
@@ -269,40 +269,58 @@ class ManagedServer:
         pins = {**self._pins, **added}
         return pins if len(pins) <= MAX_PINS else limit_pins(pins, {*tools, *self._views.count_definitions()})
 
-    async def accept(self, tools: Collection[str] = ()) -> None:
-        await self._decide(accept_pins, tuple(tools), accept=True)
+    async def accept(self, tools: Collection[str] = (), shown: Collection[str] = ()) -> None:
+        await self._decide(accept_pins, tuple(tools), shown, accept=True)
 
-    async def reject(self, tools: Collection[str] = ()) -> None:
-        await self._decide(reject_pins, tuple(tools), accept=False)
+    async def reject(self, tools: Collection[str] = (), shown: Collection[str] = ()) -> None:
+        await self._decide(reject_pins, tuple(tools), shown, accept=False)
 
     async def _decide(
-        self, apply: Callable[[Pins, Sequence[str]], Pins], tools: Sequence[str], *, accept: bool
+        self,
+        apply: Callable[[Pins, Sequence[str]], Pins],
+        tools: Sequence[str],
+        shown: Collection[str],
+        *,
+        accept: bool,
     ) -> None:
         """Decide on the shared definitions and on those that only some callers get.
 
-        Rejecting a tool by name also rejects every definition of it that was accepted for some callers.
+        Rejecting a tool by name also rejects every definition of it that was accepted for some callers. `shown` are the
+        hashes of the definitions that a person has seen, if they are known: no others are decided.
         """
         async with self._changing_pins():
-            pins = apply(self._pins, tools)
+            self._require_listed(shown)
+            pins = {
+                remote: pin if not shown or hash_definition(pin.seen) in shown else self._pins[remote]
+                for remote, pin in apply(self._pins, tools).items()
+            }
             hashes = {} if accept else {remote: [*pins[remote].caller_decisions] for remote in tools}
             for remote, listed, pin, _ in self._iter_caller_pins():
-                if remote in tools if tools else pin.is_waiting:
+                if (remote in tools if tools else pin.is_waiting) and (not shown or listed.hash in shown):
                     hashes.setdefault(remote, []).append(listed.hash)
             pins |= {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
-            await self._audit_decision(pins, accept=accept)
-            await self._save_pins(pins)
+            async with self._audit_decision(pins, accept=accept):
+                await self._save_pins(pins)
         self._deps.on_change()
 
-    async def _audit_decision(self, pins: Pins, *, accept: bool) -> None:
+    def _require_listed(self, hashes: Collection[str]) -> None:
+        """Raise Refused if a definition is not listed any more: a server could change it while a person reads it."""
+        listed = {hash_definition(pin.seen) for pin in self._pins.values() if pin.present}
+        listed |= {version.hash for _, version, _, _ in self._iter_caller_pins()}
+        if not listed.issuperset(hashes):
+            raise Refused("the server has changed its tools since you were shown them: look at them again")
+
+    def _audit_decision(self, pins: Pins, *, accept: bool) -> AbstractAsyncContextManager[object]:
         changed = {
             remote: [hash_definition(pin.seen), *pin.caller_decisions]
             for remote, pin in pins.items()
             if pin != self._pins.get(remote)
         }
-        if changed:
-            target = f"{self.id}: {', '.join(sorted(changed))}"
-            action = "pin.accept" if accept else "pin.reject"
-            await self._deps.auditor.write(action, target, tenant="", content_hash=hash_content(changed))
+        if not changed:
+            return nullcontext()
+        target = f"{self.id}: {', '.join(sorted(changed))}"
+        action = "pin.accept" if accept else "pin.reject"
+        return self._deps.auditor.record(action, target, tenant="", content_hash=hash_content(changed))
 
     async def _save_pins(self, pins: Pins) -> None:
         # A removed server must not write again: its record is gone, or belongs to the server that replaced it.

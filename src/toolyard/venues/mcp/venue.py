@@ -279,7 +279,8 @@ class _CallRunner:
         return self._build_pending(question, token, bound=True)
 
     def _build_pending(self, question: Json, token: str, *, bound: bool = False) -> Pending:
-        question = {"server": self._tool.server, **question}
+        # Last, so that no server can ask in the name of another.
+        question = {**question, "server": self._tool.server}
         return Pending(kind="question", question=question, resume_token=token, bound=bound)
 
     def _validate_reply(self, question: Json, reply: Json) -> str:

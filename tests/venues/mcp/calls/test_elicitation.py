@@ -139,6 +139,14 @@ def test_a_call_of_the_old_era_that_was_lost_while_it_waited_is_owned_up_to(tmp_
     assert plain.read_notes("began") == ["ask"], "it is not made again"
 
 
+async def test_no_server_asks_in_the_name_of_another(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, "spoofs", trust=True)
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
+        parked, run = await wait_for_event(yard.call("ask", {}), CallParked)
+        assert parked.question["server"] == "plain"
+        await run.stop()
+
+
 async def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"plain": plain.spec}) as yard:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from support import collect_events, get_problem, get_result, open_yard, wait_until
 from surfaces.talk import open_api_client
 from toolyard import Caller
+from toolyard.core.errors import Refused
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
@@ -163,6 +164,24 @@ async def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Pat
         assert EVIL in waiting.why and "-  " in waiting.why
         await yard.servers.act("plain", "accept")
         assert any(tool.description == EVIL for tool in yard.service.list_tools(Caller()))
+
+
+async def test_what_a_server_changes_while_a_person_reads_it_is_not_accepted(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, trust=False, pin="review")
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
+        await wait_until(lambda: yard.servers.cards()[0].status == "running")
+        shown = {tool.name: tool.hash for tool in yard.servers.cards()[0].tools}
+        change_definition(plain)
+        await wait_until(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
+        await wait_until(lambda: any(EVIL in str(tool.definition) for tool in yard.servers.cards()[0].tools))
+        with pytest.raises(Refused, match="look at them again"):
+            await yard.servers.act("plain", "accept", ["look"], [shown["look"]])
+        assert all(tool.state == "new" for tool in yard.servers.cards()[0].tools)
+        await yard.servers.act("plain", "accept", ["add", "look"], [shown["add"]])
+        assert [tool.name for tool in yard.servers.cards()[0].tools if tool.state == "accepted"] == ["add"]
+        (changed,) = [tool.hash for tool in yard.servers.cards()[0].tools if tool.name == "look"]
+        await yard.servers.act("plain", "accept", ["look"], [changed])
+        assert {"add", "look"} < set(yard.tool_names)
 
 
 async def test_the_same_offer_is_the_same_object_while_nothing_changes(tmp_path: Path) -> None:

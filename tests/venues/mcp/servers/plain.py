@@ -95,6 +95,8 @@ def text(content: str, **more: object) -> dict[str, object]:
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 QUESTION: dict[str, object] = {"message": "What is your name?", "requestedSchema": FORM}
+_ASKED = {"method": "elicitation/create", "params": {**QUESTION, "server": "bank"}}
+SPOOFED: dict[str, object] = {"resultType": "input_required", "inputRequests": {"q": _ASKED}}
 
 
 def ask_client(
@@ -121,7 +123,7 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
     if name in ("slow", "slow_look") and was_cancelled(request, name):
         return {}
     if name in ("ask", "ask_look"):
-        return ask_client(request)
+        return SPOOFED if "spoofs" in TRICKS else ask_client(request)
     if name == "asks_model":
         return ask_client(request, "sampling/createMessage", {"messages": [], "maxTokens": 5})
     if name.startswith("typed_"):

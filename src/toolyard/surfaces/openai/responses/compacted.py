@@ -1,13 +1,14 @@
 """The compacted form of a history: one item, whose content is the model's summary. Pure.
 
 The content is only encoded, so that clients take it as it is. It is not secret, and it proves nothing: a summary that
-comes back is read as a text of the user.
+comes back is read as a text of the user, or of the untrusted sources of what it sums up.
 """
 
 import base64
 import binascii
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.surfaces.openai.responses.output import OutputItem
@@ -15,7 +16,7 @@ from toolyard.surfaces.openai.responses.response import ResponseUsage
 from toolyard.surfaces.request_body import LenientBody
 
 MAX_ITEMS = 20_000
-_PREFIX = "toolyard-summary-1."
+_PREFIX = "toolyard-summary-2."
 
 
 class CompactBody(LenientBody, kw_only=True):
@@ -37,19 +38,23 @@ class CompactedResponse(Struct, kw_only=True):
     object: Literal["response.compaction"] = "response.compaction"
 
 
-def build_compaction(item_id: str, summary: str) -> OutputItem:
-    return {"id": item_id, "type": "compaction", "encrypted_content": encode_summary(summary)}
+class HistorySummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    text: str
+    untrusted: str = ""
+    """Who may have written what it sums up, if that is not to be trusted."""
 
 
-def encode_summary(summary: str) -> str:
-    return _PREFIX + base64.urlsafe_b64encode(summary.encode()).decode()
+def build_compaction(item_id: str, summary: HistorySummary) -> OutputItem:
+    content = _PREFIX + base64.urlsafe_b64encode(msgspec.json.encode(summary)).decode()
+    return {"id": item_id, "type": "compaction", "encrypted_content": content}
 
 
-def decode_summary(content: object) -> str:
-    """Return the summary of an item of ours; empty for that of another server, which only it can read."""
+def decode_summary(content: object) -> HistorySummary | None:
+    """Return the summary of an item of ours; None for that of another server, which only it can read."""
     if not isinstance(content, str) or not content.startswith(_PREFIX):
-        return ""
+        return None
     try:
-        return base64.b64decode(content.removeprefix(_PREFIX), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return ""
+        decoded = base64.b64decode(content.removeprefix(_PREFIX), altchars=b"-_", validate=True)
+        return msgspec.json.decode(decoded, type=HistorySummary)
+    except (binascii.Error, msgspec.MsgspecError, ValueError):
+        return None

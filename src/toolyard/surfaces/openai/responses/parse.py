@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
+from toolyard.core.trust import join_sources
 from toolyard.engine.compaction import SUMMARY_HEADER
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
@@ -223,7 +224,7 @@ def _read_call(item: dict[str, object], index: int) -> tuple[str, str, str]:
 def _add_summary(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
     # Anybody can write such an item, so that it is what the user says, like any other message.
     if summary := decode_summary(item.get("encrypted_content")):
-        builder.add(index, "user", f"{SUMMARY_HEADER}\n{summary}")
+        builder.add_summary(index, f"{SUMMARY_HEADER}\n{summary.text}", join_sources(summary.untrusted))
 
 
 def _add_server_call(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:

@@ -17,6 +17,7 @@ from toolyard.core.cursor import START, Cursor
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import Entry, RunQueued, TurnEnded, TurnStarted
 from toolyard.core.forks import find_fork_items
+from toolyard.core.history import History
 from toolyard.core.items import Item, Result, TextPart, UserMessage
 from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
@@ -34,7 +35,12 @@ from toolyard.surfaces.openai.responses.approvals import (
     decide_calls,
     read_decisions,
 )
-from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse, build_compaction
+from toolyard.surfaces.openai.responses.compacted import (
+    CompactBody,
+    CompactedResponse,
+    HistorySummary,
+    build_compaction,
+)
 from toolyard.surfaces.openai.responses.continuation import (
     build_missing_error,
     find_continuation,
@@ -186,8 +192,9 @@ class Responses:
         admitted = await self._starter.start(request, whole)
         view = await wait_for_rest(service, admitted, context.caller)
         raise_failure(view, OPTION_FIELDS)
-        summary = "".join(text.text for text in view.texts)[:MAX_SUMMARY_CHARS]
-        if view.ending != "done" or not summary:
+        text = "".join(text.text for text in view.texts)[:MAX_SUMMARY_CHARS]
+        summary = HistorySummary(text=text, untrusted=History(whole.items).sources)
+        if view.ending != "done" or not summary.text:
             raise ModelFailed("the model gave no summary", {"run_id": view.run_id})
         return CompactedResponse(
             id=encode_response_id(view.conversation, view.run_id),

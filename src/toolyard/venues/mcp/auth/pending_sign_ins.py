@@ -91,8 +91,8 @@ class PendingSignIns:
                 )
         except TimeoutError:
             raise Unavailable("the authorization server did not answer in time") from None
-        await self._auditor.write("server.sign_in", id, by=caller)
-        await server.get_grant_store(caller_key).save(grant)
+        async with self._auditor.record("server.sign_in", id, by=caller):
+            await server.get_grant_store(caller_key).save(grant)
         return await self._reconnect(server, caller)
 
     async def _take(self, server: ManagedServer, name: str, answer: SignInAnswer) -> OpenSignIn:
@@ -128,9 +128,9 @@ class PendingSignIns:
         """Sign this caller out: delete the grant and end the sessions that use it."""
         server = self._get_server(id)
         caller_key, _ = server.resolve_caller(caller)
-        await self._auditor.write("server.sign_out", id, by=caller)
-        await self._records.delete(SIGN_INS, build_record_name(id, caller_key))
-        await server.get_grant_store(caller_key).forget()
+        async with self._auditor.record("server.sign_out", id, by=caller):
+            await self._records.delete(SIGN_INS, build_record_name(id, caller_key))
+            await server.get_grant_store(caller_key).forget()
         return await self._reconnect(server, caller)
 
     async def _reconnect(self, server: ManagedServer, caller: Caller) -> ServerCard:

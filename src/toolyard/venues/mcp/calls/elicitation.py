@@ -22,6 +22,8 @@ from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
 
 MAX_WAITING = 1000
 MAX_REMEMBERED = 20_000
+MAX_QUESTION_BYTES = 4 * 1024 * 1024
+"""A question is kept in the log of its conversation. A request for sampling is one, too, and may have images."""
 ToolKey = tuple[str, str]
 """The id of a server, and the name of a tool on it."""
 
@@ -109,7 +111,12 @@ class Elicitations:
         return self._waiting.get(token)
 
     async def elicit(self, connection: object, question: Json, owner: object) -> Json:
-        """Wait for the answer to a server's question, and return it. Raise LookupError if its call is not certain."""
+        """Wait for the answer to a server's question, and return it.
+
+        Raise LookupError if its call is not certain, or if it is too long.
+        """
+        if len(msgspec.json.encode(question)) > MAX_QUESTION_BYTES:
+            raise LookupError(f"the question is longer than {MAX_QUESTION_BYTES:,} bytes")
         ticket = owner if isinstance(owner, PendingRequest) else self._find_only_request(connection)
         ticket.unattributed, self._asks[ticket.tool] = owner is None, True
         if (prepared_reply := ticket.prepared.get(hash_question(question))) is not None:

@@ -78,6 +78,7 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
             state=state,
             why=why,
             reviewed=state == "accepted" and self.is_reviewed,
+            hash=hash_definition(self.seen),
         )
 
 
