@@ -580,3 +580,13 @@ async def test_sign_ins_that_are_begun_are_bounded_for_each_address() -> None:
         await bench.begin("10.0.0.1")
     assert failure.value.code == "busy"
     await bench.begin("10.0.0.2")
+
+
+async def test_somebody_with_many_ipv6_addresses_cannot_use_up_the_sign_ins_of_all() -> None:
+    bench = SignInBench()
+    for number in range(MAX_ATTEMPTS_PER_ADDRESS):
+        await bench.begin(f"2001:db8:1:2::{number:x}")
+    with pytest.raises(SignInFailed) as failure:
+        await bench.begin("2001:db8:1:2:ffff::1")
+    assert failure.value.code == "busy"
+    await bench.begin("2001:db8:1:3::1")

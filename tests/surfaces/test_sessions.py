@@ -336,6 +336,16 @@ async def test_failed_sign_ins_are_bounded_for_each_address() -> None:
     assert await bench.sessions.open("ann", "198.51.100.7")
 
 
+async def test_failed_sign_ins_of_one_ipv6_network_are_those_of_one_address() -> None:
+    bench = SessionBench(*KEYS)
+    for number in range(MAX_FAILED_PER_ADDRESS):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open(f"{number} guess", f"2001:db8:1:2::{number:x}")
+    with pytest.raises(RateLimited):
+        await bench.sessions.open("guess", "2001:db8:1:2:ffff::1")
+    assert await bench.sessions.open("ann", "2001:db8:1:3::1")
+
+
 async def test_guesses_of_one_key_are_bounded_whatever_addresses_they_come_from() -> None:
     key = replace(build_key("ann"), hash=hash_key("ty_0123456789"))
     bench = SessionBench(key, *KEYS[1:])

@@ -18,6 +18,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import AccessToken, KeyValue
 from toolyard.engine.authentication import hash_key
+from toolyard.engine.failed_sign_ins import find_network
 from toolyard.engine.sessions import Sessions, SessionStore
 
 ATTEMPT = "sign_in"
@@ -123,7 +124,7 @@ class ProviderSignIns:
     async def begin(self, redirect_uri: str, address: str) -> BegunSignIn:
         """Store a new attempt, and return the page to send its browser to. Raises SignInFailed."""
         now = self._clock.now()
-        limits = ((f"sign-in-begin/{address}", MAX_ATTEMPTS_PER_ADDRESS), ("sign-in-begin", MAX_ATTEMPTS))
+        limits = ((f"sign-in-begin/{find_network(address)}", MAX_ATTEMPTS_PER_ADDRESS), ("sign-in-begin", MAX_ATTEMPTS))
         for key, per_minute in limits:
             if not (await self._store.take_allowance(key, per_minute, now)).granted:
                 raise SignInFailed("busy", f"more than {per_minute} sign-ins were begun in a minute")

@@ -17,6 +17,7 @@ from toolyard.core.limits import SessionLimits
 from toolyard.core.ports import Clock
 from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
 from toolyard.engine.authentication import DELEGATION_HEADERS, Authenticator, KeyBinding, apply_language, hash_key
+from toolyard.engine.failed_sign_ins import find_network
 
 MAX_FAILED_PER_ADDRESS = 60
 """Failed sign-ins of an address in a minute. Many people can have one address, as those of an office do."""
@@ -45,7 +46,7 @@ class Sessions:
         access: Authenticator,
         clock: Clock,
         limits: SessionLimits,
-        count_failure: Callable[[str], Awaitable[None]],
+        count_failure: Callable[[str], Awaitable[object]],
     ) -> None:
         """`count_failure` is called with the address of each sign-in that fails."""
         self._store = store
@@ -102,7 +103,7 @@ class Sessions:
     async def _count_attempt(self, secret: str, address: str, now: float) -> list[tuple[str, int]]:
         """Count an attempt, and return what it was counted for. Raises RateLimited."""
         counted: list[tuple[str, int]] = []
-        limits = [(f"sign-in/{address}", MAX_FAILED_PER_ADDRESS)]
+        limits = [(f"sign-in/{find_network(address)}", MAX_FAILED_PER_ADDRESS)]
         # Verified tokens all begin alike. Nobody guesses a signature, and one guest must not lock out all the others.
         if self._access.find_verifier(secret) is None:
             prefix = secret[: min(MAX_PREFIX_CHARS, len(secret) // 2)]
