@@ -513,6 +513,7 @@ class AlwaysAnn:
 
     name = "Example"
     rights = "digest"
+    admin_tenants = frozenset[str]()
 
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         return f"https://id.example/?state={state}"

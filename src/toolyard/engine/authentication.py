@@ -71,8 +71,12 @@ class Authenticator:
         configured: Sequence[Key] = (),
         verify: VerifyToken | None = None,
         provider_rights: str = "",
+        provider_admin_tenants: frozenset[str] = frozenset(),
     ) -> None:
-        """`provider_rights` is the digest of the identity provider's settings; empty if there is no provider."""
+        """`provider_rights` is the digest of the identity provider's settings; empty if there is no provider.
+
+        `provider_admin_tenants` are the tenants whose administrators may sign in there; an empty name is the server's.
+        """
         self._store = store
         self._clock = clock
         self._auditor = Auditor(store, clock)
@@ -80,6 +84,7 @@ class Authenticator:
         self._stored_keys: dict[str, Key] = {}
         self._verify = verify
         self._provider_rights = provider_rights
+        self._provider_admin_tenants = provider_admin_tenants
         self._lost_keys = False
         """Whether other processes have revoked all keys that this one had."""
         # Without it, keys that were read before a change and arrive after it would undo the change for a while.
@@ -183,16 +188,18 @@ class Authenticator:
     def _require_another_admin(self, name: str) -> None:
         """Raise Refused if without this key no administrator of its tenant, or of the server, would be left.
 
-        With a token verifier or an identity provider nobody is locked out, as they may name administrators. Nor is
-        anybody when the last key goes: the server is local then, and every caller on this machine administers it.
+        With a token verifier nobody is locked out, as tokens may name administrators. Nor is anybody when the last key
+        goes and nobody signs in elsewhere: the server is local then, and every caller on this machine administers it.
         """
         key = next((key for key in self.keys() if key.name == name), None)
-        now = self._clock.now()
-        others = [other for other in self.keys() if other.name != name and not other.find_time_problem(now)]
-        names_admins_elsewhere = self._verify is not None or bool(self._provider_rights)
-        if key is None or "admin" not in key.roles or names_admins_elsewhere or not others:
+        if key is None or "admin" not in key.roles or self._verify is not None:
             return
-        if not any(other.administers(key.tenant) for other in others):
+        others, now = [other for other in self.keys() if other.name != name], self._clock.now()
+        becomes_local = not others and not self._provider_rights
+        names_admins_elsewhere = not self._provider_admin_tenants.isdisjoint({"", key.tenant})
+        if becomes_local or names_admins_elsewhere:
+            return
+        if not any(other.administers(key.tenant) and not other.find_time_problem(now) for other in others):
             whose = f"the tenant {key.tenant!r}" if key.tenant else "the server"
             raise Refused(
                 f"the key {name!r} is the last one of an administrator of {whose}: revoking it would lock everybody "
@@ -243,20 +250,20 @@ class Authenticator:
         self._note_use(key)
         return KeyBinding(key_hash=digest, rights=_digest_rights(key, digest))
 
-    def find_bound_caller(self, binding: KeyBinding) -> Caller | None:
-        """Return the caller of a session; None once its key was revoked, changed or expired.
+    def find_bound_caller(self, binding: KeyBinding) -> tuple[Caller, str] | None:
+        """Return the caller of a session and the name of its key; None once the key was revoked, changed or expired.
 
-        The session of a token ends when tokens are no longer taken, that of a person when the provider's settings
-        change.
+        Without a key the name is `session`. The session of a token ends when tokens are no longer taken, that of a
+        person when the provider's settings change.
         """
         if binding.caller is not None:
             is_valid = binding.rights == self._provider_rights if binding.rights else self._verify is not None
-            return binding.caller if is_valid else None
+            return (binding.caller, "session") if is_valid else None
         key, now = self._match_key(binding.key_hash), self._clock.now()
         if key is None or key.find_time_problem(now) or _digest_rights(key, binding.key_hash) != binding.rights:
             return None
         self._note_use(key)
-        return _build_caller(key)
+        return _build_caller(key), key.name
 
     def is_missing_user(self, headers: Mapping[str, str]) -> bool:
         """Return whether a key that speaks for end users names none. Raises Unauthenticated."""

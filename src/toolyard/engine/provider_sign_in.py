@@ -95,6 +95,11 @@ class IdentityProvider(Protocol):
         """A digest of the settings that give people their rights: a session ends when one of them changes."""
         ...
 
+    @property
+    def admin_tenants(self) -> frozenset[str]:
+        """The tenants whose administrators may sign in here; an empty name stands for the whole server."""
+        ...
+
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         """Return the provider's page for an attempt."""
         ...

@@ -192,7 +192,7 @@ class AuthMiddleware:
     async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> tuple[Caller, str]:
         """Return the caller of a key or a token in the headers, else that of the session in the cookie.
 
-        With it comes the name of the key, or `session`.
+        With it comes the name of the key, else `session` or `token`.
         """
         # A key comes first: a program that sends one must not become somebody else by a cookie beside it. A browser
         # sends cookies by itself, so that they count only where the page needs them.
@@ -200,7 +200,7 @@ class AuthMiddleware:
             return self._access.identify(headers)
         if scope["method"] not in SAFE_METHODS or "upgrade" in headers:
             require_same_origin(headers)
-        return await self._sessions.authenticate(token, headers), "session"
+        return await self._sessions.identify(token, headers)
 
     def _find_session(self, path: str, headers: dict[str, str]) -> str:
         """Return the token of the session that a request is made with; empty if it is not made with one."""
