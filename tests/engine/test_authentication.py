@@ -162,6 +162,18 @@ async def test_a_provider_whose_groups_name_an_administrator_replaces_the_last_o
     assert [key.name for key in bench.access.keys()] == ["user"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_user_is_the_same_however_the_header_with_the_name_is_encoded(encoding: str) -> None:
+    bench = KeyBench(make_key("shop", trusted=True, divisions=frozenset({"Küche"})))
+
+    def encode_header(text: str) -> str:
+        return text.encode(encoding).decode("latin-1")  # as servers pass headers on
+
+    names = {"x-user": "José", "x-roles": "clerk, Geschäft", "x-division": "Küche"}
+    caller = bench.authenticate("shop", **{name: encode_header(text) for name, text in names.items()})
+    assert (caller.user, caller.roles, caller.division) == ("José", {"clerk", "Geschäft"}, "Küche")
+
+
 def test_a_key_of_some_origins_is_refused_from_any_other() -> None:
     bench = KeyBench(make_key("page", origins=frozenset({"https://shop.example"})))
     assert bench.authenticate("page", origin="https://shop.example").user == "page"

@@ -322,14 +322,23 @@ def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | Non
         return caller
     if key is None or not key.trusted:
         raise Forbidden(f"{', '.join(named)} may be sent only with a key that is marked as trusted")
-    division = headers.get("x-division", caller.division)
+    division = _read_text(headers, "x-division") if "x-division" in headers else caller.division
     if division and division not in key.divisions:
         raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
-    named_roles = frozenset(role.strip() for role in headers.get("x-roles", "").split(",") if role.strip())
+    named_roles = frozenset(role.strip() for role in _read_text(headers, "x-roles").split(",") if role.strip())
     if lacking := sorted((named_roles & BUILT_IN_ROLES) - key.roles):
         raise Forbidden(f"X-Roles may name the role {lacking[0]!r} only with a key that has this role itself")
     roles = caller.roles if "x-roles" not in headers and "x-user" not in headers else named_roles
-    return replace(caller, user=headers.get("x-user") or caller.user, roles=roles, division=division)
+    return replace(caller, user=_read_text(headers, "x-user") or caller.user, roles=roles, division=division)
+
+
+def _read_text(headers: Mapping[str, str], name: str) -> str:
+    """Return a header that was sent as UTF-8 or as Latin-1: the same name must not be two users."""
+    text = headers.get(name, "")
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
 
 
 def apply_language(caller: Caller, headers: Mapping[str, str]) -> Caller:
