@@ -19,6 +19,7 @@ from support import (
     wait_for_event,
 )
 from toolyard import ApprovalTerms, Caller, PolicyRequest, Run, Verdict, Yard, tool
+from toolyard.core.audit import AuditQuery, hash_content
 from toolyard.core.errors import Misconfigured, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallJudged, CallStarted, RunSuspended
 from toolyard.testing import Script, Scripted, ScriptedCall, Turn, call, say
@@ -264,6 +265,8 @@ async def test_an_edit_that_needs_the_approval_of_others_is_asked_about_again() 
         events = await collect_events(asked.run)
         assert [event.rule for event in events if isinstance(event, CallJudged)][-1] == "large amount"
         assert bank.paid == [5000]
+        entries = await asked.yard.service.read_audit(AuditQuery(actor="ann"))
+        assert [entry.content_hash for entry in entries] == [hash_content(("pay_small", {"amount": 5000}))]
 
 
 async def test_approvals_survive_a_restart(tmp_path: Path) -> None:
