@@ -1,6 +1,7 @@
 """Staying signed in: who gets a session, what it opens, and everything that ends it or must never be one."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http.cookies import SimpleCookie
@@ -22,7 +23,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import Authenticator, hash_key
+from toolyard.engine.authentication import TOKEN_OVERRUN_S, Authenticator, hash_key
 from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
@@ -238,6 +239,28 @@ async def test_an_open_stream_ends_with_its_session_or_its_key_and_no_other_does
         await asyncio.gather(*streams[1:3])
         assert await get_status(socket, "/me", other) == 200 and not streams[3].done()
         streams[3].cancel()
+
+
+async def test_an_open_stream_outlives_its_token_by_a_while_and_not_for_ever() -> None:
+    def encode_token(expires_at: float) -> str:
+        return jwt.encode({"sub": "jo", "exp": expires_at}, "s" * 32, "HS256")
+
+    # A verifier that still takes these tokens stands for the time that has passed since the streams were opened.
+    late, early = encode_token(time.time() - TOKEN_OVERRUN_S - 1), encode_token(time.time() - TOKEN_OVERRUN_S + 60)
+    async with open_client(verify=lambda token: Caller(user="jo")) as socket, asyncio.TaskGroup() as tasks:
+        http = ApiClient(socket, authorization=f"Bearer {early}")
+        path = await http.create_conversation()
+        await http.post(f"{path}/chat", {"content": "Hello"})
+        opened = [asyncio.Event() for _ in range(2)]
+        streams = [
+            tasks.create_task(read_to_end(ApiClient(socket, authorization=f"Bearer {token}"), f"{path}/events", event))
+            for token, event in zip((early, late), opened, strict=True)
+        ]
+        for event in opened:
+            await event.wait()
+        await streams[1]
+        assert not streams[0].done()
+        streams[0].cancel()
 
 
 async def test_a_websocket_ends_with_its_key() -> None:

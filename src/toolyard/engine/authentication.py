@@ -33,6 +33,8 @@ USE_WRITTEN_EVERY_S = 60.0
 MAX_OVERLAP_S = 90 * 86_400.0
 KEYS = "key"
 """The kind of record that keys are to `KeyValue.read_versions` and `KeyValue.lock`."""
+TOKEN_OVERRUN_S = 900.0
+"""How long a stream may go on after its token has expired: a long answer is not cut, and no stream is endless."""
 DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
 
 VerifyToken = Callable[[str], Caller]
@@ -239,6 +241,13 @@ class Authenticator:
     def find_verifier(self, secret: str) -> VerifyToken | None:
         """Return the verifier if this is a token for it to check; None for an API key."""
         return self._verify if secret.count(".") == 2 else None
+
+    def is_overrun(self, token: str) -> bool:
+        """Return whether a verified token expired so long ago that what was opened with it is over."""
+        try:
+            return self._clock.now() >= _read_expiry(token) + TOKEN_OVERRUN_S
+        except Unauthenticated:
+            return False  # a verifier of the application may take tokens that tell no expiry
 
     def bind(self, secret: str, headers: Mapping[str, str]) -> KeyBinding:
         """Return what ties a session to this key or token. Raises Unauthenticated if it is not valid, or Forbidden."""

@@ -214,9 +214,9 @@ class AuthMiddleware:
             if token := self._find_session(path, headers):
                 return await self._sessions.is_open(token)
             # A verified token was good when the request was made. It may well expire during a long answer.
-            return (
-                bool(self._access.find_verifier(read_secret(headers))) or self._access.authenticate(headers) == caller
-            )
+            if self._access.find_verifier(secret := read_secret(headers)) is not None:
+                return not self._access.is_overrun(secret)
+            return self._access.authenticate(headers) == caller
         except (Unauthenticated, Forbidden):
             return False
         except ToolyardError:
