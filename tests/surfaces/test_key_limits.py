@@ -56,6 +56,10 @@ async def test_the_users_of_a_trusted_key_have_no_more_tools_than_the_key() -> N
         assert named_tools(listed) == {"look_up"}
 
 
+def make_silent_model(name: str) -> Scripted:
+    return Scripted([])
+
+
 @tool(approval="ask")
 def send(text: str) -> str:
     """Send a text."""
@@ -74,7 +78,7 @@ async def test_a_key_of_some_tools_approves_no_other_and_may_deny_it() -> None:
 
 
 async def test_a_key_of_some_models_leaves_no_conversation_to_another() -> None:
-    async with open_api_client(keys=KEYS, named_model=lambda name: Scripted([])) as http:
+    async with open_api_client(keys=KEYS, named_model=make_silent_model) as http:
         bob = http.with_key("bob")
         path = await bob.create_conversation(model="openai:small")
         refused = await bob.put(path, {"model": ""}, expect=403)

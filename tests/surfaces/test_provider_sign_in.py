@@ -9,7 +9,7 @@ import logging
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from hmac import new as hmac_new
@@ -535,11 +535,24 @@ class SetClock:
         return f"{prefix}_1"
 
 
+class LockCountingStore(MemoryStore):
+    """A store that counts the locks that are taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locks, self._take_lock = 0, self.lock
+        self.lock = self._count_lock
+
+    def _count_lock(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        self.locks += 1
+        return self._take_lock(kind, name)
+
+
 class SignInBench:
     """Sign-ins with a clock that a test sets."""
 
     def __init__(self) -> None:
-        self.clock, self.store, provider = SetClock(), MemoryStore(), AlwaysAnn()
+        self.clock, self.store, provider = SetClock(), LockCountingStore(), AlwaysAnn()
         access = Authenticator(self.store, self.clock, provider_rights=provider.rights)
         limits = SessionLimits(idle_s=5000, total_s=5000)
         self.sessions = Sessions(self.store, access, self.clock, limits, self._ignore_failure)
@@ -564,6 +577,16 @@ async def test_an_attempt_is_over_after_ten_minutes() -> None:
     with pytest.raises(SignInFailed) as failure:
         await bench.sign_ins.finish(CallbackAnswer(state=late, code="x"), late_token)
     assert failure.value.code == "expired"
+
+
+async def test_an_answer_that_was_made_up_takes_no_lock_of_the_store() -> None:
+    bench = SignInBench()
+    state, token = await bench.begin()
+    with pytest.raises(SignInFailed):
+        await bench.sign_ins.finish(CallbackAnswer(state="made up", code="x"), token)
+    assert bench.store.locks == 0
+    await bench.sign_ins.finish(CallbackAnswer(state=state, code="x"), token)
+    assert bench.store.locks == 1
 
 
 async def test_only_hashes_of_what_a_browser_holds_are_stored() -> None:

@@ -25,9 +25,9 @@ PROXY = {"trusted_proxies": ["127.0.0.0/8"]}
 
 
 @asynccontextmanager
-async def open_client(store: MemoryStore | None = None, **options: object) -> AsyncGenerator[SocketClient]:
+async def open_client(**options: object) -> AsyncGenerator[SocketClient]:
     model = Scripted(lambda request: say("ok"))
-    wiring = Wiring(model=model, keys=[build_key("ann")], opened_store=store, **options)  # pyright: ignore[reportArgumentType]
+    wiring = Wiring(model=model, keys=[build_key("ann")], **options)  # pyright: ignore[reportArgumentType]
     async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, connect_client(yard) as http:
         yield http
 
@@ -40,7 +40,7 @@ async def guess_keys(http: SocketClient, times: int, **headers: str) -> Counter[
 
 async def test_wrong_keys_are_limited_for_each_address_and_right_ones_never_wait() -> None:
     store = MemoryStore()
-    async with open_client(store, **PROXY) as http:
+    async with open_client(opened_store=store, **PROXY) as http:
         guesser, neighbour = {"x_forwarded_for": "203.0.113.5"}, {"x_forwarded_for": "203.0.113.6"}
         assert await guess_keys(http, MAX_WRONG_KEYS + 40, **guesser) == {401: MAX_WRONG_KEYS, 429: 40}
         status, body, headers = await http.ask("GET", "/tools", authorization="Bearer ty_wrong", **guesser)

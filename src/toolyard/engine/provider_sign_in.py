@@ -165,18 +165,21 @@ class ProviderSignIns:
     async def _take_attempt(self, state: str, browser_token: str) -> SignInAttempt:
         """Return the attempt that an answer belongs to, and delete it: an answer counts once, at one replica."""
         digest = hash_key(state)
+        # Anybody can make up a state, and locks are few: one is taken only for an attempt that exists.
+        await self._read_attempt(digest)
         async with self._store.lock(ATTEMPT, digest):
-            stored = await self._store.read_token(ATTEMPT, digest)
-            attempt = msgspec.json.decode(stored.body, type=SignInAttempt) if stored is not None else None
-            if stored is None or attempt is None or stored.expires_at <= self._clock.now():
-                raise SignInFailed(
-                    "expired", "the answer belongs to no open sign-in: it was used, is too old or forged"
-                )
+            attempt = await self._read_attempt(digest)
             # Without this, somebody could send their own answer to others, who would be signed in as them.
             if not browser_token or not compare_digest(attempt.browser_hash, hash_key(browser_token)):
                 raise SignInFailed("expired", "the answer came from another browser than the one that began to sign in")
             await self._store.delete_token(ATTEMPT, digest)
             return attempt
+
+    async def _read_attempt(self, digest: str) -> SignInAttempt:
+        stored = await self._store.read_token(ATTEMPT, digest)
+        if stored is None or stored.expires_at <= self._clock.now():
+            raise SignInFailed("expired", "the answer belongs to no open sign-in: it was used, is too old or forged")
+        return msgspec.json.decode(stored.body, type=SignInAttempt)
 
 
 def _create_token() -> str:
