@@ -238,12 +238,14 @@ class App:
 
     def __init__(self, wiring: Wiring, models: ModelResolver, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.clock = SharedClock(store) if store.is_shared else SystemClock()
+        provider = wiring.identity_provider
         self.access = Authenticator(
             store,
             self.clock,
             configured=wiring.keys,
             verify=wiring.verify,
-            provider_rights=wiring.identity_provider.rights if wiring.identity_provider else "",
+            provider_rights=provider.rights if provider else "",
+            provider_admin_tenants=provider.admin_tenants if provider else frozenset(),
         )
         self._wiring = wiring
         self._models = models

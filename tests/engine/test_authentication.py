@@ -40,9 +40,9 @@ class CountingStore(MemoryStore):
 class KeyBench:
     """Keys and sessions on a store in memory, with a clock that a test sets."""
 
-    def __init__(self, *keys: Key) -> None:
+    def __init__(self, *keys: Key, **options: object) -> None:
         self.clock, self.store = SetClock(), CountingStore()
-        self.access = Authenticator(self.store, self.clock, configured=keys)
+        self.access = Authenticator(self.store, self.clock, configured=keys, **options)  # pyright: ignore[reportArgumentType]
         limits = SessionLimits(idle_s=1e6, total_s=1e6)
         self.sessions = Sessions(self.store, self.access, self.clock, limits, self._ignore_failure)
 
@@ -130,6 +130,48 @@ async def test_an_expired_administrator_is_no_other_administrator() -> None:
     bench.clock.at = NOW + 5
     with pytest.raises(Refused, match="lock everybody out"):
         await bench.access.revoke("new")
+
+
+async def test_a_key_that_has_expired_does_not_make_the_server_local_when_the_last_other_one_goes() -> None:
+    bench = KeyBench()
+    await bench.access.add(make_key("old", "admin", expires_at=NOW + 5))
+    await bench.access.add(make_key("new", "admin"))
+    bench.clock.at = NOW + 5
+    with pytest.raises(Refused, match="lock everybody out"):
+        await bench.access.revoke("new")
+
+
+@pytest.mark.parametrize("others", [(), ("user",)], ids=["last key", "last administrator"])
+@pytest.mark.parametrize("tenants", [{"other"}, set[str]()], ids=["of another tenant", "none"])
+async def test_a_provider_whose_groups_name_no_administrator_does_not_replace_the_last_one(
+    tenants: set[str], others: tuple[str, ...]
+) -> None:
+    bench = KeyBench(provider_rights="digest", provider_admin_tenants=frozenset(tenants))
+    for key in (make_key("boss", "admin", tenant="shop"), *map(make_key, others)):
+        await bench.access.add(key)
+    with pytest.raises(Refused, match="last one of an administrator of the tenant 'shop'"):
+        await bench.access.revoke("boss")
+
+
+@pytest.mark.parametrize("tenant", ["", "shop"])
+async def test_a_provider_whose_groups_name_an_administrator_replaces_the_last_one(tenant: str) -> None:
+    bench = KeyBench(provider_rights="digest", provider_admin_tenants=frozenset({tenant}))
+    await bench.access.add(make_key("boss", "admin", tenant="shop"))
+    await bench.access.add(make_key("user"))
+    await bench.access.revoke("boss")
+    assert bench.access.find_caller("boss") is None
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_user_is_the_same_however_the_header_with_the_name_is_encoded(encoding: str) -> None:
+    bench = KeyBench(make_key("shop", trusted=True, divisions=frozenset({"Küche"})))
+
+    def encode_header(text: str) -> str:
+        return text.encode(encoding).decode("latin-1")  # as servers pass headers on
+
+    names = {"x-user": "José", "x-roles": "clerk, Geschäft", "x-division": "Küche"}
+    caller = bench.authenticate("shop", **{name: encode_header(text) for name, text in names.items()})
+    assert (caller.user, caller.roles, caller.division) == ("José", {"clerk", "Geschäft"}, "Küche")
 
 
 def test_a_key_of_some_origins_is_refused_from_any_other() -> None:

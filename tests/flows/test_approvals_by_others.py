@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support import (
     collect_events,
@@ -18,6 +19,7 @@ from support import (
     wait_for_event,
 )
 from toolyard import ApprovalTerms, Caller, PolicyRequest, Run, Verdict, Yard, tool
+from toolyard.core.audit import AuditQuery, hash_content
 from toolyard.core.errors import Misconfigured, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallJudged, CallStarted, RunSuspended
 from toolyard.testing import Script, Scripted, ScriptedCall, Turn, call, say
@@ -113,6 +115,29 @@ async def test_the_caller_who_asked_may_not_decide_and_is_told_who_may() -> None
         await asked.approve(APPROVER)
         events = await collect_events(asked.run)
         assert get_ending(events).ending == "done" and bank.paid == [5]
+
+
+@pytest.mark.parametrize("name", ["Bob", "BOB", "ｂｏｂ", " bob "])
+async def test_the_caller_who_asked_may_not_decide_under_a_name_that_is_written_differently(name: str) -> None:
+    bank = Bank()
+    async with ask_for(call("pay", amount=5), bank) as asked:
+        with pytest.raises(Refused, match="asked for this call, and somebody else has to decide it"):
+            await asked.approve(replace(ASKER, user=name))
+        await asked.deny(APPROVER)
+        await collect_events(asked.run)
+        assert bank.paid == []
+
+
+async def test_a_name_that_is_written_differently_is_not_a_second_approval() -> None:
+    bank = Bank()
+    composed, decomposed = (replace(ANN, user=name) for name in ("andr\u00e9", "Andre\u0301"))
+    async with ask_for(call("pay_twice_signed", amount=5), bank) as asked:
+        await asked.approve(composed)
+        with pytest.raises(Refused, match="has approved this call already"):
+            await asked.approve(decomposed)
+        await asked.approve(EVE)
+        await collect_events(asked.run)
+        assert bank.paid == [5]
 
 
 @pytest.mark.parametrize("by", [ANN, Caller(user="dan", tenant="t")], ids=["by role", "by name"])
@@ -240,6 +265,8 @@ async def test_an_edit_that_needs_the_approval_of_others_is_asked_about_again() 
         events = await collect_events(asked.run)
         assert [event.rule for event in events if isinstance(event, CallJudged)][-1] == "large amount"
         assert bank.paid == [5000]
+        entries = await asked.yard.service.read_audit(AuditQuery(actor="ann"))
+        assert [entry.content_hash for entry in entries] == [hash_content(("pay_small", {"amount": 5000}))]
 
 
 async def test_approvals_survive_a_restart(tmp_path: Path) -> None:

@@ -71,3 +71,23 @@ async def test_of_fifty_who_decide_at_three_replicas_as_many_count_as_are_needed
     assert len(paid) == started == (approved == 3)
     people = [event.by for event in events if isinstance(event, CallApproved)]
     assert len(set(people)) == len(people)
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_one_person_who_approves_at_three_replicas_at_once_counts_once_and_the_asker_never(kind: str) -> None:
+    async with open_three(kind) as replicas:
+        bob = replicas[0].http.with_key("bob")
+        path = await bob.create_conversation()
+        reply = await bob.post(f"{path}/chat", {"content": "pay"}, expect=202)
+        call_path = f"{path}/calls/{reply['waiting'][0]['call_id']}"
+
+        async def approve(number: int) -> tuple[str, int]:
+            user = "bob" if number % 2 else PEOPLE[0]
+            http = replicas[number % 3].http.with_key(user)
+            status, _, _ = await http.send_request("POST", f"{call_path}/approve", {})
+            return user, status
+
+        answers = Counter(await asyncio.gather(*map(approve, range(30))))
+        assert answers == {(PEOPLE[0], 200): 1, (PEOPLE[0], 409): 14, ("bob", 409): 15}
+        (run,) = (await replicas[2].http.with_key(PEOPLE[1]).get("/live?whose=deciding"))["runs"]
+        assert (run["calls"][0]["approval"]["remaining"], paid) == (2, [])

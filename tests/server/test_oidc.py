@@ -62,3 +62,20 @@ def test_a_person_without_a_clear_place_here_is_refused(
 def test_a_verified_address_may_name_the_user() -> None:
     claims = {"sub": "1", "email": "ann@shop.example", "email_verified": True}
     assert build_caller(claims, BY_EMAIL) == Caller(user="ann@shop.example")
+
+
+@pytest.mark.parametrize(
+    ("roles", "tenants", "admin_tenants"),
+    [
+        ({"ops": ("operator",)}, {}, set[str]()),
+        ({"it": ("admin",)}, {}, {""}),
+        ({"it": ("admin",)}, {"it": "", "ops": "shop"}, {"", "shop"}),
+        ({"it": ("admin",)}, {"ops": "shop"}, {"shop"}),
+        ({}, {"ops": "shop"}, set[str]()),
+    ],
+)
+def test_administrators_are_those_whom_the_groups_give_that_role(
+    roles: dict[str, tuple[str, ...]], tenants: dict[str, str], admin_tenants: set[str]
+) -> None:
+    config = OidcConfig(issuer="https://id.example", client_id="toolyard", roles=roles, tenants=tenants)
+    assert config.admin_tenants == admin_tenants

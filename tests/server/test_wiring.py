@@ -189,12 +189,16 @@ def test_what_a_search_cannot_be_held_to_is_told(line: str, expected: str, tmp_p
 
 def test_each_audited_part_of_the_configuration_has_a_hash_without_its_secrets(tmp_path: Path) -> None:
     server = "[servers.far]\nurl = 'https://far.example/mcp'\nheaders = { Authorization = 'Bearer %s' }\n"
+    oidc = "[oidc]\nissuer = 'https://id.example'\nclient_id = 'toolyard'\nroles = { it = ['admin'] }\n"
     first = load_wiring(tmp_path, server % "one").config_hashes
     assert first == load_wiring(tmp_path, server % "two").config_hashes
+    with_secret = oidc + "client_secret = 'one'\n"
+    assert load_wiring(tmp_path, oidc).config_hashes == load_wiring(tmp_path, with_secret).config_hashes
     changes = {
         "rules": "[tool.count]\napproval = 'ask'\n",
         "prompt": "system_prompt = 'Be brief.'\n",
         "keys": f"[[keys]]\nname = 'me'\nuser = 'me'\nhash = '{'a' * 64}'\n",
+        "identity_provider": oidc,
         "servers": "[servers.near]\nurl = 'http://127.0.0.1:9/mcp'\n",
         "added_servers": "add_servers = 'off'\n",
     }

@@ -3,17 +3,21 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard import ModelRequest, Result, tool
 from toolyard.core.limits import SocketLimits
-from toolyard.testing import Turn, call, say
+from toolyard.engine.authentication import hash_key
+from toolyard.testing import Scripted, Turn, call, say
 
 KEYS = [
     build_key("ann", tools=frozenset({"look_*"}), models=frozenset({"giv*"})),
     build_key("bob", models=frozenset({"openai:*"})),
     build_key("shop", tools=frozenset({"look_*"}), trusted=True),
     build_key("root", "admin", tenant=""),
+    build_key("eve"),
+    replace(build_key("eve", tools=frozenset({"look_*"})), name="eve's phone", hash=hash_key("phone")),
 ]
 
 
@@ -50,6 +54,37 @@ async def test_the_users_of_a_trusted_key_have_no_more_tools_than_the_key() -> N
         headers = {"x_user": "guest", "x_roles": "manager"}
         _, listed, _ = await http.with_key("shop").send_request("GET", "/tools", **headers)
         assert named_tools(listed) == {"look_up"}
+
+
+def make_silent_model(name: str) -> Scripted:
+    return Scripted([])
+
+
+@tool(approval="ask")
+def send(text: str) -> str:
+    """Send a text."""
+    return "sent"
+
+
+async def test_a_key_of_some_tools_approves_no_other_and_may_deny_it() -> None:
+    async with open_api_client([call("send", text="x"), say("ok")], tools=[look_up, send], keys=KEYS) as http:
+        eve, phone = http.with_key("eve"), http.with_key("phone")
+        path = await eve.create_conversation()
+        waiting = (await eve.post(f"{path}/chat", {"content": "send"}, expect=202))["waiting"]
+        call_path = f"{path}/calls/{waiting[0]['call_id']}"
+        refused = await phone.post(f"{call_path}/approve", {}, expect=403)
+        assert "your key is not for the tool 'send'" in refused["error"]
+        await phone.post(f"{call_path}/deny", {})
+
+
+async def test_a_key_of_some_models_leaves_no_conversation_to_another() -> None:
+    async with open_api_client(keys=KEYS, named_model=make_silent_model) as http:
+        bob = http.with_key("bob")
+        path = await bob.create_conversation(model="openai:small")
+        refused = await bob.put(path, {"model": ""}, expect=403)
+        assert "your key is not for the model 'given'" in refused["error"]
+        await bob.put(path, {"title": "Still mine"})
+        await bob.put(path, {"model": "openai:large"})
 
 
 async def test_a_key_of_some_models_starts_no_run_with_another() -> None:

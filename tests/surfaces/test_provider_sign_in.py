@@ -9,7 +9,7 @@ import logging
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from hashlib import sha256
 from hmac import new as hmac_new
@@ -513,6 +513,7 @@ class AlwaysAnn:
 
     name = "Example"
     rights = "digest"
+    admin_tenants = frozenset[str]()
 
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         return f"https://id.example/?state={state}"
@@ -534,11 +535,24 @@ class SetClock:
         return f"{prefix}_1"
 
 
+class LockCountingStore(MemoryStore):
+    """A store that counts the locks that are taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.locks, self._take_lock = 0, self.lock
+        self.lock = self._count_lock
+
+    def _count_lock(self, kind: str, name: str) -> AbstractAsyncContextManager[None]:
+        self.locks += 1
+        return self._take_lock(kind, name)
+
+
 class SignInBench:
     """Sign-ins with a clock that a test sets."""
 
     def __init__(self) -> None:
-        self.clock, self.store, provider = SetClock(), MemoryStore(), AlwaysAnn()
+        self.clock, self.store, provider = SetClock(), LockCountingStore(), AlwaysAnn()
         access = Authenticator(self.store, self.clock, provider_rights=provider.rights)
         limits = SessionLimits(idle_s=5000, total_s=5000)
         self.sessions = Sessions(self.store, access, self.clock, limits, self._ignore_failure)
@@ -565,6 +579,16 @@ async def test_an_attempt_is_over_after_ten_minutes() -> None:
     assert failure.value.code == "expired"
 
 
+async def test_an_answer_that_was_made_up_takes_no_lock_of_the_store() -> None:
+    bench = SignInBench()
+    state, token = await bench.begin()
+    with pytest.raises(SignInFailed):
+        await bench.sign_ins.finish(CallbackAnswer(state="made up", code="x"), token)
+    assert bench.store.locks == 0
+    await bench.sign_ins.finish(CallbackAnswer(state=state, code="x"), token)
+    assert bench.store.locks == 1
+
+
 async def test_only_hashes_of_what_a_browser_holds_are_stored() -> None:
     bench = SignInBench()
     state, token = await bench.begin()
@@ -580,3 +604,13 @@ async def test_sign_ins_that_are_begun_are_bounded_for_each_address() -> None:
         await bench.begin("10.0.0.1")
     assert failure.value.code == "busy"
     await bench.begin("10.0.0.2")
+
+
+async def test_somebody_with_many_ipv6_addresses_cannot_use_up_the_sign_ins_of_all() -> None:
+    bench = SignInBench()
+    for number in range(MAX_ATTEMPTS_PER_ADDRESS):
+        await bench.begin(f"2001:db8:1:2::{number:x}")
+    with pytest.raises(SignInFailed) as failure:
+        await bench.begin("2001:db8:1:2:ffff::1")
+    assert failure.value.code == "busy"
+    await bench.begin("2001:db8:1:3::1")

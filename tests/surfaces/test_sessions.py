@@ -1,6 +1,7 @@
 """Staying signed in: who gets a session, what it opens, and everything that ends it or must never be one."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from http.cookies import SimpleCookie
@@ -22,7 +23,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import Authenticator, hash_key
+from toolyard.engine.authentication import TOKEN_OVERRUN_S, Authenticator, hash_key
 from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
@@ -240,6 +241,31 @@ async def test_an_open_stream_ends_with_its_session_or_its_key_and_no_other_does
         streams[3].cancel()
 
 
+async def test_an_open_stream_outlives_its_token_by_a_while_and_not_for_ever() -> None:
+    def encode_token(expires_at: float) -> str:
+        return jwt.encode({"sub": "jo", "exp": expires_at}, "s" * 32, "HS256")
+
+    def accept_token(token: str) -> Caller:
+        """Take tokens that have expired, in place of the time that passes while a stream is open."""
+        return Caller(user="jo")
+
+    late, early = encode_token(time.time() - TOKEN_OVERRUN_S - 1), encode_token(time.time() - TOKEN_OVERRUN_S + 60)
+    async with open_client(verify=accept_token) as socket, asyncio.TaskGroup() as tasks:
+        http = ApiClient(socket, authorization=f"Bearer {early}")
+        path = await http.create_conversation()
+        await http.post(f"{path}/chat", {"content": "Hello"})
+        opened = [asyncio.Event() for _ in range(2)]
+        streams = [
+            tasks.create_task(read_to_end(ApiClient(socket, authorization=f"Bearer {token}"), f"{path}/events", event))
+            for token, event in zip((early, late), opened, strict=True)
+        ]
+        for event in opened:
+            await event.wait()
+        await streams[1]
+        assert not streams[0].done()
+        streams[0].cancel()
+
+
 async def test_a_websocket_ends_with_its_key() -> None:
     async with open_client(keys=[build_key("root", "admin", tenant="")]) as socket:
         root = ApiClient(socket).with_key("root")
@@ -334,6 +360,16 @@ async def test_failed_sign_ins_are_bounded_for_each_address() -> None:
     assert await bench.sessions.open("ann", "198.51.100.8")
     bench.clock.at += 60
     assert await bench.sessions.open("ann", "198.51.100.7")
+
+
+async def test_failed_sign_ins_of_one_ipv6_network_are_those_of_one_address() -> None:
+    bench = SessionBench(*KEYS)
+    for number in range(MAX_FAILED_PER_ADDRESS):
+        with pytest.raises(Unauthenticated):
+            await bench.sessions.open(f"{number} guess", f"2001:db8:1:2::{number:x}")
+    with pytest.raises(RateLimited):
+        await bench.sessions.open("guess", "2001:db8:1:2:ffff::1")
+    assert await bench.sessions.open("ann", "2001:db8:1:3::1")
 
 
 async def test_guesses_of_one_key_are_bounded_whatever_addresses_they_come_from() -> None:

@@ -1,6 +1,7 @@
 """Who may decide a call, how many approvals it takes and until when. Data, and the checks on it. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from unicodedata import normalize
 
 from msgspec import Struct
 
@@ -34,7 +35,7 @@ class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
         if by.tenant != owner.tenant:
             return f"{by.user!r} may not decide this call: it belongs to another tenant"
         # The owner is excluded as well: whoever else may start a run in their conversation does so for them.
-        if self.other and (by.owns(asker) or by.owns(owner)):
+        if self.other and is_same_person(by.user, (asker.user, owner.user)):
             return f"{by.user!r} asked for this call, and somebody else has to decide it: {self.describe_approvers()}"
         if self.names(by) if self.approvers else by.may_decide_for(owner):
             return ""
@@ -46,6 +47,18 @@ class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
             return "another user with the role approver" if self.other else "the owner or the role approver"
         words = [entry.replace("role:", "the role ", 1).replace("user:", "the user ", 1) for entry in self.approvers]
         return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def is_same_person(user: str, others: Iterable[str]) -> bool:
+    """Return whether a user of a tenant may be one of these others: also under a name that differs in case or form.
+
+    Identity providers and programs write one name in several ways, and one person must not count as two.
+    """
+    return _fold_name(user) in map(_fold_name, others)
+
+
+def _fold_name(user: str) -> str:
+    return normalize("NFKC", user).casefold().strip()
 
 
 def iter_term_problems(

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from toolyard.core.approval_terms import ApprovalTerms
+from toolyard.core.approval_terms import ApprovalTerms, is_same_person
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Deny
 from toolyard.core.errors import Refused
@@ -50,7 +50,7 @@ def _check_terms(call: CallState, command: Approve | Deny) -> None:
         raise Refused("a decision on this call needs a reason: send it as `reason`")
     if isinstance(command, Deny):
         return
-    if any(approval.by == command.by.user for approval in call.approvals):
+    if is_same_person(command.by.user, (approval.by for approval in call.approvals)):
         missing = count_remaining(call)
         raise Refused(f"{command.by.user!r} has approved this call already; it needs {missing} more, each by another")
     if command.remember != "no":
@@ -111,7 +111,7 @@ def build_approval_view(state: State, call: CallState, caller: Caller) -> Approv
         return None
     terms, refusal = call.terms or ApprovalTerms(), find_refusal(state, call, caller)
     approved_by = tuple(approval.by for approval in call.approvals)
-    if not refusal and caller.user in approved_by:
+    if not refusal and is_same_person(caller.user, approved_by):
         refusal = f"{caller.user!r} has approved this call already"
     return ApprovalView(
         rule=call.rule,

@@ -57,7 +57,10 @@ class Actor(Struct, frozen=True, kw_only=True):
     user: str = ""
     tenant: str = ""
     key: str = ""
-    """The name of an API key, `session` or `token`; empty for the server itself and for a server without keys."""
+    """The name of an API key, also of the one that opened a session, else `session` or `token`.
+
+    It is empty for the server itself and for a server without keys.
+    """
     address: str = ""
     correlation_id: str = ""
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from toolyard.core.approval_terms import ApprovalTerms
+from toolyard.core.caller import Caller
 from toolyard.core.setting_types import CountOrZero, Country, Domain
 
 VenueName = Literal["function", "mcp", "client", "provider"]
@@ -123,6 +124,12 @@ def get_approval_terms(tool: Tool) -> ApprovalTerms | None:
         quorum=tool.approvals,
         reason_required=tool.approval_reason,
     )
+
+
+def may_use_with_key(tool: Tool, caller: Caller) -> bool:
+    """Return whether the caller's key admits a tool."""
+    # The application's tools came with the request itself, and built-in tools only serve others.
+    return tool.built_in or tool.venue == "client" or caller.may_use_tool(tool.name)
 
 
 def hash_definition(tool: Tool) -> str:

@@ -33,6 +33,8 @@ USE_WRITTEN_EVERY_S = 60.0
 MAX_OVERLAP_S = 90 * 86_400.0
 KEYS = "key"
 """The kind of record that keys are to `KeyValue.read_versions` and `KeyValue.lock`."""
+TOKEN_OVERRUN_S = 900.0
+"""How long a stream may go on after its token has expired: a long answer is not cut, and no stream is endless."""
 DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
 
 VerifyToken = Callable[[str], Caller]
@@ -71,8 +73,12 @@ class Authenticator:
         configured: Sequence[Key] = (),
         verify: VerifyToken | None = None,
         provider_rights: str = "",
+        provider_admin_tenants: frozenset[str] = frozenset(),
     ) -> None:
-        """`provider_rights` is the digest of the identity provider's settings; empty if there is no provider."""
+        """`provider_rights` is the digest of the identity provider's settings; empty if there is no provider.
+
+        `provider_admin_tenants` are the tenants whose administrators may sign in there; an empty name is the server's.
+        """
         self._store = store
         self._clock = clock
         self._auditor = Auditor(store, clock)
@@ -80,6 +86,7 @@ class Authenticator:
         self._stored_keys: dict[str, Key] = {}
         self._verify = verify
         self._provider_rights = provider_rights
+        self._provider_admin_tenants = provider_admin_tenants
         self._lost_keys = False
         """Whether other processes have revoked all keys that this one had."""
         # Without it, keys that were read before a change and arrive after it would undo the change for a while.
@@ -183,16 +190,18 @@ class Authenticator:
     def _require_another_admin(self, name: str) -> None:
         """Raise Refused if without this key no administrator of its tenant, or of the server, would be left.
 
-        With a token verifier or an identity provider nobody is locked out, as they may name administrators. Nor is
-        anybody when the last key goes: the server is local then, and every caller on this machine administers it.
+        With a token verifier nobody is locked out, as tokens may name administrators. Nor is anybody when the last key
+        goes and nobody signs in elsewhere: the server is local then, and every caller on this machine administers it.
         """
         key = next((key for key in self.keys() if key.name == name), None)
-        now = self._clock.now()
-        others = [other for other in self.keys() if other.name != name and not other.find_time_problem(now)]
-        names_admins_elsewhere = self._verify is not None or bool(self._provider_rights)
-        if key is None or "admin" not in key.roles or names_admins_elsewhere or not others:
+        if key is None or "admin" not in key.roles or self._verify is not None:
             return
-        if not any(other.administers(key.tenant) for other in others):
+        others, now = [other for other in self.keys() if other.name != name], self._clock.now()
+        becomes_local = not others and not self._provider_rights
+        names_admins_elsewhere = not self._provider_admin_tenants.isdisjoint({"", key.tenant})
+        if becomes_local or names_admins_elsewhere:
+            return
+        if not any(other.administers(key.tenant) and not other.find_time_problem(now) for other in others):
             whose = f"the tenant {key.tenant!r}" if key.tenant else "the server"
             raise Refused(
                 f"the key {name!r} is the last one of an administrator of {whose}: revoking it would lock everybody "
@@ -233,6 +242,13 @@ class Authenticator:
         """Return the verifier if this is a token for it to check; None for an API key."""
         return self._verify if secret.count(".") == 2 else None
 
+    def is_overrun(self, token: str) -> bool:
+        """Return whether a verified token expired so long ago that what was opened with it is over."""
+        try:
+            return self._clock.now() >= _read_expiry(token) + TOKEN_OVERRUN_S
+        except Unauthenticated:
+            return False  # a verifier of the application may take tokens that tell no expiry
+
     def bind(self, secret: str, headers: Mapping[str, str]) -> KeyBinding:
         """Return what ties a session to this key or token. Raises Unauthenticated if it is not valid, or Forbidden."""
         if verify := self.find_verifier(secret):
@@ -243,20 +259,20 @@ class Authenticator:
         self._note_use(key)
         return KeyBinding(key_hash=digest, rights=_digest_rights(key, digest))
 
-    def find_bound_caller(self, binding: KeyBinding) -> Caller | None:
-        """Return the caller of a session; None once its key was revoked, changed or expired.
+    def find_bound_caller(self, binding: KeyBinding) -> tuple[Caller, str] | None:
+        """Return the caller of a session and the name of its key; None once the key was revoked, changed or expired.
 
-        The session of a token ends when tokens are no longer taken, that of a person when the provider's settings
-        change.
+        Without a key the name is `session`. The session of a token ends when tokens are no longer taken, that of a
+        person when the provider's settings change.
         """
         if binding.caller is not None:
             is_valid = binding.rights == self._provider_rights if binding.rights else self._verify is not None
-            return binding.caller if is_valid else None
+            return (binding.caller, "session") if is_valid else None
         key, now = self._match_key(binding.key_hash), self._clock.now()
         if key is None or key.find_time_problem(now) or _digest_rights(key, binding.key_hash) != binding.rights:
             return None
         self._note_use(key)
-        return _build_caller(key)
+        return _build_caller(key), key.name
 
     def is_missing_user(self, headers: Mapping[str, str]) -> bool:
         """Return whether a key that speaks for end users names none. Raises Unauthenticated."""
@@ -315,14 +331,23 @@ def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | Non
         return caller
     if key is None or not key.trusted:
         raise Forbidden(f"{', '.join(named)} may be sent only with a key that is marked as trusted")
-    division = headers.get("x-division", caller.division)
+    division = _read_text(headers, "x-division") if "x-division" in headers else caller.division
     if division and division not in key.divisions:
         raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
-    named_roles = frozenset(role.strip() for role in headers.get("x-roles", "").split(",") if role.strip())
+    named_roles = frozenset(role.strip() for role in _read_text(headers, "x-roles").split(",") if role.strip())
     if lacking := sorted((named_roles & BUILT_IN_ROLES) - key.roles):
         raise Forbidden(f"X-Roles may name the role {lacking[0]!r} only with a key that has this role itself")
     roles = caller.roles if "x-roles" not in headers and "x-user" not in headers else named_roles
-    return replace(caller, user=headers.get("x-user") or caller.user, roles=roles, division=division)
+    return replace(caller, user=_read_text(headers, "x-user") or caller.user, roles=roles, division=division)
+
+
+def _read_text(headers: Mapping[str, str], name: str) -> str:
+    """Return a header that was sent as UTF-8 or as Latin-1: the same name must not be two users."""
+    text = headers.get(name, "")
+    try:
+        return text.encode("latin-1").decode()
+    except UnicodeError:
+        return text
 
 
 def apply_language(caller: Caller, headers: Mapping[str, str]) -> Caller:

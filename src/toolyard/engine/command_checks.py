@@ -1,5 +1,6 @@
 """Checks of a command that need the server's tools and models. `core.decide` checks it against the state."""
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
@@ -15,6 +16,7 @@ from toolyard.core.options import check_options
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
 from toolyard.core.texts import check_language
+from toolyard.core.tools import may_use_with_key
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
@@ -35,13 +37,27 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         _check_search(command, state, deps)
     elif isinstance(command, Change):
         _check_model(command.change.model or "", deps)
-        _require_key_model(command.by, command.change.model or "")
+        if not isinstance(command.change.model, UnsetType):
+            # Also for no model: runs that are queued would go on with the server's.
+            _require_key_model(command.by, command.change.model or deps.default_model)
         check_language(command.change.language or "")
-    elif isinstance(command, Approve) and command.arguments is not None:
-        call = state.calls.get(command.call_id)
-        problem = deps.policy_check.check_arguments(call, state, command.arguments) if call else None
-        if problem:
-            raise Invalid(problem.error, problem.details)
+    elif isinstance(command, Approve):
+        _check_approval(command, state, deps)
+
+
+def _check_approval(command: Approve, state: State, deps: Deps) -> None:
+    """Raise Forbidden if the approver's key is not for the tool, and Invalid for wrong arguments."""
+    call = state.calls.get(command.call_id)
+    entry = deps.registry.lookup(call, state) if call else None
+    if call is None or entry is None:
+        return
+    # The approval runs the call, which this key could not.
+    if not may_use_with_key(entry.tool, command.by):
+        raise Forbidden(f"your key is not for the tool {call.call.tool[:80]!r}")
+    if command.arguments is None:
+        return
+    if problem := deps.policy_check.check_arguments(call, state, command.arguments):
+        raise Invalid(problem.error, problem.details)
 
 
 def _check_start(command: Start, deps: Deps) -> None:

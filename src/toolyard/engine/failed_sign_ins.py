@@ -1,4 +1,4 @@
-"""Failed sign-ins in the audit log, counted: a flood of them must not fill the disk.
+"""Failed sign-ins, counted: in the audit log, where a flood of them must not fill the disk, and to slow guessing down.
 
 The first failure of an address is written at once, the further ones of the same minute as one entry with their number.
 Of many addresses in a minute only some have entries of their own; the others share one.
@@ -7,6 +7,7 @@ Of many addresses in a minute only some have entries of their own; the others sh
 import asyncio
 import logging
 from collections import Counter
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from toolyard.core.audit import Actor
 from toolyard.core.errors import ToolyardError
@@ -17,8 +18,27 @@ WINDOW_S = 60.0
 MAX_ADDRESSES = 20
 """Addresses with entries of their own in a minute."""
 OTHER_ADDRESSES = "other addresses"
+MAX_WRONG_KEYS = 60
+"""Failures of an address in a minute after which a wrong key is answered with the time to wait."""
+IPV6_PREFIX = 64
+"""How many bits of an IPv6 address name a network: the owner of that chooses the others."""
 
 _log = logging.getLogger("toolyard.audit")
+
+
+def find_network(address: str) -> str:
+    """Return what an address is counted as: itself, or for IPv6 the network in which one owner chooses addresses."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    if parsed.is_loopback or parsed.is_link_local:
+        return str(parsed)
+    return str(IPv6Network((parsed, IPV6_PREFIX), strict=False))
 
 
 class FailedSignIns:
@@ -31,19 +51,27 @@ class FailedSignIns:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def count(self, address: str) -> None:
-        """Count a failure. It is not raised if the store is down: the sign-in fails anyway."""
+    async def count(self, address: str) -> float:
+        """Count a failure, and return how many seconds its address has to wait: zero unless it has failed too often.
+
+        It is not raised if the store is down: the sign-in fails anyway.
+        """
         if self._closed:  # the store is about to be closed, and nobody waits for a timer any more
-            return
+            return 0.0
+        address = find_network(address)
         if address not in self._counts and len(self._counts) >= MAX_ADDRESSES:
             address = OTHER_ADDRESSES
+        loop = asyncio.get_running_loop()
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._window_s, self._end_window)
+            self._timer = loop.call_later(self._window_s, self._end_window)
+        remaining_s = max(0.0, self._timer.when() - loop.time())
         if address in self._counts:
             self._counts[address] += 1
-            return
+            # The first one is written already, and not among the counts.
+            return remaining_s if self._counts[address] >= MAX_WRONG_KEYS else 0.0
         self._counts[address] = 0
         await self._write(address, 1)
+        return 0.0
 
     async def close(self) -> None:
         """Write what was counted so far, and count no more."""

@@ -18,6 +18,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import AccessToken, KeyValue
 from toolyard.engine.authentication import hash_key
+from toolyard.engine.failed_sign_ins import find_network
 from toolyard.engine.sessions import Sessions, SessionStore
 
 ATTEMPT = "sign_in"
@@ -94,6 +95,11 @@ class IdentityProvider(Protocol):
         """A digest of the settings that give people their rights: a session ends when one of them changes."""
         ...
 
+    @property
+    def admin_tenants(self) -> frozenset[str]:
+        """The tenants whose administrators may sign in here; an empty name stands for the whole server."""
+        ...
+
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         """Return the provider's page for an attempt."""
         ...
@@ -123,7 +129,7 @@ class ProviderSignIns:
     async def begin(self, redirect_uri: str, address: str) -> BegunSignIn:
         """Store a new attempt, and return the page to send its browser to. Raises SignInFailed."""
         now = self._clock.now()
-        limits = ((f"sign-in-begin/{address}", MAX_ATTEMPTS_PER_ADDRESS), ("sign-in-begin", MAX_ATTEMPTS))
+        limits = ((f"sign-in-begin/{find_network(address)}", MAX_ATTEMPTS_PER_ADDRESS), ("sign-in-begin", MAX_ATTEMPTS))
         for key, per_minute in limits:
             if not (await self._store.take_allowance(key, per_minute, now)).granted:
                 raise SignInFailed("busy", f"more than {per_minute} sign-ins were begun in a minute")
@@ -159,18 +165,21 @@ class ProviderSignIns:
     async def _take_attempt(self, state: str, browser_token: str) -> SignInAttempt:
         """Return the attempt that an answer belongs to, and delete it: an answer counts once, at one replica."""
         digest = hash_key(state)
+        # Anybody can make up a state, and locks are few: one is taken only for an attempt that exists.
+        await self._read_attempt(digest)
         async with self._store.lock(ATTEMPT, digest):
-            stored = await self._store.read_token(ATTEMPT, digest)
-            attempt = msgspec.json.decode(stored.body, type=SignInAttempt) if stored is not None else None
-            if stored is None or attempt is None or stored.expires_at <= self._clock.now():
-                raise SignInFailed(
-                    "expired", "the answer belongs to no open sign-in: it was used, is too old or forged"
-                )
+            attempt = await self._read_attempt(digest)
             # Without this, somebody could send their own answer to others, who would be signed in as them.
             if not browser_token or not compare_digest(attempt.browser_hash, hash_key(browser_token)):
                 raise SignInFailed("expired", "the answer came from another browser than the one that began to sign in")
             await self._store.delete_token(ATTEMPT, digest)
             return attempt
+
+    async def _read_attempt(self, digest: str) -> SignInAttempt:
+        stored = await self._store.read_token(ATTEMPT, digest)
+        if stored is None or stored.expires_at <= self._clock.now():
+            raise SignInFailed("expired", "the answer belongs to no open sign-in: it was used, is too old or forged")
+        return msgspec.json.decode(stored.body, type=SignInAttempt)
 
 
 def _create_token() -> str:

@@ -141,7 +141,7 @@ class Service:
             return "message.delete", f"{conversation}/{','.join(sorted(command.ids))}", ""
         call = (await self.view(conversation)).calls.get(command.call_id)
         edited = command.arguments if isinstance(command, Approve) else None
-        decided = hash_content((call.call.tool, call.call.arguments if edited is None else edited)) if call else ""
+        decided = hash_content((call.call.tool, call.arguments if edited is None else edited)) if call else ""
         return (
             "call.approve" if isinstance(command, Approve) else "call.deny",
             f"{conversation}/{command.call_id}",

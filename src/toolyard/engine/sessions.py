@@ -17,6 +17,7 @@ from toolyard.core.limits import SessionLimits
 from toolyard.core.ports import Clock
 from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
 from toolyard.engine.authentication import DELEGATION_HEADERS, Authenticator, KeyBinding, apply_language, hash_key
+from toolyard.engine.failed_sign_ins import find_network
 
 MAX_FAILED_PER_ADDRESS = 60
 """Failed sign-ins of an address in a minute. Many people can have one address, as those of an office do."""
@@ -45,7 +46,7 @@ class Sessions:
         access: Authenticator,
         clock: Clock,
         limits: SessionLimits,
-        count_failure: Callable[[str], Awaitable[None]],
+        count_failure: Callable[[str], Awaitable[object]],
     ) -> None:
         """`count_failure` is called with the address of each sign-in that fails."""
         self._store = store
@@ -102,7 +103,7 @@ class Sessions:
     async def _count_attempt(self, secret: str, address: str, now: float) -> list[tuple[str, int]]:
         """Count an attempt, and return what it was counted for. Raises RateLimited."""
         counted: list[tuple[str, int]] = []
-        limits = [(f"sign-in/{address}", MAX_FAILED_PER_ADDRESS)]
+        limits = [(f"sign-in/{find_network(address)}", MAX_FAILED_PER_ADDRESS)]
         # Verified tokens all begin alike. Nobody guesses a signature, and one guest must not lock out all the others.
         if self._access.find_verifier(secret) is None:
             prefix = secret[: min(MAX_PREFIX_CHARS, len(secret) // 2)]
@@ -124,19 +125,28 @@ class Sessions:
 
     async def authenticate(self, token: str, headers: Mapping[str, str]) -> Caller:
         """Return the caller of a request with this session. Raises Unauthenticated or Forbidden."""
+        caller, _ = await self.identify(token, headers)
+        return caller
+
+    async def identify(self, token: str, headers: Mapping[str, str]) -> tuple[Caller, str]:
+        """Return the caller of a request with this session, and the name of the key that opened it, else `session`.
+
+        Raises Unauthenticated or Forbidden.
+        """
         if named := [name for name in DELEGATION_HEADERS if name in headers]:
             raise Forbidden(f"{', '.join(named)} may be sent only with a key, not with a session")
         stored, now = await self._store.read_token(SESSION, hash_key(token)), self._clock.now()
         if stored is None:
             raise Unauthenticated(ENDED)
-        caller = self._find_caller(stored, now)
-        if caller is None:
+        bound = self._find_caller(stored, now)
+        if bound is None:
             await self._store.delete_token(SESSION, stored.hash)
             raise Unauthenticated(ENDED)
         expires_at = min(now + self.limits.idle_s, self._find_end(stored.created_at, _read_binding(stored)))
         if expires_at - stored.expires_at > self.limits.idle_s * EXTEND_SHARE:
             await self._store.extend_token(SESSION, stored.hash, expires_at)
-        return apply_language(caller, headers)
+        caller, key = bound
+        return apply_language(caller, headers), key
 
     async def is_open(self, token: str) -> bool:
         """Return whether a session goes on. Asking does not extend it."""
@@ -147,8 +157,8 @@ class Sessions:
         """End a session. From now on its token opens nothing, at any replica."""
         await self._store.delete_token(SESSION, hash_key(token))
 
-    def _find_caller(self, stored: AccessToken, now: float) -> Caller | None:
-        """Return the caller of a session; None once it has ended."""
+    def _find_caller(self, stored: AccessToken, now: float) -> tuple[Caller, str] | None:
+        """Return the caller of a session and the name of its key; None once it has ended."""
         binding = _read_binding(stored)
         # The limits may have been lowered since the session was opened, so the total is computed again.
         if now >= min(stored.expires_at, self._find_end(stored.created_at, binding)):

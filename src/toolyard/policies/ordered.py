@@ -6,7 +6,7 @@ from typing import cast
 
 from toolyard.core.division import NO_DIVISIONS, Divisions, find_division
 from toolyard.core.ports import CheckedRule, PolicyRequest, Rule, Verdict, build_checked_rule
-from toolyard.core.tools import get_approval_terms
+from toolyard.core.tools import get_approval_terms, may_use_with_key
 
 _log = logging.getLogger("toolyard.policy")
 
@@ -17,11 +17,7 @@ def check_enabled(request: PolicyRequest) -> Verdict | None:
 
 def check_key(request: PolicyRequest) -> Verdict | None:
     """Deny a tool that the caller's key is not for."""
-    tool = request.tool
-    # The application's tools came with the request itself, and built-in tools only serve others.
-    if tool.built_in or tool.venue == "client" or request.caller.may_use_tool(tool.name):
-        return None
-    return Verdict("deny", "the key is not for this tool")
+    return None if may_use_with_key(request.tool, request.caller) else Verdict("deny", "the key is not for this tool")
 
 
 def check_roles(request: PolicyRequest) -> Verdict | None:

@@ -72,6 +72,7 @@ class OidcProvider:
         self._keys_at: float | None = None
         self.name = config.name
         self.rights = _digest_rights(config)
+        self.admin_tenants = config.admin_tenants
 
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
         metadata = await self._discover()

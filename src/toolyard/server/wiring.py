@@ -115,6 +115,7 @@ def hash_config(config: Config, servers: Mapping[str, ServerSpec]) -> dict[str, 
         "prompt": config.system_prompt,
         "keys": config.keys,
         "tokens": jwt,
+        "identity_provider": replace(config.oidc, client_secret="") if config.oidc else None,
         "servers": {name: mask_spec(spec) for name, spec in servers.items()},
         "added_servers": (config.add_servers, config.private_addresses),
     }

@@ -15,12 +15,13 @@ import msgspec
 
 from toolyard.core.audit import Actor
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Forbidden, Invalid, NotFound, ToolyardError, Unauthenticated
+from toolyard.core.errors import Forbidden, Invalid, NotFound, RateLimited, ToolyardError, Unauthenticated
 from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.core.trusted_proxies import TrustedProxies
 from toolyard.engine.authentication import Authenticator, read_secret
+from toolyard.engine.failed_sign_ins import MAX_WRONG_KEYS
 from toolyard.engine.sessions import Sessions
 from toolyard.observability.audit import current_actor
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
@@ -80,11 +81,12 @@ class AuthMiddleware:
         get_replica: Callable[[], str] = lambda: "",
         socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
         proxies: TrustedProxies | None = None,
-        count_failure: Callable[[str], Awaitable[None]] | None = None,
+        count_failure: Callable[[str], Awaitable[float]] | None = None,
     ) -> None:
         """`get_replica` returns the id that responses name; it changes when the process loses its lease.
 
-        `count_failure` is called with the address of each request whose key or token is wrong.
+        `count_failure` is called with the address of each request whose key or token is wrong, and returns for how long
+        that address has to wait.
         """
         self._count_failure = count_failure
         self._app = app
@@ -153,8 +155,8 @@ class AuthMiddleware:
             if caller is not ANONYMOUS and not self._access.is_local:
                 opened.enter_context(self._requests.add(caller))
         except Exception as error:
-            await self._count_refusal(scope, headers, error)
-            answer = answer_error(scope, error, correlation_id)
+            refusal = await self._count_refusal(scope, headers, error)
+            answer = answer_error(scope, refusal, correlation_id)
             await _send_response(send, answer.status, msgspec.json.encode(answer.body), answer.headers)
             return
         scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=correlation_id)
@@ -174,15 +176,23 @@ class AuthMiddleware:
             current_actor.reset(actor)
             watch.close()
 
-    async def _count_refusal(self, scope: Scope, headers: dict[str, str], error: Exception) -> None:
-        """Count a request with a wrong key. One without any is no attempt to get in."""
-        if self._count_failure is not None and isinstance(error, Unauthenticated) and read_secret(headers):
-            await self._count_failure(_read_address(scope))
+    async def _count_refusal(self, scope: Scope, headers: dict[str, str], error: Exception) -> Exception:
+        """Count a request with a wrong key, and return the error to answer. One without any is no attempt to get in."""
+        secret = read_secret(headers)
+        if self._count_failure is None or not isinstance(error, Unauthenticated) or not secret:
+            return error
+        wait_s = await self._count_failure(_read_address(scope))
+        # Only after the key was found to be wrong: others behind the same address never wait. Nor do tokens, as nobody
+        # guesses a signature and clients get a new token only when they are told that the old one has expired.
+        if not wait_s or self._access.find_verifier(secret) is not None:
+            return error
+        message = f"too many requests with wrong keys came from your address; come again in {wait_s:.0f} s"
+        return RateLimited(message, retry_after_s=wait_s, per_minute=MAX_WRONG_KEYS)
 
     async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> tuple[Caller, str]:
         """Return the caller of a key or a token in the headers, else that of the session in the cookie.
 
-        With it comes the name of the key, or `session`.
+        With it comes the name of the key, else `session` or `token`.
         """
         # A key comes first: a program that sends one must not become somebody else by a cookie beside it. A browser
         # sends cookies by itself, so that they count only where the page needs them.
@@ -190,7 +200,7 @@ class AuthMiddleware:
             return self._access.identify(headers)
         if scope["method"] not in SAFE_METHODS or "upgrade" in headers:
             require_same_origin(headers)
-        return await self._sessions.authenticate(token, headers), "session"
+        return await self._sessions.identify(token, headers)
 
     def _find_session(self, path: str, headers: dict[str, str]) -> str:
         """Return the token of the session that a request is made with; empty if it is not made with one."""
@@ -204,9 +214,9 @@ class AuthMiddleware:
             if token := self._find_session(path, headers):
                 return await self._sessions.is_open(token)
             # A verified token was good when the request was made. It may well expire during a long answer.
-            return (
-                bool(self._access.find_verifier(read_secret(headers))) or self._access.authenticate(headers) == caller
-            )
+            if self._access.find_verifier(secret := read_secret(headers)) is not None:
+                return not self._access.is_overrun(secret)
+            return self._access.authenticate(headers) == caller
         except (Unauthenticated, Forbidden):
             return False
         except ToolyardError:
@@ -227,8 +237,8 @@ class AuthMiddleware:
                     caller, key = self._admit_websocket(path, headers)
                     opened.enter_context(self._sockets.add(caller))
                 except Exception as error:
-                    await self._count_refusal(scope, headers, error)
-                    answer = answer_error(scope, error, correlation_id)
+                    refusal = await self._count_refusal(scope, headers, error)
+                    answer = answer_error(scope, refusal, correlation_id)
                     status = answer.status
                     await _refuse_websocket(scope, send, answer)
                     return

@@ -223,11 +223,10 @@ class Threads:
                         await self._hand_over(thread, runs.front, open_decisions, open_results)
                         await self._hand_over_replies(thread, replies)
                         return ThreadRun(view=runs.front, reader=reader)
-                    except Refused:
+                    except Refused as refusal:
                         if replies:
                             raise
-                        # Another replica may have taken the same answers just before.
-                        repeated = await self._find_repeated(thread, decisions, results)
+                        repeated = await self._find_taken(thread, decisions, results, refusal)
             except BaseException:
                 reader.detach()
                 raise
@@ -370,6 +369,15 @@ class Threads:
             )
             await self._service.submit(thread.conversation, command)
 
+    async def _find_taken(
+        self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str], refusal: Refused
+    ) -> Entry:
+        """Return the entry of the same answers, if another replica has taken them just before, else raise `refusal`."""
+        try:
+            return await self._find_repeated(thread, decisions, results)
+        except Refused:
+            raise refusal from None
+
     async def _find_repeated(self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str]) -> Entry:
         """Return the first entry of the answers that were given before. Raise Refused for any other answer."""
         entries = await self._service.read_entries(thread.conversation)
@@ -411,11 +419,12 @@ class Threads:
 
 def _build_command(thread: Thread, call: CallView, decision: CallDecision) -> Approve | Deny:
     by, trace, call_id = thread.caller, thread.correlation_id, decision.call_id
+    reason = decision.reason[:MAX_REASON_CHARS]
     if not decision.approved:
-        return Deny(by=by, correlation_id=trace, call_id=call_id, reason=decision.reason[:MAX_REASON_CHARS])
+        return Deny(by=by, correlation_id=trace, call_id=call_id, reason=reason)
     shown = decision.arguments
     edited = None if shown is None else find_edited_arguments(call.arguments, shown)
-    return Approve(by=by, correlation_id=trace, call_id=call_id, arguments=edited)
+    return Approve(by=by, correlation_id=trace, call_id=call_id, arguments=edited, reason=reason)
 
 
 def _is_queued(state: State, item_id: str) -> bool:

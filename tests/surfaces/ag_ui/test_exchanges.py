@@ -224,6 +224,22 @@ async def test_an_approval_is_decided_once_and_a_second_tab_may_say_the_same() -
         assert "was approved before" in find_error(await post(http, HELLO, resume=denied))
 
 
+async def test_the_reason_of_an_approval_counts_where_one_is_required() -> None:
+    @tool(approval="ask", approval_reason=True)
+    def pay(amount: int) -> str:
+        """Pay an amount."""
+        return "paid"
+
+    async with open_api_client([call("pay", amount=5), say("Paid.")], tools=[pay]) as http:
+        (interrupt,) = list_interrupts(await post(http, HELLO))
+        entry = {"interruptId": interrupt["id"], "status": "resolved"}
+        for reason in ("", " \n\t"):
+            silent = [{**entry, "payload": {"approved": True, "reason": reason}}]
+            assert "needs a reason" in find_error(await post(http, HELLO, resume=silent))
+        reasoned = [{**entry, "payload": {"approved": True, "reason": "invoice 7"}}]
+        assert join_text(await post(http, HELLO, resume=reasoned)) == "Paid."
+
+
 async def test_edited_arguments_are_validated_and_the_call_still_waits_after_a_mistake() -> None:
     async with open_api_client([call("order", item="milk"), say("Ordered.")], tools=[order]) as http:
         (interrupt,) = list_interrupts(await post(http, HELLO))

@@ -76,6 +76,10 @@ async def test_a_named_approver_finds_the_call_and_nothing_else_of_the_run() -> 
         by_tool = {call["tool"]: call["approval"] for call in await list_calls(http, "bob", "mine")}
         assert not by_tool["pay"]["may_decide"] and "somebody else has to decide" in by_tool["pay"]["refusal"]
         assert by_tool["delete_file"]["may_decide"]
+        titles = [
+            (await http.with_key(user).get("/live?whose=deciding"))["runs"][0]["title"] for user in ("ann", "kim")
+        ]
+        assert titles == ["", "Test"], "the title may be the first message"
         for hidden in ("", "/messages", "/events"):
             assert (await http.with_key("ann").get(path + hidden, expect=404))["error_type"] == "not_found"
 

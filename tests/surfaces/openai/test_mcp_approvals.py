@@ -8,6 +8,7 @@ from openai import APIStatusError
 from surfaces.openai.clients import Served, add_to_groceries, added, list_exchange, order, serve_script
 from surfaces.served import connect_client
 from surfaces.talk import Json, build_key, build_yard
+from toolyard import tool
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.testing import call, say, together
 from toolyard.venues.function import as_tool
@@ -86,6 +87,20 @@ async def test_a_denied_call_does_not_run_and_the_model_is_told_why() -> None:
         events = [event async for event in stream]
     assert added == [] and events[-1].type == "response.completed"
     assert "no milk" in list_exchange(served.model.requests[-1].history)[-1]
+
+
+async def test_the_reason_of_an_approval_counts_where_one_is_required() -> None:
+    @tool(approval="ask", approval_reason=True)
+    def pay(item: str) -> str:
+        """Pay for an item."""
+        return f"paid {item}"
+
+    async with serve_script([call("pay", item="milk"), say("Done.")], [pay]) as served:
+        first = await respond(served)
+        silent = await respond(served, decide(find_request(first)), previous_response_id=first.id)
+        assert find_request(silent).id == find_request(first).id
+        done = await respond(served, decide(find_request(first), reason="invoice 7"), previous_response_id=first.id)
+        assert done.output_text == "Done."
 
 
 async def test_a_streamed_request_for_an_approval_is_an_item_of_its_own() -> None:

@@ -61,6 +61,16 @@ async def test_an_entry_names_who_did_what_with_which_key_and_from_where() -> No
         assert (revoked["number"], revoked["previous"]) == (2, added["hash"])
 
 
+async def test_what_is_done_with_a_session_names_the_key_that_opened_it() -> None:
+    store = MemoryStore()
+    async with open_socket_client(store) as http:
+        _, _, headers = await http.ask("POST", "/session", {"key": "root"}, origin=http.url)
+        cookie = {"cookie": headers["set-cookie"].partition(";")[0], "origin": http.url}
+        assert (await http.ask("POST", "/keys", {"name": "new", "user": "bob"}, **cookie))[0] == 201
+    (entry,) = store._data.audit  # pyright: ignore[reportPrivateUsage]
+    assert (entry.action, entry.actor, entry.key) == ("key.add", "root", "root@")
+
+
 async def test_a_new_secret_of_a_key_has_an_entry_without_it() -> None:
     async with open_api_client(keys=KEYS) as http:
         await http.with_key("root").post("/keys", {"name": "new", "user": "bob", "tenant": "t"}, expect=201)

@@ -5,6 +5,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import pytest
+from msgspec.structs import replace
+
 from support import TEST_TIMEOUT_S
 from surfaces.served import SocketClient, connect_client
 from toolyard import Yard
@@ -61,6 +64,28 @@ async def test_an_administrator_of_a_tenant_has_no_say_in_another() -> None:
         assert shown["tenant"] == "theirs" and cast(float, shown["created_at"]) > 1_700_000_000
         assert (await http.ask("DELETE", "/keys/boss", x_api_key="theirs"))[0] == 404
         assert (await http.ask("DELETE", "/keys/new", x_api_key="boss"))[0] == 200
+
+
+async def test_an_administrator_of_a_tenant_gets_no_secret_of_a_key_that_they_could_not_make() -> None:
+    async with open_client_with_keys(make_key("boss", "admin"), make_key("theirs", "admin", tenant="theirs")) as http:
+        for name, more in (("reader", {"roles": ["operator"]}), ("shop", {"trusted": True}), ("plain", {})):
+            new = {"name": name, "user": name, "tenant": "theirs", **more}
+            assert (await http.ask("POST", "/keys", new, x_api_key="boss"))[0] == 201
+        for name, status in (("reader", 403), ("shop", 403), ("plain", 200)):
+            assert (await http.ask("POST", f"/keys/{name}/rotate", {}, x_api_key="theirs"))[0] == status, name
+            assert (await http.ask("POST", f"/keys/{name}/rotate", {}, x_api_key="boss"))[0] == 200, name
+
+
+@pytest.mark.parametrize("kind", ["tools", "models"])
+async def test_an_administrator_whose_key_is_limited_makes_and_rotates_no_wider_one(kind: str) -> None:
+    limited = replace(make_key("page", "admin"), **{kind: frozenset({"look_*", "find"})})
+    async with open_client_with_keys(make_key("boss", "admin"), limited) as http:
+        for name, granted, status in (("all", [], 403), ("more", ["find", "pay"], 403), ("some", ["find"], 201)):
+            new = {"name": name, "user": name, kind: granted}
+            assert (await http.ask("POST", "/keys", new, x_api_key="page"))[0] == status, name
+        assert (await http.ask("POST", "/keys", {"name": "all", "user": "all"}, x_api_key="boss"))[0] == 201
+        assert (await http.ask("POST", "/keys/all/rotate", {}, x_api_key="page"))[0] == 403
+        assert (await http.ask("POST", "/keys/some/rotate", {}, x_api_key="page"))[0] == 200
 
 
 async def test_the_last_key_and_those_of_the_file_stay() -> None:

@@ -226,12 +226,17 @@ async def _revoke_key(options: argparse.Namespace) -> None:
 
 async def open_access(config: Config, store: Store) -> Authenticator:
     """Return the keys of the configuration and of a store that no server has open."""
-    # No token is verified here, but the Authenticator has to know whether the server accepts tokens, or people sign in
-    # elsewhere: they may be administrators, and it refuses to revoke the key of the last administrator.
+    # No token is verified here, but the Authenticator has to know whether the server accepts tokens, or administrators
+    # sign in elsewhere: it refuses to revoke the key of the last one.
     verify = _verify_no_token if config.jwt else None
     act_as_this_user()
     access = Authenticator(
-        store, SystemClock(), configured=config.keys, verify=verify, provider_rights="oidc" if config.oidc else ""
+        store,
+        SystemClock(),
+        configured=config.keys,
+        verify=verify,
+        provider_rights="oidc" if config.oidc else "",
+        provider_admin_tenants=config.oidc.admin_tenants if config.oidc else frozenset(),
     )
     await access.load()
     return access

@@ -159,6 +159,14 @@ class OidcConfig(Struct, frozen=True, kw_only=True):
     allow_everybody: bool = False
     """Whether people without a group of `roles` or `tenants` may sign in, without any role."""
 
+    @property
+    def admin_tenants(self) -> frozenset[str]:
+        """The tenants whose administrators may sign in; an empty name stands for the whole server."""
+        if not any("admin" in roles for roles in self.roles.values()):
+            return frozenset()
+        # One group may give the role, and another one the tenant.
+        return frozenset(self.tenants.values()) if self.tenants else frozenset({""})
+
     def iter_problems(self) -> Iterator[tuple[str, str]]:
         url = urlsplit(self.issuer)
         if url.scheme == "http" and not is_loopback(url.hostname or ""):

@@ -189,7 +189,7 @@ def read_resume(entries: Sequence[ResumeEntry] | None) -> list[Resolution]:
 
 
 def read_approval(resolution: Resolution) -> tuple[bool, str, dict[str, object] | None]:
-    """Return whether a call was approved, the reason if not, and edited arguments. Raise Invalid if it does not say."""
+    """Return whether a call was approved, the reason, and edited arguments. Raise Invalid if it does not say."""
     payload = resolution.payload
     fields = cast(Table, payload) if isinstance(payload, dict) else {"approved": payload}
     reason = fields.get("reason")

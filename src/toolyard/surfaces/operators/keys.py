@@ -101,7 +101,9 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
         request: HttpRequest, name: FromPath[str], data: JSONBody[RotateBody | None] = None
     ) -> NewKeyAnswer:
         """Give a key a new secret and return it, once. The old one is accepted for the time of the overlap."""
-        _require_visible_key(name, _require_key_admin(request), access)
+        admin = _require_key_admin(request)
+        # Whoever rotates a key can use it, and so must be able to make it.
+        _require_grantable(_require_visible_key(name, admin, access), admin)
         key, secret = await access.rotate(name, data.overlap_s if data else 0.0)
         return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
@@ -118,7 +120,8 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
 def parse_key(data: NewKey, admin: Caller) -> Key:
     """Return the key to store. Raise Invalid for bad fields, and Forbidden for what the administrator may not grant.
 
-    An administrator of a tenant grants keys of that tenant only, and only roles that its own key has.
+    An administrator of a tenant grants keys of that tenant only, and only roles that its own key has. A key that is
+    limited to tools or models grants no others.
     """
     wrong = [field for field in ("name", "user") if not 0 < len(getattr(data, field).strip()) <= MAX_NAME_CHARS]
     if wrong or not data.name.isprintable() or "/" in data.name:
@@ -127,11 +130,7 @@ def parse_key(data: NewKey, admin: Caller) -> Key:
     _check_limits(data)
     if admin.tenant and data.tenant not in ("", admin.tenant):
         raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
-    if admin.tenant and (lacking := sorted(data.roles - admin.roles)):
-        raise Forbidden(f"you cannot give the role {lacking[0][:MAX_NAME_CHARS]!r}, which your own key does not have")
-    if admin.tenant and data.trusted:
-        raise Forbidden("a trusted key may name any role of a tool, so an administrator without a tenant makes it")
-    return Key(
+    key = Key(
         name=data.name,
         hash="",
         user=data.user,
@@ -145,6 +144,19 @@ def parse_key(data: NewKey, admin: Caller) -> Key:
         not_before=data.not_before,
         expires_at=data.expires_at,
     )
+    _require_grantable(key, admin)
+    return key
+
+
+def _require_grantable(key: Key, admin: Caller) -> None:
+    """Raise Forbidden for a key with rights that its administrator may not give."""
+    if admin.tenant and (lacking := sorted(key.roles - admin.roles)):
+        raise Forbidden(f"you cannot give the role {lacking[0][:MAX_NAME_CHARS]!r}, which your own key does not have")
+    if admin.tenant and key.trusted:
+        raise Forbidden("a trusted key may name any role of a tool, so an administrator without a tenant makes it")
+    for kind, own, granted in (("tools", admin.tools, key.tools), ("models", admin.models, key.models)):
+        if own and not (granted and granted <= own):
+            raise Forbidden(f"your own key is limited to the {kind} {', '.join(sorted(own))}: so must this one be")
 
 
 def _check_limits(data: NewKey) -> None:
@@ -180,9 +192,11 @@ def _require_key_admin(request: HttpRequest) -> Caller:
     return require_admin(request, "keys are for administrators")
 
 
-def _require_visible_key(name: str, admin: Caller, access: Authenticator) -> None:
-    if all(key.name != name for key in _list_visible_keys(admin, access)):
+def _require_visible_key(name: str, admin: Caller, access: Authenticator) -> Key:
+    key = next((key for key in _list_visible_keys(admin, access) if key.name == name), None)
+    if key is None:
         raise NotFound(f"there is no key named {name[:MAX_NAME_CHARS]!r}")
+    return key
 
 
 def _list_visible_keys(admin: Caller, access: Authenticator) -> list[Key]:

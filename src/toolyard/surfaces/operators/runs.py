@@ -224,7 +224,7 @@ async def _read_next_cards(
 
 
 def build_open_run(card: ConversationCard, state: State, caller: Caller, *, details: bool = False) -> OpenRun | None:
-    run = state.run
+    run, owner = state.run, Caller(user=card.user, tenant=card.tenant)
     if run is None:
         return None
     calls = [
@@ -232,7 +232,8 @@ def build_open_run(card: ConversationCard, state: State, caller: Caller, *, deta
     ]
     return OpenRun(
         conversation=card.id,
-        title=card.title,
+        # The title may be the first message, and whoever is named as an approver need not see the conversation.
+        title=card.title if caller.may_see(owner) else "",
         user=run.request.caller.user,
         run_id=run.id,
         correlation_id=run.correlation_id,
@@ -241,7 +242,7 @@ def build_open_run(card: ConversationCard, state: State, caller: Caller, *, deta
         started_at=run.started_at,
         queued=len(state.queue),
         calls=calls,
-        may_stop=caller.may_decide_for(Caller(user=card.user, tenant=card.tenant)),
+        may_stop=caller.may_decide_for(owner),
     )
 
 

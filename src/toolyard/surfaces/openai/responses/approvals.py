@@ -130,11 +130,8 @@ async def decide_calls(
         return None
     for decision, (_, own_id) in zip(decisions, parsed_ids, strict=True):
         by, trace = context.caller, context.correlation_id
-        command = (
-            Approve(by=by, correlation_id=trace, call_id=own_id)
-            if decision.approve
-            else Deny(by=by, correlation_id=trace, call_id=own_id, reason=decision.reason)
-        )
+        kind = Approve if decision.approve else Deny
+        command = kind(by=by, correlation_id=trace, call_id=own_id, reason=decision.reason)
         with suppress(Refused):  # it was decided before, or has expired: the run tells
             await service.submit(conversation, command)
     return DecidedRun(conversation=conversation, run_id=run)
