@@ -8,6 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from support import TEST_TIMEOUT_S
 from toolyard.core.audit import AuditQuery, AuditRecord, find_break
 from toolyard.core.store import Store
 from toolyard.stores.postgres import PostgresStore
@@ -129,3 +130,39 @@ async def test_replicas_that_trim_and_write_at_the_same_time_leave_one_chain(pos
     assert [entry.number for entry in entries] == list(range(16, 34)) and written.count(None) == 5
     await first.close()
     await second.close()
+
+
+async def test_entries_that_come_at_once_share_a_transaction(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url)
+    records = [AuditRecord(at=1.0, action="key.add", target=f"key-{number}") for number in range(50)]
+    written = await asyncio.gather(*(store.append_audit(record) for record in records))
+    assert await store.read_audit(EVERY_ENTRY) == written and find_break(written) == ""
+    assert [entry.target for entry in written] == [record.target for record in records]
+    connection = await asyncpg.connect(postgres_url)
+    assert (
+        await connection.fetchval("SELECT count(DISTINCT xmin::text) FROM audit") == 2
+    )  # the first one, then the rest
+    await connection.close()
+    await store.close()
+
+
+async def test_entries_do_not_depend_on_who_was_appending_them(postgres_url: str) -> None:
+    store = await PostgresStore.open(postgres_url)
+    connection = await asyncpg.connect(postgres_url)
+    async with connection.transaction():
+        await connection.execute("LOCK audit IN EXCLUSIVE MODE")
+        first, *others = (
+            asyncio.create_task(store.append_audit(AuditRecord(at=1.0, action="key.add", target=f"key-{number}")))
+            for number in range(4)
+        )
+        async with asyncio.timeout(TEST_TIMEOUT_S):
+            while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                pass
+        first.cancel()
+        others.pop().cancel()
+        await asyncio.wait({first})
+    written = await asyncio.gather(*others)
+    assert [entry.target for entry in written] == ["key-1", "key-2"]
+    assert await store.read_audit(EVERY_ENTRY) == written
+    await connection.close()
+    await store.close()

@@ -1,11 +1,14 @@
 """The audit log in the PostgreSQL store. A lock of the database lets one replica append to the chain at a time."""
 
+import asyncio
 from collections.abc import Sequence
 
 from asyncpg import Connection, Record
+from msgspec.structs import astuple
 
 from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
-from toolyard.stores.postgres.lease import LeasedPorts
+from toolyard.stores.postgres.connections import Database
+from toolyard.stores.postgres.lease import Lease, LeasedPorts
 
 _CHAIN_LOCK = 0x546F6F6C41756474
 """The key of the advisory lock on the end of the chain."""
@@ -21,15 +24,77 @@ _OLD = f"""WITH oldest AS (SELECT number, at FROM audit ORDER BY number LIMIT $2
 SELECT {_COLUMNS} FROM audit WHERE number = (SELECT max(number) FROM oldest
 WHERE number < coalesce((SELECT min(number) FROM oldest WHERE at >= $1), $3))"""
 MAX_NUMBER = 2**63 - 1
+MAX_BATCH = 100
+
+
+class WaitingRecord:
+    """A record that is to be appended; afterwards its entry, or the error."""
+
+    def __init__(self, record: AuditRecord) -> None:
+        self.record = record
+        self.outcome: AuditEntry | Exception | None = None
+
+
+class AuditWriter:
+    """Appends the records of this process, those that come at the same time in one transaction.
+
+    All replicas wait for one lock. Were it taken for each record, fifty people who decide at once would wait too long.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = asyncio.Lock()
+        self._waiting: list[WaitingRecord] = []
+
+    async def append(self, record: AuditRecord) -> AuditEntry:
+        """Return the entry of a record once it is stored. Raises StoreDown."""
+        waiting = WaitingRecord(record)
+        self._waiting.append(waiting)
+        try:
+            async with self._lock:
+                while waiting.outcome is None:
+                    await self._append_batch()
+        finally:
+            if waiting in self._waiting:  # cancelled
+                self._waiting.remove(waiting)
+        assert waiting.outcome is not None
+        if isinstance(waiting.outcome, Exception):
+            raise waiting.outcome
+        return waiting.outcome
+
+    async def _append_batch(self) -> None:
+        batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+        try:
+            entries = await self._append([waiting.record for waiting in batch])
+        except Exception as error:
+            for waiting in batch:
+                waiting.outcome = error
+        except BaseException:
+            self._waiting = [*batch, *self._waiting]  # the next one appends the records of the others
+            raise
+        else:
+            for waiting, entry in zip(batch, entries, strict=True):
+                waiting.outcome = entry
+
+    async def _append(self, records: Sequence[AuditRecord]) -> Sequence[AuditEntry]:
+        entries: list[AuditEntry] = []
+        async with self._database.transaction() as connection:
+            await _lock_chain(connection)
+            last = await _fetch_entry(connection, _LAST)
+            for record in records:
+                last = seal_record(record, last)
+                entries.append(last)
+            await _insert(connection, entries)
+        return entries
 
 
 class PostgresAudit(LeasedPorts):
+    def __init__(self, database: Database, lease: Lease) -> None:
+        super().__init__(database, lease)
+        self._audit_writer = AuditWriter(database)
+
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
-        async with self._database.transaction() as connection:
-            await _lock_chain(connection)
-            entry = seal_record(record, await _fetch_entry(connection, _LAST))
-            await _insert(connection, entry)
-        return entry
+        return await self._audit_writer.append(record)
 
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
         ascending = query.oldest_first
@@ -50,14 +115,13 @@ class PostgresAudit(LeasedPorts):
             count = await connection.fetchval("SELECT count(*) FROM audit WHERE number <= $1", removed.number)
             entry = seal_trim(record, last, removed, count)
             # The entry comes first: a trigger refuses to delete what no entry accounts for.
-            await _insert(connection, entry)
+            await _insert(connection, [entry])
             await connection.execute("DELETE FROM audit WHERE number <= $1", removed.number)
         return entry
 
     async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
         async with self._database.transaction() as connection:
-            for entry in entries:
-                await _insert(connection, entry)
+            await _insert(connection, entries)
 
 
 async def _lock_chain(connection: Connection) -> None:
@@ -70,8 +134,8 @@ async def _fetch_entry(connection: Connection, statement: str, *values: object) 
     return _build_entry(row) if row else None
 
 
-async def _insert(connection: Connection, entry: AuditEntry) -> None:
-    await connection.execute(_INSERT, *(getattr(entry, name) for name in AuditEntry.__struct_fields__))
+async def _insert(connection: Connection, entries: Sequence[AuditEntry]) -> None:
+    await connection.executemany(_INSERT, [astuple(entry) for entry in entries])
 
 
 def _build_entry(row: Record) -> AuditEntry:
