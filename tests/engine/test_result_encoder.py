@@ -52,6 +52,6 @@ async def test_large_answers_do_not_hold_up_the_event_loop(secret: str) -> None:
 async def test_an_answer_with_secrets_and_too_many_texts_is_not_kept_in_its_own_form() -> None:
     texts = ["x" * 40] * (MAX_REDACTED_BYTES // 40)
     store, redactor = MemoryStore(), RecordingRedactor()
-    kept = await encode(store, redactor, Value(value="ok", native=msgspec.json.encode(texts)))
+    small = await encode(store, redactor, Value(value="ok", native=msgspec.json.encode(texts)))
     left_out = await encode(store, redactor, Value(value="ok", native=msgspec.json.encode([*texts, SECRET])))
-    assert kept.native and not left_out.native
+    assert small.native and not left_out.native

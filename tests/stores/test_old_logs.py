@@ -250,6 +250,16 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
     events.CallApproved(
         call_id="call_1", by="ann", arguments={"a": 2}, remember="tool", reason="it was ordered", remaining=1
     ),
+    events.TurnStarted(
+        number=3,
+        epoch=2,
+        offer="9f",
+        offered=2,
+        added={"add": "1a"},
+        removed=("drop",),
+        search="native",
+        unreviewed=("plain",),
+    ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""
