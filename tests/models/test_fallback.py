@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from support import collect_events, join_text
-from toolyard import Yard
+from toolyard import Caller, Yard
 from toolyard.app import Wiring
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
@@ -77,6 +77,13 @@ async def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had()
 
     assert (await run()) == "from b"
     assert [len(model.requests) for model in models.values()] == [1, 1]
+
+
+async def test_a_model_that_the_callers_key_is_not_for_is_left_out() -> None:
+    models = {"a": Scripted([fail("down", "unavailable")]), "b": Scripted([]), "c": Scripted([say("from c")])}
+    caller = Caller(user="ann", models=frozenset({"a", "c*"}))
+    async with Yard.from_wiring(Wiring(model=["a", "b", "c"], named_model=models.__getitem__)) as yard:
+        assert join_text(await collect_events(yard.run("hi", caller=caller))) == "from c"
 
 
 def run_two_providers(first: StrictChat, second: StrictChat) -> tuple[str, list[float], list[float]]:

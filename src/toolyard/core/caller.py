@@ -1,5 +1,6 @@
 """Callers and what they may see and decide. `engine.authentication` makes callers from keys and tokens."""
 
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
@@ -33,11 +34,11 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def may_use_tool(self, name: str) -> bool:
         """Return whether the caller's key admits a tool."""
-        return not self.tools or any(fnmatchcase(name, pattern) for pattern in self.tools)
+        return is_admitted(name, self.tools)
 
     def may_use_model(self, name: str) -> bool:
         """Return whether the caller's key admits a model."""
-        return not self.models or any(fnmatchcase(name, pattern) for pattern in self.models)
+        return is_admitted(name, self.models)
 
     def owns(self, other: "Caller") -> bool:
         """Return whether this is the same user of the same tenant."""
@@ -50,3 +51,8 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def may_decide_for(self, owner: "Caller") -> bool:
         """Return whether this caller may decide a call of `owner`: their own calls, or as an approver of the tenant."""
         return self.owns(owner) or (self.tenant == owner.tenant and "approver" in self.roles)
+
+
+def is_admitted(name: str, patterns: Collection[str]) -> bool:
+    """Return whether the limits of a key admit a name. No limits admit every name."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -75,6 +75,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Called with the request and its response, if turns are recorded."""
     fail_fast: bool = False
     """Fail at once instead of waiting and retrying: another model will be asked."""
+    key_models: frozenset[str] = frozenset()
+    """The models that the caller's key is limited to, by name or as patterns; empty means any."""
 
 
 class Model(Protocol):

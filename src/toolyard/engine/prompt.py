@@ -44,4 +44,5 @@ def build_request(
         options=merge_options(run.request.options, run.settings.options),
         correlation_id=run.correlation_id,
         memo=memo,
+        key_models=run.request.caller.models,
     )

@@ -1,7 +1,8 @@
 """Asks several models in order until one begins to answer.
 
 Only the last model gets the full retries and deadlines; any other fails fast. Once a model has begun to answer, its
-failure ends the turn: the deltas that were sent on cannot be taken back.
+failure ends the turn: the deltas that were sent on cannot be taken back. Models that the caller's key is not for are
+left out.
 """
 
 import logging
@@ -10,6 +11,7 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
+from toolyard.core.caller import is_admitted
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
 
@@ -25,7 +27,9 @@ class FallbackModel:
         self._get_model = get_model
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        *earlier, last = self._names
+        # The run was started with the first one, which stands for all of them.
+        first, *others = self._names
+        *earlier, last = (first, *(name for name in others if is_admitted(name, request.key_models)))
         for name in earlier:
             started = False
             async with aclosing(self._get_model(name).stream(replace(request, model=name, fail_fast=True))) as events:
