@@ -194,15 +194,17 @@ def test_each_audited_part_of_the_configuration_has_a_hash_without_its_secrets(t
     assert first == load_wiring(tmp_path, server % "two").config_hashes
     with_secret = oidc + "client_secret = 'one'\n"
     assert load_wiring(tmp_path, oidc).config_hashes == load_wiring(tmp_path, with_secret).config_hashes
-    changes = {
-        "rules": "[tool.count]\napproval = 'ask'\n",
-        "prompt": "system_prompt = 'Be brief.'\n",
-        "keys": f"[[keys]]\nname = 'me'\nuser = 'me'\nhash = '{'a' * 64}'\n",
-        "identity_provider": oidc,
-        "servers": "[servers.near]\nurl = 'http://127.0.0.1:9/mcp'\n",
-        "added_servers": "add_servers = 'off'\n",
-    }
-    for part, toml in changes.items():
+    changes = [
+        ("rules", "[tool.count]\napproval = 'ask'\n"),
+        ("rules", "[trust]\nafter_untrusted = 'allow'\n"),
+        ("rules", "[redact]\npatterns = ['jwt']\n"),
+        ("prompt", "system_prompt = 'Be brief.'\n"),
+        ("keys", f"[[keys]]\nname = 'me'\nuser = 'me'\nhash = '{'a' * 64}'\n"),
+        ("identity_provider", oidc),
+        ("servers", "[servers.near]\nurl = 'http://127.0.0.1:9/mcp'\n"),
+        ("added_servers", "add_servers = 'off'\n"),
+    ]
+    for part, toml in changes:
         text = server % "one" + toml if toml.startswith("[") else toml + server % "one"
         changed = load_wiring(tmp_path, text).config_hashes
         assert [name for name in first if changed[name] != first[name]] == [part]

@@ -111,7 +111,7 @@ def hash_config(config: Config, servers: Mapping[str, ServerSpec]) -> dict[str, 
     """Return hashes of those parts of the configuration whose changes are audited. No secret is part of them."""
     jwt = replace(config.jwt, secret="") if config.jwt else None
     parts: dict[str, object] = {
-        "rules": (config.tool, config.divisions, config.tenants, config.default_tools),
+        "rules": (config.tool, config.divisions, config.tenants, config.default_tools, config.trust, config.redact),
         "prompt": config.system_prompt,
         "keys": config.keys,
         "tokens": jwt,

@@ -136,6 +136,38 @@ async def test_a_changed_server_follows_the_rules_of_the_file(tmp_path: Path) ->
         assert status == 422 and "this one has a command" in reply["error"], reply
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"url": "http://127.0.0.1:10/mcp"}, "send the values of the headers again"),
+        (
+            {"url": "http://127.0.0.1:10/mcp", "headers": {"Authorization": "***"}},
+            "send the values of the headers again",
+        ),
+        (
+            {"oauth": {"issuer": "http://127.0.0.1:10", "client_id": "a", "client_secret": "***"}},
+            "send the client_secret",
+        ),
+        ({"url": "http://127.0.0.1:10/mcp", "headers": {"Authorization": "known"}}, ""),
+        ({"url": "http://127.0.0.1:10/mcp", "headers": {}}, ""),
+        ({"url": "http://127.0.0.1:9/other"}, ""),
+        ({"oauth": {"issuer": "http://127.0.0.1:10", "client_id": "a", "client_secret": "known"}}, ""),
+        ({"connect_s": 2.0}, ""),
+    ],
+)
+async def test_a_change_sends_no_hidden_secret_to_another_address(change: dict[str, object], problem: str) -> None:
+    config = {
+        "url": "http://127.0.0.1:9/mcp",
+        "headers": {"Authorization": "hidden"},
+        "oauth": {"issuer": "http://127.0.0.1:9", "client_id": "a", "client_secret": "hidden"},
+        "connect_s": 1.0,
+    }
+    async with open_api_client() as http:
+        await http.post("/servers", {"name": "one", "config": config}, expect=201)
+        status, reply, _ = await http.send_request("PUT", "/servers/one", {"config": change})
+        assert (status, problem in str(reply)) == (422 if problem else 200, True), reply
+
+
 async def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> None:
     async with open_api_client(servers={"broken": PlainServer(tmp_path, "crashes").spec}, keys=KEYS) as http:
         ann, boss = http.with_key("ann"), http.with_key("boss")

@@ -5,6 +5,7 @@ Answers mask secret values. A client may send a masked value back unchanged: the
 
 from collections.abc import Callable
 from typing import cast
+from urllib.parse import urlsplit
 
 import msgspec
 from litestar import put
@@ -14,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.masking import MASK
 from toolyard.core.mcp_servers import AddServers, ServerCard, ServerSpec
 from toolyard.core.ports import Servers
 from toolyard.surfaces.errors import invalid_field
@@ -89,7 +91,28 @@ def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerS
     except msgspec.ValidationError as error:
         raise invalid_field("server", str(error)) from None
     check_spec(spec, "server")
+    _check_kept_secrets(changes, card.spec, spec)
     return replace(spec, display_name=name if name != card.id else "")
+
+
+def _check_kept_secrets(changes: Fields, before: ServerSpec, after: ServerSpec) -> None:
+    """Raise Invalid if a secret that the client does not know would be sent to another address than before."""
+    headers = changes.get("headers", dict.fromkeys(before.headers, MASK))
+    if _read_origin(before.url) != _read_origin(after.url) and _has_mask(headers) and after.headers:
+        raise invalid_field("headers", "the server's address changes: send the values of the headers again, or none")
+    credentials = changes.get("oauth", {"client_secret": MASK})
+    is_moved = before.oauth is not None and after.oauth is not None and before.oauth.issuer != after.oauth.issuer
+    if is_moved and _has_mask(credentials):
+        raise invalid_field("oauth", "the authorization server changes: send the client_secret again")
+
+
+def _has_mask(fields: object) -> bool:
+    return isinstance(fields, dict) and MASK in cast(Fields, fields).values()
+
+
+def _read_origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2]
 
 
 def _to_plain(fields: Fields) -> Fields:
