@@ -380,6 +380,16 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
             "[tool.x]\napproval = 'maybe'",
             'line 2: tool.x.approval must be one of "always", "ask", "never", "other", not this text',
         ),
+        (
+            "[tool.x]\napproval = 'others'",
+            'line 2: tool.x.approval must be one of "always", "ask", "never", "other", not this text; '
+            "did you mean 'other'?",
+        ),
+        (
+            "[redact]\npatterns = ['jwt', 'githubtoken']",
+            'line 2: redact.patterns must be a list, each one of "api_key", "aws_key", "credit_card", "github_token", '
+            '"google_key", "jwt", "private_key", "slack_token", not this list; did you mean \'github_token\'?',
+        ),
         ("[tool.x]\ntimeout_s = 0", "line 2: tool.x.timeout_s must be a number above 0, at most 1000000000, not 0"),
         ("[tool.'a b']\naproval = 'ask'", 'line 2: tool."a b".aproval is not a setting; did you mean approval?'),
         (

@@ -16,7 +16,7 @@ from toolyard.server.config import Config
 from toolyard.server.wiring import build_model_settings
 
 OLLAMA = "ollama"
-OFFLINE_DESCRIPTION = "finds the tool that you mean and asks before it changes anything; no language model, no key"
+OFFLINE_DESCRIPTION = "finds the tool that you mean, and asks unless your order is clear; no language model, no key"
 ANSWER_TIMEOUT_S = 1.0
 MAX_TAGS_BYTES = 1_000_000
 MAX_MODELS = 100

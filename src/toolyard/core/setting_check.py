@@ -22,6 +22,7 @@ from toolyard.core.setting_kinds import (
     fits,
     get_item_type,
     iter_alternatives,
+    list_choices,
     list_settings,
     strip_marks,
 )
@@ -140,9 +141,7 @@ class SettingChecker:
 
     def _check_plain(self, value: object, kind: Kind, path: KeyPath, mark: str) -> object:
         if not fits(value, kind):
-            self._complain(
-                path, lambda: f"{format_path(path)} must be {describe_type(kind)}, not {describe_value(value)}"
-            )
+            self._complain(path, lambda: _describe_misfit(value, kind, path))
         elif mark and isinstance(value, str):
             try:
                 return self.transform(mark, path, value)
@@ -168,6 +167,15 @@ class SettingChecker:
         for setting in self.root.fields:
             table = find_struct(setting.type)
             yield from ((setting.name, inner.name) for inner in (list_settings(table) if table else ()))
+
+
+def _describe_misfit(value: object, kind: Kind, path: KeyPath) -> str:
+    message = f"{format_path(path)} must be {describe_type(kind)}, not {describe_value(value)}"
+    entries = cast(list[object], value) if isinstance(value, list) else [value]
+    choices = list_choices(kind)
+    wrong = [entry[:MAX_LABEL_CHARS] for entry in entries if isinstance(entry, str) and entry not in choices]
+    near = [match for word in wrong for match in difflib.get_close_matches(word, choices, n=1)]
+    return f"{message}; did you mean {near[0]!r}?" if near else message
 
 
 def format_path(path: KeyPath) -> str:

@@ -98,6 +98,17 @@ def describe_type(kind: Kind) -> str:
             return "a table" if item_type is None else f"a list{_describe_items(item_type)}"
 
 
+def list_choices(kind: Kind) -> list[str]:
+    """Return the words that a setting, or an entry of its list, has to be one of; none if it has no such words."""
+    inner, _ = strip_marks(kind)
+    if isinstance(inner, inspect.LiteralType):
+        return [str(value) for value in inner.values]
+    if isinstance(inner, inspect.UnionType):
+        return [choice for alternative in iter_alternatives(inner) for choice in list_choices(alternative)]
+    item_type = get_item_type(inner)
+    return [] if item_type is None else list_choices(item_type)
+
+
 def describe_value(value: object) -> str:
     """Return in words what a value is, without quoting a text: it may be a secret."""
     match value:
@@ -186,7 +197,8 @@ def _parse_json(text: str) -> object:
 
 
 def _describe_items(item_type: Kind) -> str:
-    if "says" in strip_marks(item_type)[1]:
+    inner, marks = strip_marks(item_type)
+    if "says" in marks or isinstance(inner, inspect.LiteralType):
         return f", each {describe_type(item_type)}"
     return (
         " of tables"

@@ -141,7 +141,7 @@ export const de: Record<MessageKey, string> = {
   "venue.mcp": "MCP-Server",
   "venue.client": "in der Anwendung",
   "venue.provider": "beim Anbieter des Modells",
-  "offline.line": "Kein Sprachmodell ist verbunden: Ich finde das gemeinte Werkzeug und frage, bevor sich etwas ändert.",
+  "offline.line": "Kein Sprachmodell ist verbunden: Ich finde das gemeinte Werkzeug und frage nach, wenn der Auftrag nicht eindeutig ist.",
   "offline.connect": "Modell verbinden",
   "ask.title": "Darf {tool} laufen?",
   "ask.approve": "Genehmigen",

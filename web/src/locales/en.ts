@@ -139,7 +139,7 @@ export const en = {
   "venue.mcp": "MCP server",
   "venue.client": "in the application",
   "venue.provider": "at the model's provider",
-  "offline.line": "No language model is connected: I find the tool that you mean, and ask before anything changes.",
+  "offline.line": "No language model is connected: I find the tool that you mean, and ask unless your order is clear.",
   "offline.connect": "Connect a model",
   "ask.title": "May {tool} run?",
   "ask.approve": "Approve",

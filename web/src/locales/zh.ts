@@ -141,7 +141,7 @@ export const zh: Record<MessageKey, string> = {
   "venue.mcp": "MCP 服务器",
   "venue.client": "在应用程序中",
   "venue.provider": "在模型提供方",
-  "offline.line": "尚未接入语言模型：我会找到您要的工具，更改前先询问。",
+  "offline.line": "尚未接入语言模型：我会找到您要的工具，指令不明确时先询问。",
   "offline.connect": "接入模型",
   "ask.title": "允许运行 {tool} 吗？",
   "ask.approve": "批准",

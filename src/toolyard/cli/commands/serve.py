@@ -45,8 +45,8 @@ FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
                  return "closed" if day.lower() == "sunday" else "9 to 18"
 
            and start with: toolyard serve --tools ./my_tools.py"""
-NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the tool that you mean and
-           asks before it changes anything. To connect a language model, start with
+NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the tool that you mean, and
+           asks unless your order is clear. To connect a language model, start with
            --model openai:gpt-4o-mini and OPENAI_API_KEY set, or --model ollama:qwen3 without any key."""
 
 
@@ -104,7 +104,8 @@ def build_welcome(
     others = " or a token" * bool(config.jwt) + (f", or who sign in at {config.oidc.issuer}" if config.oidc else "")
     yield f"  callers  {'those with a key' + others if asks_for_keys else everybody}"
     yield ""
-    yield f"Open {url} in a browser, or try it from another terminal:"
+    key = " with TOOLYARD_KEY set to your key" if asks_for_keys else ""
+    yield f"Open {url} in a browser, or try it from another terminal{key}:"
     yield f"  {build_curl(url, tools, asks_for_keys)}"
     yield f"  {find_own_command()} chat --server {url}"
 
@@ -123,7 +124,8 @@ def find_own_command() -> str:
 
 def build_curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
     """Return a curl command that can be pasted into a terminal as it is."""
-    prompt = next((example for tool in tools for example in fill_examples(tool)), "hello")
+    harmless_first = sorted(tools, key=lambda tool: not tool.read_only)
+    prompt = next((example for tool in harmless_first for example in fill_examples(tool)), "hello")
     key = ' -H "Authorization: Bearer $TOOLYARD_KEY"' if asks_for_keys else ""
     body = shlex.quote(msgspec.json.encode({"prompt": prompt}).decode())
     return f"curl -N {url}/ai/respond{key} -H 'Content-Type: application/json' -d {body}"
