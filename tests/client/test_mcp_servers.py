@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from client.drivers import build_package, node_path
+from ports import listen
 from real_servers import install_npm_package
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
@@ -61,7 +61,7 @@ def serve_parcels() -> Generator[str]:
 
     app = parcels.streamable_http_app()
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=2))
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

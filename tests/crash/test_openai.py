@@ -13,6 +13,8 @@ from typing import Any
 import openai
 import pytest
 
+from ports import listen
+
 CHILD = Path(__file__).with_name("openai_child.py")
 KILLED = -9
 
@@ -52,7 +54,7 @@ class Server:
 @contextmanager
 def serve(folder: Path) -> Generator[tuple[Server, str]]:
     # Connections wait in the socket's queue while no process serves it.
-    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+    listening = listen(64)
     os.set_inheritable(listening.fileno(), True)
     server = Server(folder, listening)
     try:

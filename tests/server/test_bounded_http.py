@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import cast
@@ -13,6 +12,7 @@ import httpx
 import pytest
 import uvicorn
 
+from ports import listen
 from toolyard import Yard
 from toolyard.server.bounded_http import BoundedHttp
 from toolyard.testing import Scripted
@@ -38,7 +38,7 @@ async def serve_app(
 ) -> None:
     config = uvicorn.Config(app, http=protocol, lifespan="off", log_config=None, ws="none")
     server = uvicorn.Server(config)
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen()
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         await test(listening.getsockname()[1])

@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks as common
 from schemathesis.specs.openapi import checks as by_the_page
 
+from ports import listen
 from toolyard import Tool, tool
 from toolyard.app import App, AsgiApp, Wiring, open_store
 from toolyard.core.items import Call, UserMessage
@@ -109,7 +110,7 @@ async def fuzzed_app(store: str, keys: Sequence[Key]) -> AsyncGenerator[AsgiApp,
 @contextmanager
 def serve_in_thread(open_app: Callable[[], AbstractAsyncContextManager[AsgiApp]]) -> Generator[str]:
     """The address of an application behind a real socket, in a thread of its own."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen()
     ready: Future[uvicorn.Server] = Future()
 
     async def serve() -> None:

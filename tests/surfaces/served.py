@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import uvicorn
 
+from ports import listen
 from toolyard import Yard
 
 RECEIVED_BYTES = 65_536
@@ -31,7 +32,7 @@ async def serve_app(
         app, port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=2, ws="websockets-sansio"
     )
     server = uvicorn.Server(config or plain)
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen()
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"

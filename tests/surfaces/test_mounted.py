@@ -1,7 +1,6 @@
 """A yard inside somebody else's application: mounted under a path, it answers there as it does alone."""
 
 import asyncio
-import socket
 
 import aiohttp
 import pytest
@@ -10,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
+from ports import listen
 from toolyard import Yard
 from toolyard.testing import Scripted, say
 
@@ -23,7 +23,7 @@ async def test_a_yard_mounted_in_an_application_answers_under_its_path() -> None
     async with asyncio.timeout(30), Yard(model=Scripted([say("hel", "lo")])) as yard:
         shop.mount("/assistant", yard.asgi())
         server = uvicorn.Server(uvicorn.Config(shop, lifespan="off", log_config=None))
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = listen()
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         try:
             await check_answers(f"http://127.0.0.1:{listening.getsockname()[1]}")

@@ -230,7 +230,9 @@ class Authenticator:
         if self.is_local:
             return _apply_delegation(LOCAL_ADMIN, headers, None), ""
         if not secret:
-            raise Unauthenticated("send your API key in the header X-API-Key, or after the word Bearer in the header Authorization")
+            raise Unauthenticated(
+                "send your API key in the header X-API-Key, or in the header Authorization after `Bearer`"
+            )
         if verify := self.find_verifier(secret):
             return _apply_delegation(verify(secret), headers, None), "token"
         key = self._find_key(hash_key(secret))

@@ -117,6 +117,8 @@ def open_socket(host: str, port: int) -> Generator[socket.socket]:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         hint = "choose another port with --port, or --port 0 for a free one"
         raise Misconfigured(f"cannot listen on {host} port {port}: {reason}; {hint}") from None
+    # Connections inherit it. uvloop would set it for each of them; asyncio does not for sockets that it did not create.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with listener:
         yield listener
 
