@@ -21,7 +21,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.applications import Starlette
 
-from support import TEST_TIMEOUT_S
+from support import TEST_TIMEOUT_S, SettableClock
 from surfaces.served import serve_app, serve_yard
 from surfaces.stand_in_provider import (
     CLIENT_ID,
@@ -522,19 +522,6 @@ class AlwaysAnn:
         return Caller(user="ann")
 
 
-class SetClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def new_id(self, prefix: str) -> str:
-        return f"{prefix}_1"
-
-
 class LockCountingStore(MemoryStore):
     """A store that counts the locks that are taken."""
 
@@ -552,7 +539,7 @@ class SignInBench:
     """Sign-ins with a clock that a test sets."""
 
     def __init__(self) -> None:
-        self.clock, self.store, provider = SetClock(), LockCountingStore(), AlwaysAnn()
+        self.clock, self.store, provider = SettableClock(), LockCountingStore(), AlwaysAnn()
         access = Authenticator(self.store, self.clock, provider_rights=provider.rights)
         limits = SessionLimits(idle_s=5000, total_s=5000)
         self.sessions = Sessions(self.store, access, self.clock, limits, self._ignore_failure)
