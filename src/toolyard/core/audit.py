@@ -129,9 +129,10 @@ def seal_record(record: AuditRecord, last: AuditEntry | None) -> AuditEntry:
     return replace(entry, hash=hash_entry(entry))
 
 
-def seal_trim(record: AuditRecord, last: AuditEntry, removed: AuditEntry, count: int) -> AuditEntry:
-    """Return the entry that stands for the first `count` entries, of which `removed` is the last one."""
-    return seal_record(replace(record, target=str(removed.number), content_hash=removed.hash, count=count), last)
+def seal_trim(record: AuditRecord, last: AuditEntry, last_removed: AuditEntry, count: int) -> AuditEntry:
+    """Return the entry after `last` that stands for `count` removed entries, the oldest up to `last_removed`."""
+    trim = replace(record, target=str(last_removed.number), content_hash=last_removed.hash, count=count)
+    return seal_record(trim, last)
 
 
 def hash_entry(entry: AuditEntry) -> str:
