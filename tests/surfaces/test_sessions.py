@@ -24,7 +24,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import TOKEN_OVERRUN_S, Authenticator, hash_key
+from toolyard.engine.authentication import TOKEN_GRACE_S, Authenticator, hash_key
 from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
@@ -250,7 +250,7 @@ async def test_an_open_stream_outlives_its_token_by_a_while_and_not_for_ever() -
         """Take tokens that have expired, in place of the time that passes while a stream is open."""
         return Caller(user="jo")
 
-    late, early = encode_token(time.time() - TOKEN_OVERRUN_S - 1), encode_token(time.time() - TOKEN_OVERRUN_S + 60)
+    late, early = encode_token(time.time() - TOKEN_GRACE_S - 1), encode_token(time.time() - TOKEN_GRACE_S + 60)
     async with open_client(verify=accept_token) as socket, asyncio.TaskGroup() as tasks:
         http = ApiClient(socket, authorization=f"Bearer {early}")
         path = await http.create_conversation()
@@ -293,7 +293,7 @@ class SessionBench:
 
     async def is_open(self, token: str) -> bool:
         try:
-            return bool((await self.sessions.authenticate(token, {})).user)
+            return bool(await self.sessions.identify(token, {}))
         except Unauthenticated:
             return False
 
@@ -422,7 +422,8 @@ async def test_a_verified_token_opens_a_session_until_the_token_expires() -> Non
     bench.clock.time = 4_000_000_000.0
     claims = {"sub": "jo", "roles": ["operator"], "exp": bench.clock.time + 50}
     token = await bench.sessions.open(jwt.encode(claims, secret, "HS256"), "a")
-    assert await bench.sessions.authenticate(token, {}) == Caller(user="jo", roles=frozenset({"operator"}))
+    caller = Caller(user="jo", roles=frozenset({"operator"}))
+    assert await bench.sessions.identify(token, {}) == (caller, "session")
     bench.clock.time += 50
     assert not await bench.is_open(token)
     with pytest.raises(Unauthenticated):
