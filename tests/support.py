@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from toolyard import Caller, Run, ToolLike, Yard
+from toolyard.core.audit import AuditEntry, ChainCheck
 from toolyard.core.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
 from toolyard.core.history import find_faults
 from toolyard.core.items import Result
@@ -122,6 +123,12 @@ async def read_entries(yard: Yard, conversation: str, ended_runs: int = 1) -> li
                 break
     reader.detach()
     return entries
+
+
+def find_break(entries: Sequence[AuditEntry]) -> str:
+    """Return in words where the chain of all entries of an audit log is broken; empty if it holds."""
+    check = ChainCheck()
+    return check.add(entries) or check.find_gap()
 
 
 async def claim_epoch(store: Store, conversation: str) -> int:

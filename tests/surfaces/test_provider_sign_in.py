@@ -171,7 +171,9 @@ async def test_an_answer_counts_once_and_neither_does_its_code_count_again(
     assert await visitor.get_me() is None
 
 
-async def test_an_answer_counts_only_in_the_browser_that_began(provider: StandInProvider, visitor: Visitor) -> None:
+async def test_an_answer_counts_only_in_the_browser_that_began_the_sign_in(
+    provider: StandInProvider, visitor: Visitor
+) -> None:
     answer = provider.grant(await visitor.begin(), groups=["ops"])
     victim = Visitor(visitor.http, visitor.url)
     assert await victim.come_back(answer) == "/?sign_in_error=expired"
@@ -183,7 +185,7 @@ async def test_an_answer_counts_only_in_the_browser_that_began(provider: StandIn
 
 
 @pytest.mark.parametrize("change", ["", "x", "again"])
-async def test_a_state_that_was_made_up_counts_for_nothing(
+async def test_a_state_that_was_made_up_signs_nobody_in(
     provider: StandInProvider, visitor: Visitor, change: str
 ) -> None:
     answer = parse_qs(provider.grant(await visitor.begin(), groups=["ops"]))

@@ -146,11 +146,10 @@ def hash_content(content: object) -> str:
 
 
 class ChainCheck:
-    """Checks a chain that is read in pieces, oldest entry first."""
+    """Checks a whole chain that is read in pieces, oldest entry first."""
 
-    def __init__(self, last: AuditEntry | None = None) -> None:
-        """`last` is the entry before those that are checked; None if they begin with the first of the store."""
-        self.last = last
+    def __init__(self) -> None:
+        self.last: AuditEntry | None = None
         self.count = 0
         self._gaps: dict[tuple[str, str], str] = {}
         """What is missing, by the number and the hash of the last missing entry, until an `audit.trim` accounts for it.
@@ -181,12 +180,6 @@ class ChainCheck:
     def find_gap(self) -> str:
         """Return in words which entries are missing without having been trimmed, after all entries were added."""
         return next(iter(self._gaps.values()), "")
-
-
-def find_break(entries: Iterable[AuditEntry], last: AuditEntry | None = None) -> str:
-    """Return in words where a chain that ends with these entries is broken; empty if it holds."""
-    check = ChainCheck(last)
-    return check.add(entries) or check.find_gap()
 
 
 def clean_reference(text: str) -> str:
