@@ -26,7 +26,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.observability.audit import current_actor
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
-from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_request_context
+from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address, get_request_context
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
 from toolyard.surfaces.surface import ErrorAnswer, PathRules
@@ -181,7 +181,7 @@ class AuthMiddleware:
         secret = read_secret(headers)
         if self._count_failure is None or not isinstance(error, Unauthenticated) or not secret:
             return error
-        wait_s = await self._count_failure(_read_address(scope))
+        wait_s = await self._count_failure(get_client_address(scope))
         # Only after the key was found to be wrong: others behind the same address never wait. Nor do tokens, as nobody
         # guesses a signature and clients get a new token only when they are told that the old one has expired.
         if not wait_s or self._access.find_verifier(secret) is not None:
@@ -374,13 +374,8 @@ class _CredentialWatch:
 
 
 def _build_actor(scope: Scope, caller: Caller, key: str, correlation_id: str) -> Actor:
-    address = _read_address(scope)
+    address = get_client_address(scope)
     return Actor(user=caller.user, tenant=caller.tenant, key=key, address=address, correlation_id=correlation_id)
-
-
-def _read_address(scope: Scope) -> str:
-    client = cast("tuple[str, int] | None", scope.get("client"))
-    return client[0] if client else ""
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:
