@@ -1,20 +1,50 @@
-"""Helpers of the flow tests: open a yard, drive a run to its end, and read its events."""
+"""Helpers of many tests: a clock, a collector of log lines, and how to open a yard, drive a run and read its events."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from toolyard import Caller, Run, ToolLike, Yard
+from toolyard.core.audit import AuditEntry, ChainCheck
 from toolyard.core.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
 from toolyard.core.history import find_faults
 from toolyard.core.items import Result
 from toolyard.core.store import Append, Claim, Store
+from toolyard.observability.log_lines import LineFormatter
 from toolyard.testing import Script, Scripted
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}))
 TEST_TIMEOUT_S = 60.0
 E = TypeVar("E")
+
+
+class SettableClock:
+    """A clock that stands still until a test sets `time`. Its ids are the bare prefixes."""
+
+    def __init__(self, time: float = 1_000_000.0) -> None:
+        self.time = time
+
+    def now(self) -> float:
+        return self.time
+
+    def new_id(self, prefix: str) -> str:
+        return prefix
+
+
+class LineCollector(logging.Handler):
+    """Keeps log lines as they would be written: those of all loggers, or of the named packages."""
+
+    def __init__(self, level: int, packages: Collection[str] = ()) -> None:
+        super().__init__(level)
+        self.setFormatter(LineFormatter())
+        self._packages = packages
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._packages or record.name.partition(".")[0] in self._packages:
+            self.lines.append(self.format(record))
 
 
 @asynccontextmanager
@@ -93,6 +123,12 @@ async def read_entries(yard: Yard, conversation: str, ended_runs: int = 1) -> li
                 break
     reader.detach()
     return entries
+
+
+def find_break(entries: Sequence[AuditEntry]) -> str:
+    """Return in words where the chain of all entries of an audit log is broken; empty if it holds."""
+    check = ChainCheck()
+    return check.add(entries) or check.find_gap()
 
 
 async def claim_epoch(store: Store, conversation: str) -> int:

@@ -22,7 +22,8 @@ from contracts.test_store import (
     read_seqs,
     with_request,
 )
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, find_break, seal_record
+from support import find_break
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.core.errors import Fenced, NotFound, RequestRepeated, Unavailable
 from toolyard.core.events import RunEnded
 from toolyard.core.store import (
@@ -340,7 +341,7 @@ async def audit_entries_of_replicas_are_one_chain(first: Store, second: Store, e
     records = [AuditRecord(at=float(number), action="key.add", target=str(number)) for number in range(10)]
     await asyncio.gather(*(store.append_audit(record) for record in records for store in (first, second)))
     entries = await second.read_audit(AuditQuery(oldest_first=True))
-    assert find_break(entries, None) == ""
+    assert find_break(entries) == ""
     assert [entry.number for entry in entries] == list(range(1, 21))
     assert len({(entry.target, entry.number) for entry in entries}) == 20
 

@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from postgres import create_database
+from support import find_break
 from toolyard import codec
 from toolyard.app import SystemClock
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, find_break, seal_record
+from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
@@ -681,7 +682,7 @@ async def audit_entries_are_one_chain_however_many_are_written_at_once(store: St
     entries = list(await store.read_audit(AuditQuery(oldest_first=True)))
     assert [entry.number for entry in entries] == list(range(1, 21))
     assert sorted(written, key=lambda entry: entry.number) == entries
-    assert find_break(entries, None) == ""
+    assert find_break(entries) == ""
     assert {entry.target for entry in entries} == {record.target for record in records}
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from core.log_checker import SAFE_TO_REPEAT, Broken, LogChecker, require
 from core.story import Apply, Story, model_text, user
-from core.witness import SAFE_TO_REPEAT, Broken, Witness, require
 from toolyard.core import results
 from toolyard.core.commands import Start, StateCommand
 from toolyard.core.compaction import Compact
@@ -76,7 +76,7 @@ class Owner:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._story = Story(rules.apply)
-        self.witness = Witness()
+        self.log_checker = LogChecker()
         self.epoch = 1
         self.now = 1_000.0
         self.asking = False
@@ -102,7 +102,7 @@ class Owner:
         except Refused as refused:
             raise Broken(f"the owner wrote what the fold refuses: {refused}") from refused
         for entry in self._story.log[before:]:
-            self.witness.see(entry)
+            self.log_checker.see(entry)
 
     def try_again(self, event: Durable) -> None:
         """Write something that cannot be: the fold must refuse it."""
@@ -112,7 +112,7 @@ class Owner:
         except Refused:
             return
         for entry in self._story.log[before:]:
-            self.witness.see(entry)
+            self.log_checker.see(entry)
 
     def end_turn(self, event: TurnEnded | TurnFailed) -> None:
         self.asking = False
@@ -140,13 +140,13 @@ class Owner:
 
     def check(self) -> None:
         again = State()
-        for entry in self.witness.read_back:
+        for entry in self.log_checker.read_back:
             again = self._rules.apply(again, entry)
         require(again == self.state, "the log folds to another state when it is read again")
-        self.witness.inspect(self.state)
+        self.log_checker.inspect(self.state)
 
     def _record_tools(self, items: tuple[Item, ...]) -> None:
-        self.witness.tools |= {item.id: item.tool for item in items if isinstance(item, Call)}
+        self.log_checker.tools |= {item.id: item.tool for item in items if isinstance(item, Call)}
 
     def _check_idle(self, step: Wait | Rest) -> None:
         run = self.state.run

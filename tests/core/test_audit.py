@@ -6,13 +6,13 @@ import json
 import pytest
 from msgspec.structs import asdict, replace
 
+from support import find_break
 from toolyard.core.audit import (
     MAX_REFERENCE_CHARS,
     AuditEntry,
     AuditRecord,
     ChainCheck,
     clean_reference,
-    find_break,
     seal_record,
     seal_trim,
 )
@@ -28,8 +28,9 @@ def build_chain(length: int) -> list[AuditEntry]:
 
 def test_a_chain_holds_in_whatever_pieces_it_is_read() -> None:
     entries = build_chain(6)
-    assert find_break(entries, None) == ""
-    assert find_break(entries[:2], None) == find_break(entries[2:], entries[1]) == ""
+    assert find_break(entries) == ""
+    check = ChainCheck()
+    assert check.add(entries[:2]) == check.add(entries[2:]) == check.find_gap() == ""
 
 
 def test_anybody_can_compute_the_hash_with_a_json_library() -> None:
@@ -44,20 +45,20 @@ def test_a_changed_field_is_found_in_its_entry(field: str) -> None:
     entries = build_chain(4)
     value = getattr(entries[2], field)
     entries[2] = replace(entries[2], **{field: value + 1 if isinstance(value, int | float) else f"{value}x"})
-    assert find_break(entries, None).startswith("entry 3 was changed")
+    assert find_break(entries).startswith("entry 3 was changed")
 
 
 def test_an_entry_that_was_changed_with_its_hash_is_found_at_the_next_one() -> None:
     entries = build_chain(4)
     entries[1] = seal_record(AuditRecord(at=2.0, action="key.revoke", target="key-1"), entries[0])
-    assert find_break(entries, None).startswith("entry 3 does not follow entry 2")
+    assert find_break(entries).startswith("entry 3 does not follow entry 2")
 
 
 def test_missing_entries_are_found_at_the_beginning_and_in_the_middle() -> None:
     entries = build_chain(6)
-    assert find_break(entries[1:], None) == "entry 1 is missing: the next one is 2"
-    assert find_break([*entries[:2], *entries[4:]], None) == "entries 3 and on are missing: the next one is 5"
-    assert "missing" in find_break([entries[0], entries[0]], None)
+    assert find_break(entries[1:]) == "entry 1 is missing: the next one is 2"
+    assert find_break([*entries[:2], *entries[4:]]) == "entries 3 and on are missing: the next one is 5"
+    assert "missing" in find_break([entries[0], entries[0]])
 
 
 TRIM = AuditRecord(at=2_000_000_000.0, action="audit.trim")

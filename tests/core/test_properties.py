@@ -12,9 +12,9 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.log_checker import SAFE_TO_REPEAT, Broken, require
 from core.owner import APPROVAL_S, TOOLS, Owner, Rules
 from core.story import OWNER, model_text, ok_result, tool_call, user
-from core.witness import SAFE_TO_REPEAT, Broken, require
 from toolyard.core import results
 from toolyard.core.commands import (
     AddMessage,
@@ -156,7 +156,7 @@ class Play:
     def _command(self, given_command: GiveCommand) -> StateCommand:
         pick = given_command.pick
         call_id = self._target(given_command.name, pick)
-        tool = self.owner.witness.tools.get(call_id, "plain")
+        tool = self.owner.log_checker.tools.get(call_id, "plain")
         item_id = _pick([*(item.id for item in self.owner.state.full_history), "nowhere"], pick)
         make: dict[CommandName, Callable[[], StateCommand]] = {
             "start": lambda: self._start(pick, user(self._id("u"))),
@@ -185,7 +185,7 @@ class Play:
         elif name in _decisions:
             phases = ("asking",)
         fitting = [call.call.id for call in self.owner.state.calls_in(*phases)]
-        return _pick(fitting if fitting and pick else [*self.owner.witness.tools, "nowhere"], pick)
+        return _pick(fitting if fitting and pick else [*self.owner.log_checker.tools, "nowhere"], pick)
 
     def _start(self, pick: int, *items: Item) -> Start:
         return Start(
@@ -221,9 +221,9 @@ class Play:
 
     def _finish_call(self, over: FinishCall) -> None:
         if over.kind == "twice":
-            call_id = _pick([*sorted(self.owner.witness.ended_calls), "nowhere"], over.pick)
+            call_id = _pick([*sorted(self.owner.log_checker.ended_calls), "nowhere"], over.pick)
             return self.owner.try_again(
-                CallEnded(result=ok_result(call_id, self.owner.witness.tools.get(call_id, "plain")))
+                CallEnded(result=ok_result(call_id, self.owner.log_checker.tools.get(call_id, "plain")))
             )
         if not self.owner.running:
             return None
@@ -259,7 +259,7 @@ class Play:
                 self.owner.submit(Stop(by=OWNER))
                 self.owner.crash()
                 self.owner.drive()
-                require(state.run.id in self.owner.witness.ended_runs, "a run did not end although it was stopped")
+                require(state.run.id in self.owner.log_checker.ended_runs, "a run did not end although it was stopped")
             elif self.owner.asking:
                 self.act(FinishTurn("text", ()))
             elif self.owner.running:
@@ -284,7 +284,7 @@ def play(script: Script, how: Literal["stop", "patience"], rules: Rules = Rules(
         play.owner.check()
     play.wind_down(how)
     require(play.owner.state.calls == {}, "a call is open and nothing runs")
-    return play.owner.witness.read_back
+    return play.owner.log_checker.read_back
 
 
 @effort(max_examples=250, deadline=None)

@@ -50,7 +50,7 @@ def test_a_secret_is_replaced_in_json_after_an_escape(name: str) -> None:
     assert redacted == (msgspec.json.encode({"log": clean}).decode(), (name,))
 
 
-def test_what_only_looks_alike_stays() -> None:
+def test_a_text_that_only_looks_like_a_secret_stays() -> None:
     text = "4111 1111 1111 1112, order 12345678901234567890123, eyJhbGci.x.y, task-force-of-twenty-seven-people, AKIA"
     assert EVERYTHING.redact(text) == (text, ())
 

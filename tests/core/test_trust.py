@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.core.items import Call, FilePart, Item, ModelText, Result, UserMessage
-from toolyard.core.trust import UntrustedText, describe_sources, join_sources, mark_written
+from toolyard.core.trust import UntrustedText, describe_sources, join_sources, mark_model_items
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def test_whatever_the_model_wrote_names_the_sources_before_it_and_in_its_turn() 
         Call(id="2", at=1.0, tool="search", arguments={}, ran_at="provider"),
         Result(id="3", at=1.0, call_id="2", tool="search", outcome="ok", content="", untrusted="search"),
     ]
-    assert [getattr(item, "untrusted", "") for item in mark_written(items, "a file")] == [
+    assert [getattr(item, "untrusted", "") for item in mark_model_items(items, "a file")] == [
         "a file, search", "a file, search", "search",
     ]  # fmt: skip
     trusted = [UserMessage(id="4", at=1.0, parts=()), ModelText(id="5", at=1.0, text="Hi.")]
-    assert mark_written(trusted, "") == tuple(trusted)
+    assert mark_model_items(trusted, "") == tuple(trusted)
     with_file = UserMessage(id="6", at=1.0, parts=(FilePart(url="data:,", name="x.txt"),))
-    assert mark_written([with_file, trusted[1]], "")[1] != trusted[1]
+    assert mark_model_items([with_file, trusted[1]], "")[1] != trusted[1]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support import SettableClock
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, Unauthenticated
 from toolyard.core.limits import SessionLimits
@@ -13,20 +14,8 @@ from toolyard.stores.memory import MemoryStore
 NOW = 1_000_000.0
 
 
-class SetClock:
-    """A clock that a test sets."""
-
-    at = NOW
-
-    def now(self) -> float:
-        return self.at
-
-    def new_id(self, prefix: str) -> str:
-        return prefix
-
-
-class CountingStore(MemoryStore):
-    """A store that counts what is written about uses."""
+class KeyUseCountingStore(MemoryStore):
+    """A store that counts how often the use of a key is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +30,7 @@ class KeyBench:
     """Keys and sessions on a store in memory, with a clock that a test sets."""
 
     def __init__(self, *keys: Key, **options: object) -> None:
-        self.clock, self.store = SetClock(), CountingStore()
+        self.clock, self.store = SettableClock(NOW), KeyUseCountingStore()
         self.access = Authenticator(self.store, self.clock, configured=keys, **options)  # pyright: ignore[reportArgumentType]
         limits = SessionLimits(idle_s=1e6, total_s=1e6)
         self.sessions = Sessions(self.store, self.access, self.clock, limits, self._ignore_failure)
@@ -73,12 +62,12 @@ async def test_a_key_is_accepted_from_its_beginning_to_its_end_and_so_are_its_se
         bench.authenticate("ann")
     with pytest.raises(Unauthenticated, match="not valid yet"):
         await bench.sessions.open("ann", "::1", {})
-    bench.clock.at = NOW + 10
+    bench.clock.time = NOW + 10
     assert bench.authenticate("ann").user == "ann"
     token = await bench.sessions.open("ann", "::1", {})
-    bench.clock.at = NOW + 19.9
+    bench.clock.time = NOW + 19.9
     assert bench.accepts("ann") and await bench.accepts_session(token)
-    bench.clock.at = NOW + 20
+    bench.clock.time = NOW + 20
     with pytest.raises(Unauthenticated, match="expired"):
         bench.authenticate("ann")
     assert not await bench.accepts_session(token)
@@ -93,7 +82,7 @@ async def test_of_a_rotated_key_both_secrets_are_accepted_for_the_overlap_and_th
     assert old != new and (rotated.name, rotated.user, rotated.previous_until) == ("shop", "shop", NOW + 60)
     assert bench.accepts(old) and bench.accepts(new) and await bench.accepts_session(session)
     old_session, new_session = [await bench.sessions.open(secret, "::1", {}) for secret in (old, new)]
-    bench.clock.at = NOW + 60
+    bench.clock.time = NOW + 60
     assert (bench.accepts(old), bench.accepts(new)) == (False, True)
     assert [await bench.accepts_session(token) for token in (session, old_session, new_session)] == [False, False, True]
 
@@ -127,7 +116,7 @@ async def test_an_expired_administrator_is_no_other_administrator() -> None:
     await bench.access.add(make_key("old", "admin", expires_at=NOW + 5))
     await bench.access.add(make_key("new", "admin"))
     await bench.access.add(make_key("user"))
-    bench.clock.at = NOW + 5
+    bench.clock.time = NOW + 5
     with pytest.raises(Refused, match="lock everybody out"):
         await bench.access.revoke("new")
 
@@ -136,7 +125,7 @@ async def test_a_key_that_has_expired_does_not_make_the_server_local_when_the_la
     bench = KeyBench()
     await bench.access.add(make_key("old", "admin", expires_at=NOW + 5))
     await bench.access.add(make_key("new", "admin"))
-    bench.clock.at = NOW + 5
+    bench.clock.time = NOW + 5
     with pytest.raises(Refused, match="lock everybody out"):
         await bench.access.revoke("new")
 
@@ -199,7 +188,7 @@ async def test_the_last_use_is_written_once_a_minute_at_most_and_goes_with_the_k
     _, secret = await bench.access.add(make_key("shop"))
     assert await bench.access.read_uses() == {}
     for second in range(100):
-        bench.clock.at = NOW + second
+        bench.clock.time = NOW + second
         bench.authenticate(secret)
         await bench.access.save_uses()
     assert (await bench.access.read_uses(), bench.store.uses) == ({"shop": NOW + USE_WRITTEN_EVERY_S}, 2)

@@ -139,7 +139,7 @@ class SlowStore(MemoryStore):
 
 
 @pytest.mark.parametrize("place", ["owner", "another"])
-async def test_a_refusal_is_told_once_what_it_rests_on_is_stored(place: str) -> None:
+async def test_a_refusal_is_raised_once_the_entries_behind_it_are_stored(place: str) -> None:
     async with open_replicas(lambda _: say("one"), (SlowStore, MemoryStore)) as (first, second):
         assert isinstance(first.store, SlowStore)
         command = build_start(first.yard)

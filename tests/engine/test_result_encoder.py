@@ -49,7 +49,7 @@ async def test_large_answers_do_not_hold_up_the_event_loop(secret: str) -> None:
     assert isinstance(part, FilePart) and (part == file) is not bool(secret)
 
 
-async def test_an_answer_with_secrets_and_too_many_texts_is_not_kept_in_its_own_form() -> None:
+async def test_an_answer_with_secrets_and_too_many_texts_is_not_kept_in_the_venues_own_form() -> None:
     texts = ["x" * 40] * (MAX_REDACTED_BYTES // 40)
     store, redactor = MemoryStore(), RecordingRedactor()
     small = await encode(store, redactor, Value(value="ok", native=msgspec.json.encode(texts)))

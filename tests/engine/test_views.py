@@ -36,8 +36,8 @@ from toolyard.testing import Script, Scripted, call, say
 OWNER = Caller(user="local", roles=frozenset({"admin"}))
 
 
-class CountingStore(MemoryStore):
-    """The store of a replica, which counts claims and reads of whole logs."""
+class RecordingReplicaStore(MemoryStore):
+    """The store of a replica, which records what it claims and which logs it reads whole."""
 
     def __init__(self, database: MemoryDatabase) -> None:
         super().__init__(database)
@@ -68,8 +68,8 @@ released: dict[str, asyncio.Event] = {}
 
 @asynccontextmanager
 async def open_two(
-    script: Script, make_store: Callable[[MemoryDatabase], CountingStore] = CountingStore
-) -> AsyncGenerator[tuple[Yard, Yard, CountingStore], None]:
+    script: Script, make_store: Callable[[MemoryDatabase], RecordingReplicaStore] = RecordingReplicaStore
+) -> AsyncGenerator[tuple[Yard, Yard, RecordingReplicaStore], None]:
     """Open two replicas. The store is that of the second one."""
     database = MemoryDatabase()
     store = make_store(database)
@@ -220,7 +220,7 @@ def opened_entry() -> Entry:
     return Entry(conversation="c", seq=1, at=1.0, event=event, epoch=99)
 
 
-class DeafStore(CountingStore):
+class DeafStore(RecordingReplicaStore):
     """A store that hears no messages: what a follower is told comes late."""
 
     def receive(self, body: bytes) -> None:

@@ -333,7 +333,7 @@ async def test_of_fifty_who_decide_at_once_as_many_count_as_are_needed(share_of_
         ({"approval": "otter"}, "otter"),
     ],
 )
-def test_terms_that_cannot_be_meant_are_refused(rules: dict[str, object], problem: str) -> None:
+def test_approval_settings_that_make_no_sense_are_refused(rules: dict[str, object], problem: str) -> None:
     with pytest.raises(Misconfigured, match=problem):
 
         @tool(**rules)  # pyright: ignore[reportArgumentType, reportCallIssue]

@@ -158,7 +158,7 @@ async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes()
         reader.detach()
 
 
-async def test_a_short_wait_after_a_long_one_is_short() -> None:
+async def test_a_reader_keeps_a_short_timeout_after_a_long_one() -> None:
     async with open_yard([say("Hi.")]) as yard:
         reader = await yard.follow("c")
         long_wait = asyncio.create_task(reader.read_batch(timeout_s=TEST_TIMEOUT_S))

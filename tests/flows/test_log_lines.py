@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import TEST_TIMEOUT_S, collect_events, open_yard
+from support import TEST_TIMEOUT_S, LineCollector, collect_events, open_yard
 from toolyard import Context, ToolError, Yard, tool
-from toolyard.observability.log_lines import LineFormatter, log_line
+from toolyard.observability.log_lines import log_line
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.testing import call, say
 from wire.strict import refuses
@@ -31,24 +31,11 @@ def fail_to_add(context: Context) -> None:
     raise ToolError("no such list", "not_found", {"id": context.correlation_id})
 
 
-class LineCollector(logging.Handler):
-    """Keeps the lines as they would be written."""
-
-    def __init__(self, level: int) -> None:
-        super().__init__(level)
-        self.setFormatter(LineFormatter())
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] in ("toolyard", "groceries"):
-            self.lines.append(self.format(record))
-
-
 @pytest.fixture(params=[logging.DEBUG])
 def lines(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     caplog.set_level(request.param, "toolyard")
     caplog.set_level(logging.INFO, "groceries")
-    handler = LineCollector(request.param)
+    handler = LineCollector(request.param, packages=("toolyard", "groceries"))
     logging.getLogger().addHandler(handler)
     yield handler.lines
     logging.getLogger().removeHandler(handler)

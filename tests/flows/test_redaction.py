@@ -56,7 +56,7 @@ def report_secret(context: Context) -> str:
 TOOLS = [read_file, read_log, fail_with_secret, crash_with_secret, report_secret]
 
 
-class Witness:
+class RecordingScript:
     """Plays a script, and keeps all that a model was shown."""
 
     def __init__(self, *turns: Turn) -> None:
@@ -69,10 +69,10 @@ class Witness:
 
 
 async def test_a_model_reads_what_kind_of_secret_was_there() -> None:
-    witness = Witness(call("read_file"), say("ok"))
-    async with open_yard(witness, TOOLS, redact=RULES) as yard:
+    script = RecordingScript(call("read_file"), say("ok"))
+    async with open_yard(script, TOOLS, redact=RULES) as yard:
         result = get_result(await collect_events(yard.run("go")))
-    assert witness.shown == result.content == f'{{"token":"{MARK}","owner":"[redacted: staff_number]"}}'
+    assert script.shown == result.content == f'{{"token":"{MARK}","owner":"[redacted: staff_number]"}}'
     assert result.redacted == ("github_token", "staff_number")
 
 
@@ -104,11 +104,11 @@ async def test_a_result_that_is_read_on_holds_no_secret_and_the_original_is_not_
 
 @pytest.mark.parametrize("name", ["fail_with_secret", "crash_with_secret"])
 async def test_errors_hold_no_secret(name: str) -> None:
-    witness = Witness(call(name), say("ok"))
-    async with open_yard(witness, TOOLS, redact=RULES) as yard:
+    script = RecordingScript(call(name), say("ok"))
+    async with open_yard(script, TOOLS, redact=RULES) as yard:
         result = get_result(await collect_events(yard.run("go")))
-    assert MARK in witness.shown and MARK in str(result.error)
-    assert SECRET not in witness.shown + str(result)
+    assert MARK in script.shown and MARK in str(result.error)
+    assert SECRET not in script.shown + str(result)
 
 
 async def test_progress_holds_no_secret() -> None:
@@ -131,13 +131,13 @@ async def test_progress_is_bounded_and_no_half_of_a_secret_is_left_at_its_end() 
 
 
 async def test_results_of_an_application_hold_no_secret() -> None:
-    witness = Witness(call("ask_shopper"), say("ok"))
-    async with open_yard(witness, redact=RULES) as yard:
+    script = RecordingScript(call("ask_shopper"), say("ok"))
+    async with open_yard(script, redact=RULES) as yard:
         run = yard.run("go", app_tools=[ASK_SHOPPER])
         async for event in run:
             if isinstance(event, RunSuspended):
                 await yard.deliver(run.conversation, event.waiting_for[0], {"found": SECRET})
-    assert MARK in witness.shown and SECRET not in witness.shown
+    assert MARK in script.shown and SECRET not in script.shown
 
 
 async def test_results_of_mcp_servers_hold_no_secret_also_in_their_own_form(tmp_path: Path) -> None:
@@ -227,12 +227,12 @@ async def test_a_fork_keeps_the_original() -> None:
 
 
 async def test_results_in_a_history_that_an_application_sends_are_redacted() -> None:
-    witness = Witness(say("ok"))
-    async with open_api_client(witness, redact=RULES) as http:
+    script = RecordingScript(say("ok"))
+    async with open_api_client(script, redact=RULES) as http:
         conversation = await http.create_conversation()
         asked = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
         await http.post(f"{conversation}/messages", {"role": "assistant", "tool_calls": [asked]}, expect=201)
         answer = {"role": "tool", "content": SECRET, "tool_call_id": "c1"}
         await http.post(f"{conversation}/messages", answer, expect=201)
         [event async for event in http.stream_chat(conversation, "go on")]
-    assert witness.shown == MARK
+    assert script.shown == MARK

@@ -319,7 +319,7 @@ async def test_what_the_model_wrote_counts_when_the_content_was_left_out_without
     assert judged.sources[0].copied == ("/account",)
 
 
-async def test_only_messages_of_the_user_are_trusted_again() -> None:
+async def test_a_conversation_is_trusted_again_when_only_messages_of_the_user_are_left() -> None:
     async with open_yard([call("read_reviews"), say("Nice."), OBEY, say("Sent.")], TOOLS) as yard:
         await collect_events(yard.run("Look", conversation="c", settings=Settings(max_messages=1)))
         assert get_ending(await collect_events(yard.run("Pay", conversation="c"))).ending == "done"

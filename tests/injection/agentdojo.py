@@ -78,7 +78,7 @@ class PlannedCall(Struct, frozen=True):
     is_injected: bool
 
 
-class Episode(Struct, frozen=True):
+class TaskScript(Struct, frozen=True):
     """A user's task with the calls that do it, and the calls that an injected text asks for."""
 
     prompt: str
@@ -88,7 +88,7 @@ class Episode(Struct, frozen=True):
     marker: str
 
 
-class Answer(Struct, frozen=True):
+class CallAnswer(Struct, frozen=True):
     """The value of a call as JSON, or its error."""
 
     result: str = ""
@@ -109,13 +109,13 @@ class AgentDojo:
     def build_tools(self, suite: str) -> list["DojoTool"]:
         return [DojoTool(description, self) for description in self.suites[suite].tools]
 
-    def start(self, suite: str, user_task: str, injection_task: str = "") -> Episode:
+    def start(self, suite: str, user_task: str, injection_task: str = "") -> TaskScript:
         request = {"suite": suite, "user_task": user_task, "injection_task": injection_task}
-        return msgspec.json.decode(self._process.exchange(request), type=Episode)
+        return msgspec.json.decode(self._process.exchange(request), type=TaskScript)
 
     def run(self, tool: str, arguments: Mapping[str, object]) -> object:
         """Return the value of a call. Raises ToolError."""
-        answer = msgspec.json.decode(self._process.exchange({"tool": tool, "arguments": arguments}), type=Answer)
+        answer = msgspec.json.decode(self._process.exchange({"tool": tool, "arguments": arguments}), type=CallAnswer)
         if answer.error:
             raise ToolError(answer.error)
         return msgspec.json.decode(answer.result)
@@ -165,7 +165,7 @@ class GullibleModel:
         self.played: list[PlannedCall] = []
         """The calls that were asked for in this episode."""
 
-    def begin(self, episode: Episode) -> None:
+    def begin(self, episode: TaskScript) -> None:
         self._left = [PlannedCall(planned.function, planned.args, False) for planned in episode.calls]
         self._injected = [PlannedCall(planned.function, planned.args, True) for planned in episode.injected_calls]
         self._marker, self._output = episode.marker, episode.output

@@ -52,14 +52,14 @@ def test_groups_give_roles_and_a_tenant(config: OidcConfig, groups: object, role
         (BY_EMAIL, {"email": "ann@shop.example", "email_verified": "false"}, "has not verified"),
     ],
 )
-def test_a_person_without_a_clear_place_here_is_refused(
+def test_a_person_without_a_name_or_a_group_or_with_two_tenants_is_refused(
     config: OidcConfig, claims: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(SignInFailed, match=reason):
         build_caller({"sub": "ann", **claims}, config)
 
 
-def test_a_verified_address_may_name_the_user() -> None:
+def test_a_verified_email_address_may_name_the_user() -> None:
     claims = {"sub": "1", "email": "ann@shop.example", "email_verified": True}
     assert build_caller(claims, BY_EMAIL) == Caller(user="ann@shop.example")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from support import TEST_TIMEOUT_S
-from toolyard.core.audit import AuditQuery, AuditRecord, find_break
+from support import TEST_TIMEOUT_S, find_break
+from toolyard.core.audit import AuditQuery, AuditRecord
 from toolyard.core.store import Store
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
@@ -76,7 +76,7 @@ async def test_an_entry_that_was_put_before_the_first_one_is_found(number: int, 
         connection.execute("CREATE TEMP TABLE copied AS SELECT * FROM audit WHERE number = 1")
         connection.execute("UPDATE copied SET number = ?, previous = 'x', hash = 'y'", (number,))
         connection.execute("INSERT INTO audit SELECT * FROM copied")
-    assert f"the next one is {number}" in find_break(await store.read_audit(EVERY_ENTRY), None)
+    assert f"the next one is {number}" in find_break(await store.read_audit(EVERY_ENTRY))
     await store.close()
 
 
@@ -146,7 +146,7 @@ async def test_entries_that_come_at_once_share_a_transaction(postgres_url: str) 
     await store.close()
 
 
-async def test_entries_do_not_depend_on_who_was_appending_them(postgres_url: str) -> None:
+async def test_a_writer_that_is_cancelled_loses_no_entry_of_another(postgres_url: str) -> None:
     store = await PostgresStore.open(postgres_url)
     connection = await asyncpg.connect(postgres_url)
     async with connection.transaction():

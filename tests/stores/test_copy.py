@@ -10,9 +10,10 @@ from typing import cast
 import pytest
 
 from postgres import create_database
+from support import find_break
 from toolyard import Context, ToolLike, Yard, tool
 from toolyard.app import open_store
-from toolyard.core.audit import AuditQuery, AuditRecord, find_break
+from toolyard.core.audit import AuditQuery, AuditRecord
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Delete, Stop
 from toolyard.core.errors import Misconfigured, Refused, StoreDown, Unavailable
@@ -165,7 +166,7 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
     audit = await target.read_audit(every_entry)
     assert audit == await source.read_audit(every_entry) and find_break(audit) == ""
     assert counts.audit == len(audit) and 500 < len(audit) < audit[-1].number
-    assert find_break([await target.append_audit(AuditRecord(at=1.0, action="key.add"))], audit[-1]) == ""
+    assert find_break([*audit, await target.append_audit(AuditRecord(at=1.0, action="key.add"))]) == ""
     assert await target.find_request("k" * 64) == await source.find_request("k" * 64) is not None
     for log in logs.values():
         for trace in {entry.correlation_id for entry in log}:

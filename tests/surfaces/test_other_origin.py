@@ -130,7 +130,7 @@ async def test_a_page_of_a_listed_origin_is_preflighted_and_reads_the_stream(
         assert backend.requests == [("OPTIONS", path), ("POST", path)]
 
 
-async def test_an_error_can_be_read_by_the_page_as_well(browser: Browser) -> None:
+async def test_a_page_of_another_origin_can_read_errors(browser: Browser) -> None:
     async with open_page_of_another_origin(browser, keys=[ANN], expected="401") as (page, backend):
         wrong = {"Authorization": "Bearer wrong"}
         for path, body in (RESPOND, AI_SDK, AG_UI):

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from support import LineCollector
 from surfaces.served import SocketClient, connect_client
 from surfaces.talk import Json, build_key, build_yard
 from toolyard.engine.authentication import hash_key
-from toolyard.observability.log_lines import LineFormatter
 from toolyard.observability.otel import Spans
 from toolyard.testing import call, say
 
@@ -30,23 +30,11 @@ READ_PATHS = [
 ]  # fmt: skip
 
 
-class LineCollector(logging.Handler):
-    """Keeps each line of every logger as it would be written."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self.setFormatter(LineFormatter())
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record))
-
-
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     for name in ("toolyard", "uvicorn", "aiohttp", ""):
         caplog.set_level(logging.DEBUG, name)
-    collector = LineCollector()
+    collector = LineCollector(logging.DEBUG)
     logging.getLogger().addHandler(collector)
     yield collector.lines
     logging.getLogger().removeHandler(collector)

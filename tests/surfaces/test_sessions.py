@@ -13,6 +13,7 @@ from aiohttp import WSMsgType
 from msgspec.structs import replace
 
 from replicas.pair import open_replicas, wait_for_status
+from support import SettableClock
 from surfaces.inside import open_in_process_client
 from surfaces.openai.sockets import open_talk
 from surfaces.served import SocketClient, connect_client
@@ -23,7 +24,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import TOKEN_OVERRUN_S, Authenticator, hash_key
+from toolyard.engine.authentication import TOKEN_GRACE_S, Authenticator, hash_key
 from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
@@ -249,7 +250,7 @@ async def test_an_open_stream_outlives_its_token_by_a_while_and_not_for_ever() -
         """Take tokens that have expired, in place of the time that passes while a stream is open."""
         return Caller(user="jo")
 
-    late, early = encode_token(time.time() - TOKEN_OVERRUN_S - 1), encode_token(time.time() - TOKEN_OVERRUN_S + 60)
+    late, early = encode_token(time.time() - TOKEN_GRACE_S - 1), encode_token(time.time() - TOKEN_GRACE_S + 60)
     async with open_client(verify=accept_token) as socket, asyncio.TaskGroup() as tasks:
         http = ApiClient(socket, authorization=f"Bearer {early}")
         path = await http.create_conversation()
@@ -277,24 +278,11 @@ async def test_a_websocket_ends_with_its_key() -> None:
             assert (closed.type, closed.data) == (WSMsgType.CLOSE, 1008)
 
 
-class SetClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.at = 1_000_000.0
-
-    def now(self) -> float:
-        return self.at
-
-    def new_id(self, prefix: str) -> str:
-        return prefix
-
-
 class SessionBench:
     """Sessions on a store in memory, with a clock that a test sets."""
 
     def __init__(self, *keys: Key, limits: SessionLimits | None = None, **options: object) -> None:
-        self.clock, self.store = SetClock(), MemoryStore()
+        self.clock, self.store = SettableClock(), MemoryStore()
         access = Authenticator(self.store, self.clock, configured=keys, **options)  # pyright: ignore[reportArgumentType]
         self.failures: list[str] = []
         limits = limits or SessionLimits(idle_s=100, total_s=1000)
@@ -305,7 +293,7 @@ class SessionBench:
 
     async def is_open(self, token: str) -> bool:
         try:
-            return bool((await self.sessions.authenticate(token, {})).user)
+            return bool(await self.sessions.identify(token, {}))
         except Unauthenticated:
             return False
 
@@ -323,12 +311,12 @@ async def test_a_session_ends_when_it_was_idle_for_too_long() -> None:
     bench = SessionBench(*KEYS)
     token, idle = await bench.sessions.open("ann", "a"), await bench.sessions.open("ann", "a")
     for _ in range(3):
-        bench.clock.at += 90
+        bench.clock.time += 90
         assert await bench.is_open(token)
     assert not await bench.is_open(idle)
-    bench.clock.at += 100
+    bench.clock.time += 100
     assert not await bench.is_open(token)
-    bench.clock.at -= 100
+    bench.clock.time -= 100
     assert not await bench.is_open(token), "it is gone, whatever the clock says"
 
 
@@ -336,9 +324,9 @@ async def test_a_session_ends_after_its_total_time_however_much_it_is_used() -> 
     bench = SessionBench(*KEYS)
     token = await bench.sessions.open("ann", "a")
     for _ in range(11):
-        bench.clock.at += 90
+        bench.clock.time += 90
         assert await bench.is_open(token)
-    bench.clock.at += 10
+    bench.clock.time += 10
     assert not await bench.is_open(token)
 
 
@@ -358,7 +346,7 @@ async def test_failed_sign_ins_are_bounded_for_each_address() -> None:
         with pytest.raises(RateLimited):
             await bench.sessions.open(key, "198.51.100.7")
     assert await bench.sessions.open("ann", "198.51.100.8")
-    bench.clock.at += 60
+    bench.clock.time += 60
     assert await bench.sessions.open("ann", "198.51.100.7")
 
 
@@ -381,17 +369,17 @@ async def test_guesses_of_one_key_are_bounded_whatever_addresses_they_come_from(
     with pytest.raises(RateLimited):
         await bench.sessions.open("ty_0123456789", "198.51.100.99")
     assert await bench.sessions.open("shop", "198.51.100.1")
-    bench.clock.at += 60
+    bench.clock.time += 60
     assert await bench.sessions.open("ty_0123456789", "198.51.100.99")
 
 
 async def test_sign_ins_that_succeed_do_not_count_nor_do_wrong_tokens_lock_out_other_tokens() -> None:
     secret = "s" * 32
     bench = SessionBench(*KEYS, verify=verifier(JwtConfig(algorithm="HS256", secret=secret)))
-    bench.clock.at = 4_000_000_000.0
+    bench.clock.time = 4_000_000_000.0
     for _ in range(MAX_FAILED_PER_ADDRESS + 1):
         assert await bench.sessions.open("ann", "a")
-    claims = {"sub": "jo", "exp": bench.clock.at + 50}
+    claims = {"sub": "jo", "exp": bench.clock.time + 50}
     for _ in range(MAX_FAILED_PER_KEY + 1):
         with pytest.raises(Unauthenticated):
             await bench.sessions.open(jwt.encode(claims, "t" * 32, "HS256"), "b")
@@ -403,7 +391,7 @@ async def test_a_key_has_so_many_sessions_and_a_further_one_ends_the_oldest() ->
     other = await bench.sessions.open("shop", "a")
     tokens: list[str] = []
     for _ in range(MAX_SESSIONS + 1):
-        bench.clock.at += 1
+        bench.clock.time += 1
         tokens.append(await bench.sessions.open("ann", "a"))
     assert [await bench.is_open(token) for token in (tokens[0], tokens[1], tokens[-1], other)] == [False, *[True] * 3]
 
@@ -431,11 +419,12 @@ async def test_a_verified_token_opens_a_session_until_the_token_expires() -> Non
     secret = "s" * 32
     verify = verifier(JwtConfig(algorithm="HS256", secret=secret))
     bench = SessionBench(*KEYS, verify=verify)
-    bench.clock.at = 4_000_000_000.0
-    claims = {"sub": "jo", "roles": ["operator"], "exp": bench.clock.at + 50}
+    bench.clock.time = 4_000_000_000.0
+    claims = {"sub": "jo", "roles": ["operator"], "exp": bench.clock.time + 50}
     token = await bench.sessions.open(jwt.encode(claims, secret, "HS256"), "a")
-    assert await bench.sessions.authenticate(token, {}) == Caller(user="jo", roles=frozenset({"operator"}))
-    bench.clock.at += 50
+    caller = Caller(user="jo", roles=frozenset({"operator"}))
+    assert await bench.sessions.identify(token, {}) == (caller, "session")
+    bench.clock.time += 50
     assert not await bench.is_open(token)
     with pytest.raises(Unauthenticated):
         await bench.sessions.open(jwt.encode(claims, "t" * 32, "HS256"), "a")

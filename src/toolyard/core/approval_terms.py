@@ -50,7 +50,7 @@ class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
 
 
 def is_same_person(user: str, others: Iterable[str]) -> bool:
-    """Return whether a user of a tenant may be one of these others: also under a name that differs in case or form.
+    """Return whether a user's name is one of `others`, all of one tenant, without regard to case and Unicode form.
 
     Identity providers and programs write one name in several ways, and one person must not count as two.
     """

@@ -129,9 +129,10 @@ def seal_record(record: AuditRecord, last: AuditEntry | None) -> AuditEntry:
     return replace(entry, hash=hash_entry(entry))
 
 
-def seal_trim(record: AuditRecord, last: AuditEntry, removed: AuditEntry, count: int) -> AuditEntry:
-    """Return the entry that stands for the first `count` entries, of which `removed` is the last one."""
-    return seal_record(replace(record, target=str(removed.number), content_hash=removed.hash, count=count), last)
+def seal_trim(record: AuditRecord, last: AuditEntry, last_removed: AuditEntry, count: int) -> AuditEntry:
+    """Return the entry after `last` that stands for `count` removed entries, the oldest up to `last_removed`."""
+    trim = replace(record, target=str(last_removed.number), content_hash=last_removed.hash, count=count)
+    return seal_record(trim, last)
 
 
 def hash_entry(entry: AuditEntry) -> str:
@@ -145,11 +146,10 @@ def hash_content(content: object) -> str:
 
 
 class ChainCheck:
-    """Checks a chain that is read in pieces, oldest entry first."""
+    """Checks a whole chain that is read in pieces, oldest entry first."""
 
-    def __init__(self, last: AuditEntry | None = None) -> None:
-        """`last` is the entry before those that are checked; None if they begin with the first of the store."""
-        self.last = last
+    def __init__(self) -> None:
+        self.last: AuditEntry | None = None
         self.count = 0
         self._gaps: dict[tuple[str, str], str] = {}
         """What is missing, by the number and the hash of the last missing entry, until an `audit.trim` accounts for it.
@@ -180,12 +180,6 @@ class ChainCheck:
     def find_gap(self) -> str:
         """Return in words which entries are missing without having been trimmed, after all entries were added."""
         return next(iter(self._gaps.values()), "")
-
-
-def find_break(entries: Iterable[AuditEntry], last: AuditEntry | None = None) -> str:
-    """Return in words where a chain that ends with these entries is broken; empty if it holds."""
-    check = ChainCheck(last)
-    return check.add(entries) or check.find_gap()
 
 
 def clean_reference(text: str) -> str:

@@ -54,5 +54,5 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_admitted(name: str, patterns: Collection[str]) -> bool:
-    """Return whether the limits of a key admit a name. No limits admit every name."""
+    """Return whether a name matches one of a key's patterns, or the key has none and so admits every name."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -97,18 +97,18 @@ class History(Sequence[Item]):
 
     def list_untrusted(self) -> list[Item]:
         """Return the items that strangers may have written, and those that the model wrote after such items."""
-        self._check_sources()
+        self._index_sources()
         return [self._items[at] for at in self._root.untrusted if at < self._length]
 
     @property
     def sources(self) -> str:
         """Return who may have written the untrusted items; empty if there are none."""
-        self._check_sources()
+        self._index_sources()
         count = bisect_left(self._root.untrusted, self._length)
         return self._root.sources[count - 1] if count else ""
 
-    def _check_sources(self) -> None:
-        """Look at each item once, on first use."""
+    def _index_sources(self) -> None:
+        """Add the untrusted items that came since the last use: each item is looked at once."""
         root = self._root
         for at in range(root.checked, self._length):
             if source := name_source(self._items[at]):

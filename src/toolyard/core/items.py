@@ -60,11 +60,11 @@ class _Item(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag
     at: float
 
 
-class _Written(_Item, frozen=True, kw_only=True):
+class _ModelItem(_Item, frozen=True, kw_only=True):
     """An item that the model wrote."""
 
     untrusted: str = ""
-    """Who may have written what the model was shown then, if that was not to be trusted: it may be repeated here."""
+    """The untrusted sources that the model had been shown when it wrote this, as it may repeat them; empty if none."""
 
 
 class SystemText(_Item, frozen=True, kw_only=True, tag="system_text"):
@@ -88,14 +88,14 @@ class Suggestion(Struct, frozen=True, gc=False, kw_only=True):
     text: str
 
 
-class ModelText(_Written, frozen=True, kw_only=True, tag="model_text"):
+class ModelText(_ModelItem, frozen=True, kw_only=True, tag="model_text"):
     text: str
     citations: tuple[Citation, ...] = ()
     seal: Seal | None = None
     suggestions: tuple[Suggestion, ...] = ()
 
 
-class Reasoning(_Written, frozen=True, kw_only=True, tag="reasoning"):
+class Reasoning(_ModelItem, frozen=True, kw_only=True, tag="reasoning"):
     """The model's reasoning. It is sent back only to the provider that signed it."""
 
     text: str
@@ -103,7 +103,7 @@ class Reasoning(_Written, frozen=True, kw_only=True, tag="reasoning"):
     signature: str = ""
 
 
-class Call(_Written, frozen=True, kw_only=True, tag="call"):
+class Call(_ModelItem, frozen=True, kw_only=True, tag="call"):
     """A call of a tool. `id` is Toolyard's and unique in the log; `provider_id` is the id that the model sent."""
 
     tool: str

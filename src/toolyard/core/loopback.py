@@ -5,8 +5,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """NAT64: the last 32 bits are an IPv4 address."""
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-"""All that is assigned of the public network. Outside of it are other ways to write IPv4 addresses, and old ranges."""
-_OF_CLOUDS = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
+"""All public IPv6 addresses that are assigned. Others are IPv4 addresses in another form, or from retired ranges."""
+_CLOUD_HOST_NETWORKS = (IPv4Network("192.0.0.0/24"), IPv4Network("168.63.129.16/32"))
 """Where machines at Oracle and Azure reach the services of their host; Python takes them for public addresses."""
 
 
@@ -27,7 +27,9 @@ def is_public(address: str) -> bool:
     parsed = _find_inner_address(parsed) or parsed
     if isinstance(parsed, IPv6Address):
         return parsed in _GLOBAL_UNICAST and parsed.is_global
-    return parsed.is_global and not parsed.is_multicast and not any(parsed in network for network in _OF_CLOUDS)
+    return (
+        parsed.is_global and not parsed.is_multicast and not any(parsed in network for network in _CLOUD_HOST_NETWORKS)
+    )
 
 
 def _find_inner_address(address: IPv4Address | IPv6Address) -> IPv4Address | None:

@@ -193,7 +193,7 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     reviewed: bool = False
     """Whether a person has accepted this definition; the first listing of a server is accepted by nobody."""
     hash: str = ""
-    """The hash of the definition, for who accepts it: no other one is to be accepted instead."""
+    """The hash of the definition. Clients send it back to accept the tool, so that no other definition is accepted."""
     callers: int = 0
     """How many callers get this version; 0 means all. A version of single callers is shown to administrators only."""
 

@@ -82,6 +82,7 @@ class Redactor:
         return bool(self._patterns)
 
     def redact(self, text: str) -> Redacted:
+        """Return the text with its secrets replaced, and the names of the patterns that they matched."""
         pieces, names, end = list[str](), dict[str, None](), 0
         for start, stop, name in self._find_spans(text):
             if stop <= end:
@@ -96,11 +97,11 @@ class Redactor:
         return self.redact(text).text if self._patterns else text
 
     def redact_question(self, question: Mapping[str, object]) -> dict[str, object]:
-        """Return a question to a person without secrets, but for an address that the person is to open."""
+        """Return a question to a person without secrets, except in an address that the person is to open."""
         return cast("dict[str, object]", self.redact_json(dict(question), kept_keys=frozenset({"url"})))
 
     def redact_json(self, value: object, depth: int = 0, kept_keys: frozenset[str] = frozenset()) -> object:
-        """Return a JSON value whose texts hold no secrets, but for the values of some keys.
+        """Return a JSON value whose texts hold no secrets. The values of `kept_keys` are left as they are.
 
         What is nested too deep is left out.
         """

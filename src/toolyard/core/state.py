@@ -45,7 +45,7 @@ from toolyard.core.events import (
 from toolyard.core.history import History, find_open_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.core.run_state import CallState, Phase, QueuedRun, RunState, TurnState
-from toolyard.core.trust import join_sources, mark_written, name_descriptions
+from toolyard.core.trust import join_sources, mark_model_items, name_description_source
 from toolyard.core.window import Window, apply_compaction, remove_items
 
 
@@ -308,9 +308,9 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
     _require(
         len(set(ids)) == len(ids) and not any(map(state.history.contains_id, ids)), "an id in this turn is used already"
     )
-    shown = join_sources(state.history.sources, *map(name_descriptions, state.unreviewed))
-    written = mark_written(event.items, shown)
-    calls = _collect_open_calls(written)
+    sources = join_sources(state.history.sources, *map(name_description_source, state.unreviewed))
+    items = mark_model_items(event.items, sources)
+    calls = _collect_open_calls(items)
     tool_turns = 1 if calls else 0
     run = replace(
         run,
@@ -322,12 +322,12 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         rejected_outputs=run.rejected_outputs + (event.output_problem is not None),
         failure=None,
     )
-    history = state.history.plus(written)
-    counted, items = state.counted, state.counted_items
+    history = state.history.plus(items)
+    counted, counted_items = state.counted, state.counted_items
     if event.usage.input_tokens and not any(isinstance(item, Result) for item in event.items):
         # A turn in which the provider ran tools counts several requests together: it tells nothing about the size of
         # one request.
-        counted, items = event.usage.total, len(history)
+        counted, counted_items = event.usage.total, len(history)
     return replace(
         state,
         turn=None,
@@ -336,7 +336,7 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         history=history,
         tool_turns=state.tool_turns + tool_turns,
         counted=counted,
-        counted_items=items,
+        counted_items=counted_items,
     )
 
 

@@ -127,7 +127,7 @@ def get_approval_terms(tool: Tool) -> ApprovalTerms | None:
 
 
 def may_use_with_key(tool: Tool, caller: Caller) -> bool:
-    """Return whether the caller's key admits a tool."""
+    """Return whether the caller's key admits a tool, or the limits of keys do not apply to it."""
     # The application's tools came with the request itself, and built-in tools only serve others.
     return tool.built_in or tool.venue == "client" or caller.may_use_tool(tool.name)
 

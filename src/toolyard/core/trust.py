@@ -92,24 +92,24 @@ def name_source(item: Item) -> str:
 
 
 def split_sources(item: Item) -> list[str]:
-    """Return the single sources of an item."""
+    """Return the names of an item's untrusted sources, one by one."""
     source = name_source(item)
     return source.split(SOURCE_SEPARATOR) if source else []
 
 
 def join_sources(*sources: str) -> str:
-    """Return the sources as one, each of them once."""
+    """Return one text that names each of these sources once; empty if there are none."""
     names = dict.fromkeys(name for source in sources if source for name in source.split(SOURCE_SEPARATOR))
     return SOURCE_SEPARATOR.join(names)[:MAX_SOURCE_CHARS]
 
 
-def mark_written(items: Sequence[Item], before: str) -> tuple[Item, ...]:
-    """Return the items of a turn, where those of the model name the sources that it was shown.
+def mark_model_items(items: Sequence[Item], earlier_sources: str) -> tuple[Item, ...]:
+    """Return the items of a turn, with the untrusted sources that the model was shown set on those that it wrote.
 
-    `before` are the sources of the history before the turn. Whatever the model wrote after them may repeat them, and
-    counts on its own when they are left out of the history or removed.
+    `earlier_sources` are those of what the model was shown before the turn. What it wrote may repeat them, so that it
+    stays untrusted when they are left out of the history or removed.
     """
-    sources = join_sources(before, *map(name_source, items))
+    sources = join_sources(earlier_sources, *map(name_source, items))
     if not sources:
         return tuple(items)
     return tuple(
@@ -130,21 +130,23 @@ def choose_decision(tool: Tool, caller: Caller, rules: TrustRules) -> AfterUntru
 
 
 def to_untrusted_text(item: Item) -> UntrustedText:
+    """Return the text of an untrusted item with its source. A call has no text."""
     text = item.content if isinstance(item, Result) else "" if isinstance(item, Call) else item.text
     return UntrustedText(name_source(item), text, item.id)
 
 
-def list_unreviewed(tools: Iterable[Tool]) -> tuple[str, ...]:
-    """Return the servers with descriptions that strangers may have written."""
+def list_unreviewed_servers(tools: Iterable[Tool]) -> tuple[str, ...]:
+    """Return the servers of the tools whose descriptions strangers may have written."""
     return tuple(dict.fromkeys(tool.server for tool in tools if tool.unreviewed))
 
 
-def name_descriptions(server: str) -> str:
+def name_description_source(server: str) -> str:
+    """Return how the tool descriptions of a server are named as a source."""
     return f"the tool descriptions of the server {server}"
 
 
 def list_untrusted_descriptions(servers: Iterable[str], offered: Iterable[Tool], called: Tool) -> list[UntrustedText]:
-    """Return the descriptions of these servers, as far as they are still offered, but for the called tool's server.
+    """Return the descriptions of these servers that are still offered, except those of the called tool's server.
 
     A server's own tools are not held back by its own descriptions: a person who lets one of them run has seen them.
     """
@@ -153,7 +155,8 @@ def list_untrusted_descriptions(servers: Iterable[str], offered: Iterable[Tool],
         if tool.server in by_server:
             by_server[tool.server].append(f"{tool.name}: {tool.description}")
     return [
-        UntrustedText(name_descriptions(server), "\n".join(descriptions)) for server, descriptions in by_server.items()
+        UntrustedText(name_description_source(server), "\n".join(descriptions))
+        for server, descriptions in by_server.items()
     ]
 
 

@@ -33,7 +33,7 @@ USE_WRITTEN_EVERY_S = 60.0
 MAX_OVERLAP_S = 90 * 86_400.0
 KEYS = "key"
 """The kind of record that keys are to `KeyValue.read_versions` and `KeyValue.lock`."""
-TOKEN_OVERRUN_S = 900.0
+TOKEN_GRACE_S = 900.0
 """How long a stream may go on after its token has expired: a long answer is not cut, and no stream is endless."""
 DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
 
@@ -244,10 +244,10 @@ class Authenticator:
         """Return the verifier if this is a token for it to check; None for an API key."""
         return self._verify if secret.count(".") == 2 else None
 
-    def is_overrun(self, token: str) -> bool:
-        """Return whether a verified token expired so long ago that what was opened with it is over."""
+    def is_past_grace(self, token: str) -> bool:
+        """Return whether a verified token expired more than TOKEN_GRACE_S ago, so that streams opened with it end."""
         try:
-            return self._clock.now() >= _read_expiry(token) + TOKEN_OVERRUN_S
+            return self._clock.now() >= _read_expiry(token) + TOKEN_GRACE_S
         except Unauthenticated:
             return False  # a verifier of the application may take tokens that tell no expiry
 
@@ -333,18 +333,21 @@ def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | Non
         return caller
     if key is None or not key.trusted:
         raise Forbidden(f"{', '.join(named)} may be sent only with a key that is marked as trusted")
-    division = _read_text(headers, "x-division") if "x-division" in headers else caller.division
+    division = _decode_header(headers, "x-division") if "x-division" in headers else caller.division
     if division and division not in key.divisions:
         raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
-    named_roles = frozenset(role.strip() for role in _read_text(headers, "x-roles").split(",") if role.strip())
+    named_roles = frozenset(role.strip() for role in _decode_header(headers, "x-roles").split(",") if role.strip())
     if lacking := sorted((named_roles & BUILT_IN_ROLES) - key.roles):
         raise Forbidden(f"X-Roles may name the role {lacking[0]!r} only with a key that has this role itself")
     roles = caller.roles if "x-roles" not in headers and "x-user" not in headers else named_roles
-    return replace(caller, user=_read_text(headers, "x-user") or caller.user, roles=roles, division=division)
+    return replace(caller, user=_decode_header(headers, "x-user") or caller.user, roles=roles, division=division)
 
 
-def _read_text(headers: Mapping[str, str], name: str) -> str:
-    """Return a header that was sent as UTF-8 or as Latin-1: the same name must not be two users."""
+def _decode_header(headers: Mapping[str, str], name: str) -> str:
+    """Return the text of a header that was sent as UTF-8 or as Latin-1; empty without one.
+
+    The server decodes headers as Latin-1. Without this, one name in two encodings would be two users.
+    """
     text = headers.get(name, "")
     try:
         return text.encode("latin-1").decode()

@@ -38,7 +38,7 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     elif isinstance(command, Change):
         _check_model(command.change.model or "", deps)
         if not isinstance(command.change.model, UnsetType):
-            # Also for no model: runs that are queued would go on with the server's.
+            # Without a model, queued runs would go on with the server's default: the key must admit that one too.
             _require_key_model(command.by, command.change.model or deps.default_model)
         check_language(command.change.language or "")
     elif isinstance(command, Approve):

@@ -92,7 +92,7 @@ class CommandDelivery:
             raise Unavailable(UNCERTAIN) from None
 
     async def _decide_or_refuse(self, journal: Journal, command: StateCommand, letter: Letter | None = None) -> None:
-        """Decide a command. A refusal is told once the entries that it rests on are stored: its caller reads them."""
+        """Decide a command. Raise a refusal only once the entries behind it are stored: its caller may read them."""
         try:
             self._decide(journal, command, letter)
         except ToolyardError:

@@ -155,7 +155,7 @@ class DueWork:
                 self._owner.wake(journal)
 
     async def _drop_expired(self) -> None:
-        """Delete now and then what is kept no longer."""
+        """Delete expired requests and old audit entries, at most once in DROP_EVERY_S."""
         now = self._deps.clock.now()
         if now < self._next_drop_at:
             return

@@ -21,13 +21,13 @@ OTHER_ADDRESSES = "other addresses"
 MAX_WRONG_KEYS = 60
 """Failures of an address in a minute after which a wrong key is answered with the time to wait."""
 IPV6_PREFIX = 64
-"""How many bits of an IPv6 address name a network: the owner of that chooses the others."""
+"""How many bits of an IPv6 address name its network, whose owner chooses the other bits."""
 
 _log = logging.getLogger("toolyard.audit")
 
 
 def find_network(address: str) -> str:
-    """Return what an address is counted as: itself, or for IPv6 the network in which one owner chooses addresses."""
+    """Return what failures are counted for: the address, or for IPv6 its network, which has one owner."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -42,6 +42,8 @@ def find_network(address: str) -> str:
 
 
 class FailedSignIns:
+    """Counts the failed sign-ins of each address in a minute, and writes them to the audit log."""
+
     def __init__(self, auditor: Auditor, spawn: Spawn, window_s: float = WINDOW_S) -> None:
         self._auditor = auditor
         self._spawn = spawn
@@ -54,7 +56,7 @@ class FailedSignIns:
     async def count(self, address: str) -> float:
         """Count a failure, and return how many seconds its address has to wait: zero unless it has failed too often.
 
-        It is not raised if the store is down: the sign-in fails anyway.
+        A store that is down is only logged: the sign-in fails anyway.
         """
         if self._closed:  # the store is about to be closed, and nobody waits for a timer any more
             return 0.0

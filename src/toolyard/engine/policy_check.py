@@ -20,7 +20,7 @@ from toolyard.core.trust import (
     choose_decision,
     describe_sources,
     list_untrusted_descriptions,
-    name_descriptions,
+    name_description_source,
     split_sources,
     to_untrusted_text,
 )
@@ -139,12 +139,12 @@ class PolicyCheck:
         if self._trust.trust_client_history:
             trusted.add(SENT_HISTORY)
         if tool.server:
-            trusted.add(name_descriptions(tool.server))  # see list_untrusted_descriptions
+            trusted.add(name_description_source(tool.server))  # for the reason in list_untrusted_descriptions
         items = [item for item in state.history.list_untrusted() if not trusted.issuperset(split_sources(item))]
         descriptions = list_untrusted_descriptions(state.unreviewed, self._registry.list_offered(state), tool)
-        read = [*descriptions, *(to_untrusted_text(item) for item in items if isinstance(item, Result | UserMessage))]
-        # What the model wrote after it counts too, and is shown to a person where it is all that is left.
-        return read or [to_untrusted_text(item) for item in items]
+        received = [item for item in items if isinstance(item, Result | UserMessage)]
+        # A person is shown what strangers wrote, and what the model wrote after it only if nothing else is left.
+        return [*descriptions, *map(to_untrusted_text, received)] or [to_untrusted_text(item) for item in items]
 
     def _build_judgement(
         self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float

@@ -114,7 +114,7 @@ class ResultEncoder:
     async def _store_native(self, conversation: str, native: bytes) -> str:
         """Store the answer in the venue's own form and return its handle; empty if it cannot be stored."""
         if self._redactor.has_patterns:
-            native = await self._run(self._redact_native, native, len(native))
+            native = await self._run_in_thread_if_large(self._redact_native, native, len(native))
         handle = self._clock.new_id("native")
         return handle if native and await self._try_store(conversation, handle, native) else ""
 
@@ -130,10 +130,12 @@ class ResultEncoder:
         if not self._redactor.has_patterns:
             return parts
         size = sum(len(part.url) for part in parts if not isinstance(part, TextPart))
-        return await self._run(lambda parts: tuple(map(self._redactor.redact_part, parts)), parts, size)
+        return await self._run_in_thread_if_large(
+            lambda parts: tuple(map(self._redactor.redact_part, parts)), parts, size
+        )
 
-    async def _run(self, work: Callable[[T], T], value: T, size: int) -> T:
-        """Return what `work` makes of a value. A large one is worked on in a thread: strangers choose its size."""
+    async def _run_in_thread_if_large(self, work: Callable[[T], T], value: T, size: int) -> T:
+        """Return `work(value)`, computed in a thread if the value is large: strangers choose its size."""
         if size <= MAX_INLINE_BYTES:
             return work(value)
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, value)

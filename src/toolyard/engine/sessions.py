@@ -123,11 +123,6 @@ class Sessions:
         for token in same_owner[: max(0, len(same_owner) + 1 - MAX_SESSIONS)]:
             await self._store.delete_token(SESSION, token.hash)
 
-    async def authenticate(self, token: str, headers: Mapping[str, str]) -> Caller:
-        """Return the caller of a request with this session. Raises Unauthenticated or Forbidden."""
-        caller, _ = await self.identify(token, headers)
-        return caller
-
     async def identify(self, token: str, headers: Mapping[str, str]) -> tuple[Caller, str]:
         """Return the caller of a request with this session, and the name of the key that opened it, else `session`.
 

@@ -9,7 +9,7 @@ from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Model, ModelRequest, Offer
 from toolyard.core.results import to_problem
 from toolyard.core.state import State
-from toolyard.core.trust import list_unreviewed
+from toolyard.core.trust import list_unreviewed_servers
 from toolyard.engine.deadline import is_own_cancellation
 
 MAX_CALLS = 1000
@@ -30,7 +30,7 @@ def build_turn_started(number: int, epoch: int, offer: Offer, state: State) -> T
         added={} if same else {k: v for k, v in offer.hashes.items() if state.offered.get(k) != v},
         removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
         search=offer.search,
-        unreviewed=list_unreviewed(offer.tools),
+        unreviewed=list_unreviewed_servers(offer.tools),
     )
 
 

@@ -27,7 +27,7 @@ class FallbackModel:
         self._get_model = get_model
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        # The run was started with the first one, which stands for all of them.
+        # A run names the first model, and its key was checked for that name when the run was started.
         first, *others = self._names
         *earlier, last = (first, *(name for name in others if is_admitted(name, request.key_models)))
         for name in earlier:

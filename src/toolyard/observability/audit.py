@@ -41,17 +41,17 @@ _log = logging.getLogger("toolyard.audit")
 
 
 class EntryFields(TypedDict, total=False):
-    """The fields of an entry that are not known by themselves."""
+    """The optional fields that the writer of an entry gives."""
 
     by: Caller | None
-    """Who acts; by default whoever makes the current request."""
+    """Who acts; by default the caller of the current request."""
     tenant: str | None
-    """The tenant that it concerns; by default that of who acts."""
+    """The tenant that the entry concerns; by default the tenant of `by`."""
     content_hash: str
 
 
-class Verification(Struct, frozen=True, kw_only=True):
-    """What a check of the whole chain has found."""
+class ChainVerification(Struct, frozen=True, kw_only=True):
+    """The result of a check of the whole chain."""
 
     problem: str
     """In words the first place at which the chain is broken; empty if it holds."""
@@ -91,7 +91,7 @@ class Auditor:
         count: int = 1,
         **fields: Unpack[EntryFields],
     ) -> AuditEntry:
-        """Write one entry."""
+        """Write one entry and return it. Raises StoreDown."""
         record = self._build_record(action, target, **fields)
         entry = await self._store.append_audit(replace(record, outcome=outcome, count=count))
         _log_entry(entry)
@@ -134,15 +134,15 @@ class Auditor:
         while entry := await self._store.trim_audit(record, before, MAX_TRIMMED):
             _log_entry(entry)
 
-    async def verify(self) -> Verification:
-        """Check the chain of the whole log. Raises StoreDown."""
+    async def verify(self) -> ChainVerification:
+        """Check the chain of the whole log, and return the result. Raises StoreDown."""
         check = ChainCheck()
         query = AuditQuery(oldest_first=True, limit=VERIFIED_PER_PAGE)
         while entries := await self._store.read_audit(query):
             if problem := check.add(entries):
-                return Verification(problem=problem, count=check.count)
+                return ChainVerification(problem=problem, count=check.count)
             query = replace(query, cursor=entries[-1].number)
-        return Verification(problem=check.find_gap(), count=check.count, last=check.last)
+        return ChainVerification(problem=check.find_gap(), count=check.count, last=check.last)
 
 
 def _log_entry(entry: AuditEntry) -> None:

@@ -85,17 +85,15 @@ class ItemBuilder:
 
     def add_parts(self, index: int, parts: tuple[Part, ...], message_id: object = None) -> None:
         """Add a user's message that has images besides its text."""
-        self.add(
-            index, "user", "", message_id=message_id
-        )  # with its checks; the item is then replaced by one with the parts
+        # With the checks of `add`; the item is then replaced by one with the parts.
+        self.add(index, "user", "", message_id=message_id)
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts)
 
     def add_summary(self, index: int, text: str, untrusted: str) -> None:
-        """Add a summary of messages that may have had untrusted sources."""
+        """Add a summary as a message of the user. `untrusted` names the untrusted sources of what it sums up."""
         self.add(index, "user", text)
-        self.items[-1] = UserMessage(
-            id=self.items[-1].id, at=self._at, parts=(TextPart(text=text),), untrusted=untrusted
-        )
+        parts = (TextPart(text=text),)
+        self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts, untrusted=untrusted)
 
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
         provider_id, tool, arguments = call

@@ -26,7 +26,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.observability.audit import current_actor
 from toolyard.surfaces.errors import ENCODER_KEY, answer_error
 from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
-from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_request_context
+from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address, get_request_context
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
 from toolyard.surfaces.surface import ErrorAnswer, PathRules
@@ -164,7 +164,7 @@ class AuthMiddleware:
             await self._app(scope, receive, send)
             return
         # Only what is being sent is cut off. A request whose response has not begun is answered: it was permitted.
-        watch = _CredentialWatch(lambda: self._is_still(caller, path, headers), lambda: send.status != 0)
+        watch = _CredentialWatch(lambda: self._has_valid_credentials(caller, path, headers), lambda: send.status != 0)
         actor = current_actor.set(_build_actor(scope, caller, key, correlation_id))
         try:
             await self._app(scope, receive, send)
@@ -177,11 +177,11 @@ class AuthMiddleware:
             watch.close()
 
     async def _count_refusal(self, scope: Scope, headers: dict[str, str], error: Exception) -> Exception:
-        """Count a request with a wrong key, and return the error to answer. One without any is no attempt to get in."""
+        """Count a request with a wrong key (one without a key is not counted), and return the error to answer with."""
         secret = read_secret(headers)
         if self._count_failure is None or not isinstance(error, Unauthenticated) or not secret:
             return error
-        wait_s = await self._count_failure(_read_address(scope))
+        wait_s = await self._count_failure(get_client_address(scope))
         # Only after the key was found to be wrong: others behind the same address never wait. Nor do tokens, as nobody
         # guesses a signature and clients get a new token only when they are told that the old one has expired.
         if not wait_s or self._access.find_verifier(secret) is not None:
@@ -208,14 +208,14 @@ class AuthMiddleware:
             return ""
         return read_session_cookie(headers)
 
-    async def _is_still(self, caller: Caller, path: str, headers: dict[str, str]) -> bool:
+    async def _has_valid_credentials(self, caller: Caller, path: str, headers: dict[str, str]) -> bool:
         """Return whether the credentials of a request are still those of its caller."""
         try:
             if token := self._find_session(path, headers):
                 return await self._sessions.is_open(token)
             # A verified token was good when the request was made. It may well expire during a long answer.
             if self._access.find_verifier(secret := read_secret(headers)) is not None:
-                return not self._access.is_overrun(secret)
+                return not self._access.is_past_grace(secret)
             return self._access.authenticate(headers) == caller
         except (Unauthenticated, Forbidden):
             return False
@@ -262,7 +262,7 @@ class AuthMiddleware:
         self, scope: Scope, receive: Receive, send: Send, path: str, headers: dict[str, str]
     ) -> None:
         caller = get_request_context(scope).caller
-        watch = _CredentialWatch(lambda: self._is_still(caller, path, headers), lambda: True)
+        watch = _CredentialWatch(lambda: self._has_valid_credentials(caller, path, headers), lambda: True)
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
@@ -374,13 +374,8 @@ class _CredentialWatch:
 
 
 def _build_actor(scope: Scope, caller: Caller, key: str, correlation_id: str) -> Actor:
-    address = _read_address(scope)
+    address = get_client_address(scope)
     return Actor(user=caller.user, tenant=caller.tenant, key=key, address=address, correlation_id=correlation_id)
-
-
-def _read_address(scope: Scope) -> str:
-    client = cast("tuple[str, int] | None", scope.get("client"))
-    return client[0] if client else ""
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:

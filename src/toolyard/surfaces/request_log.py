@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from typing import cast
 
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.errors import ERROR_KEY
-from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
+from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address
 from toolyard.surfaces.surface import ErrorBody
 
 _log = logging.getLogger("toolyard.http")
@@ -20,7 +19,6 @@ def log_request(
     if not _log.isEnabledFor(level):
         return
     context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
-    client = cast("tuple[str, int] | None", scope.get("client"))
     problem: dict[str, object] = {}
     if isinstance(error, ErrorBody):
         problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
@@ -34,7 +32,7 @@ def log_request(
         status=status,
         duration_ms=round(duration_s * 1000, 1),
         user=context.caller.user if isinstance(context, RequestContext) else "",
-        client=client[0] if client else "",
+        client=get_client_address(scope),
         **problem,
     )
 

@@ -14,7 +14,7 @@ def pay(amount: int) -> str:
 '''
 
 
-def test_it_says_which_rule_decides_with_and_without_a_server(tmp_path: Path) -> None:
+def test_access_explain_says_which_rule_decides_with_and_without_a_server(tmp_path: Path) -> None:
     (tmp_path / "bank.py").write_text(TOOLS)
     (tmp_path / "toolyard.toml").write_text('tools = ["./bank.py"]\n')
     for name, *roles in (("me", "--role", "admin"), ("ann", "--role", "finance"), ("bob",)):

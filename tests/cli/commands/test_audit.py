@@ -54,7 +54,7 @@ def test_the_first_row_that_was_tampered_with_is_named(tmp_path: Path) -> None:
     assert found.out == "The audit log is broken: entry 2 was changed: its content does not match its hash.\n"
 
 
-def test_a_row_that_was_removed_is_missed(tmp_path: Path) -> None:
+def test_a_row_that_was_removed_is_reported_as_missing(tmp_path: Path) -> None:
     add_keys(tmp_path)
     head = run_toolyard(tmp_path, "audit", "verify").out.split()[-1].rstrip(".")
     tamper(tmp_path, "DELETE FROM audit WHERE number = 3")
@@ -73,7 +73,7 @@ async def trim_keys(directory: Path) -> None:
     await store.close()
 
 
-def test_a_trimmed_log_is_verified_and_a_hash_of_before_is_told_apart(tmp_path: Path) -> None:
+def test_a_trimmed_log_is_verified_and_the_hash_of_a_trimmed_entry_is_not_found(tmp_path: Path) -> None:
     for name in ("ann", "bob"):
         assert run_toolyard(tmp_path, "keys", "add", name, "--user", name).code == 0
     head = run_toolyard(tmp_path, "audit", "verify").out.split()[-1].rstrip(".")

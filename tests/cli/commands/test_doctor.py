@@ -73,7 +73,7 @@ def test_no_credentials_of_an_address_are_printed(tmp_path: Path) -> None:
     assert "https://***@127.0.0.1:9/mcp?key=***" in run_toolyard(tmp_path, "doctor").out
 
 
-def test_a_package_that_is_run_in_its_latest_version_is_doubtful(tmp_path: Path) -> None:
+def test_doctor_warns_of_a_package_that_is_run_in_its_latest_version(tmp_path: Path) -> None:
     runner = tmp_path / "uvx"
     runner.write_text("#!/bin/sh\n")
     runner.chmod(0o755)

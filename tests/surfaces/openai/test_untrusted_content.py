@@ -43,7 +43,7 @@ async def test_the_result_of_a_clients_own_tool_is_untrusted() -> None:
     assert sent == [] and WAITING in second.choices[0].message.content
 
 
-async def test_it_is_trusted_if_the_server_vouches_for_it() -> None:
+async def test_the_result_of_a_clients_own_tool_is_trusted_if_the_server_vouches_for_it() -> None:
     script = [call("take_photo", of="shop"), OBEY, say("Sent.")]
     async with serve_script(script, TOOLS, trust=TrustRules(trust_client_results=True)) as served:
         first = await served.complete(tools=[PHOTO])

@@ -32,7 +32,7 @@ def keep_from_bob(request: PolicyRequest) -> Verdict | None:
     return Verdict("deny", "not for bob") if request.caller.user == "bob" and request.tool.name == "look" else None
 
 
-async def test_it_names_the_rule_that_decides_and_who_approves() -> None:
+async def test_the_explanation_names_the_rule_that_decides_and_who_approves() -> None:
     async with open_api_client(tools=[pay, look], keys=KEYS, rules=[keep_from_bob]) as http:
         access: Json = (await http.with_key("ann").get("/access?tool=pay"))["access"]
         assert (access["decision"], access["rule"], access["reason"]) == ("ask", "approval", "approval = other")

@@ -306,7 +306,7 @@ ADMIN = [build_key("root", "admin", tenant="")]
     ("add_servers", "command_status", "url_status"),
     [("all", 201, 201), ("url", 403, 201), (None, 403, 201), ("off", 403, 403)],
 )
-async def test_what_may_be_added_over_http_is_a_setting(
+async def test_which_servers_may_be_added_over_http_is_a_setting(
     add_servers: str | None, command_status: int, url_status: int, tmp_path: Path
 ) -> None:
     async with open_api_client(keys=ADMIN, add_servers=add_servers) as http:

@@ -35,7 +35,7 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
         "64:ff9b:1::7f00:1", "::127.0.0.1", "::ffff:0:127.0.0.1", "fec0::1", "5f00::1", "192.0.0.192", "168.63.129.16",
     ],
 )  # fmt: skip
-def test_an_address_that_leads_behind_the_public_network_is_not(address: str) -> None:
+def test_an_address_that_leads_behind_the_public_network_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
@@ -115,7 +115,9 @@ async def test_a_server_that_is_added_over_http_is_not_looked_for_on_this_machin
 
 
 @pytest.mark.parametrize(("keys", "allowed"), [(KEYS, True), ([], None)], ids=["when it is allowed", "without keys"])
-async def test_a_private_address_is_reached(keys: list[Key], allowed: bool | None) -> None:
+async def test_a_server_that_is_added_over_http_may_be_private_by_a_setting_or_without_keys(
+    keys: list[Key], allowed: bool | None
+) -> None:
     async with (
         count_connections() as (port, received),
         open_api_client(keys=keys, private_addresses=allowed) as http,

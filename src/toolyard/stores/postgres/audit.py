@@ -19,8 +19,9 @@ VALUES ({", ".join(f"${number}" for number, _ in enumerate(AuditEntry.__struct_f
 _READ = """SELECT {columns} FROM audit WHERE number {beyond} $1 AND at >= $2 AND ($3::text IS NULL OR tenant = $3)
 AND ($4::text = '' OR actor = $4) AND ($5::text = '' OR action = $5) AND ($6::text = '' OR outcome = $6)
 ORDER BY number {order} LIMIT $7"""
-# The last of the oldest entries before the first that stays. Times need not ascend: a clock may have been set back.
-_OLD = f"""WITH oldest AS (SELECT number, at FROM audit ORDER BY number LIMIT $2)
+# The last entry to delete: among the oldest, the one before the first that stays. Times need not ascend, as a clock
+# may have been set back.
+_LAST_TRIMMED = f"""WITH oldest AS (SELECT number, at FROM audit ORDER BY number LIMIT $2)
 SELECT {_COLUMNS} FROM audit WHERE number = (SELECT max(number) FROM oldest
 WHERE number < coalesce((SELECT min(number) FROM oldest WHERE at >= $1), $3))"""
 MAX_NUMBER = 2**63 - 1
@@ -108,15 +109,15 @@ class PostgresAudit(LeasedPorts):
     async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
         async with self._database.transaction() as connection:
             await _lock_chain(connection)
-            removed = await _fetch_entry(connection, _OLD, before, limit, MAX_NUMBER)
+            last_removed = await _fetch_entry(connection, _LAST_TRIMMED, before, limit, MAX_NUMBER)
             last = await _fetch_entry(connection, _LAST)
-            if removed is None or last is None:
+            if last_removed is None or last is None:
                 return None
-            count = await connection.fetchval("SELECT count(*) FROM audit WHERE number <= $1", removed.number)
-            entry = seal_trim(record, last, removed, count)
+            count = await connection.fetchval("SELECT count(*) FROM audit WHERE number <= $1", last_removed.number)
+            entry = seal_trim(record, last, last_removed, count)
             # The entry comes first: a trigger refuses to delete what no entry accounts for.
             await _insert(connection, [entry])
-            await connection.execute("DELETE FROM audit WHERE number <= $1", removed.number)
+            await connection.execute("DELETE FROM audit WHERE number <= $1", last_removed.number)
         return entry
 
     async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:

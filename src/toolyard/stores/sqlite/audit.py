@@ -10,8 +10,9 @@ _LAST = f"SELECT {_COLUMNS} FROM audit ORDER BY number DESC LIMIT 1"
 _INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ({', '.join(f':{name}' for name in AuditEntry.__struct_fields__)})"
 _READ = """SELECT {columns} FROM audit WHERE number {beyond} :cursor AND at >= :since
 {tenant} {actor} {action} {outcome} ORDER BY number {order} LIMIT :limit"""
-# The last of the oldest entries before the first that stays. Times need not ascend: a clock may have been set back.
-_OLD = f"""WITH oldest AS (SELECT number, at FROM audit ORDER BY number LIMIT :limit)
+# The last entry to delete: among the oldest, the one before the first that stays. Times need not ascend, as a clock
+# may have been set back.
+_LAST_TRIMMED = f"""WITH oldest AS (SELECT number, at FROM audit ORDER BY number LIMIT :limit)
 SELECT {_COLUMNS} FROM audit WHERE number = (SELECT max(number) FROM oldest
 WHERE number < coalesce((SELECT min(number) FROM oldest WHERE at >= :before), :end))"""
 MAX_NUMBER = 2**63 - 1
@@ -26,15 +27,15 @@ def append_audit(connection: sqlite3.Connection, record: AuditRecord) -> AuditEn
 
 def trim_audit(connection: sqlite3.Connection, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
     values = {"limit": limit, "before": before, "end": MAX_NUMBER}
-    row = connection.execute(_OLD, values).fetchone()
+    row = connection.execute(_LAST_TRIMMED, values).fetchone()
     if row is None:
         return None
-    removed, last = _build_entry(row), _build_entry(connection.execute(_LAST).fetchone())
-    (count,) = connection.execute("SELECT count(*) FROM audit WHERE number <= ?", (removed.number,)).fetchone()
-    entry = seal_trim(record, last, removed, count)
+    last_removed, last = _build_entry(row), _build_entry(connection.execute(_LAST).fetchone())
+    (count,) = connection.execute("SELECT count(*) FROM audit WHERE number <= ?", (last_removed.number,)).fetchone()
+    entry = seal_trim(record, last, last_removed, count)
     # The entry comes first: a trigger refuses to delete what no entry accounts for.
     copy_audit(connection, (entry,))
-    connection.execute("DELETE FROM audit WHERE number <= ?", (removed.number,))
+    connection.execute("DELETE FROM audit WHERE number <= ?", (last_removed.number,))
     return entry
 
 

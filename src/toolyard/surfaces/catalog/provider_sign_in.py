@@ -13,13 +13,13 @@ from toolyard.core.errors import NotFound, StoreDown
 from toolyard.engine.provider_sign_in import ATTEMPT_S, CallbackAnswer, FailureCode, ProviderSignIns, SignInFailed
 from toolyard.engine.sessions import Sessions
 from toolyard.observability.log_lines import log_line
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.request_context import HttpRequest, get_client_address, get_request_context
 from toolyard.surfaces.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie
 
 BEGIN_PATH = "/session/oidc"
 CALLBACK_PATH = "/session/oidc/callback"
-PURPOSE = "sign-in"
-"""Of the cookie that ties a sign-in to its browser. It is `Lax`: with it the browser comes back from another site."""
+COOKIE_PURPOSE = "sign-in"
+"""Names the cookie that ties a sign-in to its browser. It is `Lax`, as the browser comes back from another site."""
 _log = logging.getLogger("toolyard.sign_in")
 
 
@@ -35,10 +35,10 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
         sign_ins = require_provider()
         redirect_uri = build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
         try:
-            begun = await sign_ins.begin(redirect_uri, _get_address(request))
+            begun = await sign_ins.begin(redirect_uri, get_client_address(request.scope))
         except (SignInFailed, StoreDown) as error:
             return _return_with_error(request, error)
-        cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, PURPOSE, "Lax")
+        cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, COOKIE_PURPOSE, "Lax")
         return _redirect(begun.url, cookie)
 
     @get(CALLBACK_PATH, include_in_schema=False, status_code=302)
@@ -52,12 +52,12 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
             issuer=request.query_params.get("iss"),
         )
         try:
-            token = await sign_ins.finish(answer, read_cookie(request.headers, PURPOSE))
+            token = await sign_ins.finish(answer, read_cookie(request.headers, COOKIE_PURPOSE))
             if earlier := read_session_cookie(request.headers):
                 await sessions.close(earlier)
         except (SignInFailed, StoreDown) as error:
             if isinstance(error, SignInFailed) and error.is_suspicious:
-                await sessions.count_failure(_get_address(request))
+                await sessions.count_failure(get_client_address(request.scope))
             return _return_with_error(request, error)
         # The address is fixed: a link never decides where somebody who has just signed in goes.
         return _redirect(f"{_get_prefix(request)}/", build_cookie(request.headers, token, sessions.limits.total_s))
@@ -77,10 +77,6 @@ def _redirect(address: str, cookie: str = "") -> Response[None]:
     # The address of the callback holds a code: neither a cache nor the next page shall see it.
     headers = {"location": address, "cache-control": "no-store", "referrer-policy": "no-referrer"}
     return Response(None, status_code=302, headers={**headers, **({"set-cookie": cookie} if cookie else {})})
-
-
-def _get_address(request: HttpRequest) -> str:
-    return request.client.host if request.client else ""
 
 
 def _get_prefix(request: HttpRequest) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.request_context import HttpRequest, get_client_address
 from toolyard.surfaces.session_cookie import build_cookie, read_session_cookie, require_same_origin
 
 
@@ -42,7 +42,7 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
         """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
         # Also here: another site must not be able to sign a visitor in under an account of its own.
         require_same_origin(request.headers)
-        token = await sessions.open(data.key.strip(), request.client.host if request.client else "", request.headers)
+        token = await sessions.open(data.key.strip(), get_client_address(request.scope), request.headers)
         if earlier := read_session_cookie(request.headers):
             await sessions.close(earlier)
         cookie = build_cookie(request.headers, token, sessions.limits.total_s)

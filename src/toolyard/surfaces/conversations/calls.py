@@ -154,7 +154,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 async def load_state_to_decide(service: Service, conversation: str, call_id: str, caller: Caller) -> State:
-    """Return the state of a conversation for a caller who decides a call: also for whom only the call's terms name.
+    """Return the state of a conversation for a caller who decides a call, if only as an approver that its terms name.
 
     Raise NotFound for anybody else, as for a conversation that does not exist.
     """
@@ -164,7 +164,7 @@ async def load_state_to_decide(service: Service, conversation: str, call_id: str
         state = await service.view(conversation)
         if state.owner is None or state.owner.tenant != caller.tenant:
             raise
-        # From the log, not from the state: who comes too late is to hear that the call was decided.
+        # From the log, not from the state, so that an approver who comes too late is told that the call was decided.
         entries = await service.read_entries(conversation)
         judged = (entry.event for entry in entries if isinstance(entry.event, CallJudged))
         if any(event.call_id == call_id and event.terms and event.terms.names(caller) for event in judged):

@@ -74,7 +74,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @get("/audit/verification", responses=ERRORS, tags=["audit"])
     async def verify_audit(request: HttpRequest) -> AuditVerification:
-        """Check that no entry was changed or removed since it was written, but for what was trimmed.
+        """Check that no entry was changed or removed since it was written, except those that were trimmed.
 
         Entries that were removed at the end leave no gap: compare `last` with the hash in the server's log. For an
         administrator without a tenant, as the chain holds the entries of all tenants.

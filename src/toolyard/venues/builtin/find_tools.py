@@ -10,7 +10,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, ToolHooks, Value
 from toolyard.core.tools import Tool
-from toolyard.core.trust import join_sources, list_unreviewed, name_descriptions
+from toolyard.core.trust import join_sources, list_unreviewed_servers, name_description_source
 from toolyard.tool_index.find_tools_result import FIND_TOOLS, build_result
 
 MAX_QUERY_CHARS = 1000
@@ -69,7 +69,7 @@ class FindToolsVenue:
         arguments = msgspec.convert(call.arguments, _FindToolsArguments)
         tools = self._search(arguments.query, context.caller, context.may_use)
         # The descriptions stay in the conversation, also when their server does not list the tools any more.
-        sources = join_sources(*map(name_descriptions, list_unreviewed(tools)))
+        sources = join_sources(*map(name_description_source, list_unreviewed_servers(tools)))
         return Value(value=build_result(tools), untrusted=sources)
 
     async def close(self) -> None:

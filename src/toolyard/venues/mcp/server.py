@@ -269,34 +269,34 @@ class ManagedServer:
         pins = {**self._pins, **added}
         return pins if len(pins) <= MAX_PINS else limit_pins(pins, {*tools, *self._views.count_definitions()})
 
-    async def accept(self, tools: Collection[str] = (), shown: Collection[str] = ()) -> None:
-        await self._decide(accept_pins, tuple(tools), shown, accept=True)
+    async def accept(self, tools: Collection[str] = (), shown_hashes: Collection[str] = ()) -> None:
+        await self._decide(accept_pins, tuple(tools), shown_hashes, accept=True)
 
-    async def reject(self, tools: Collection[str] = (), shown: Collection[str] = ()) -> None:
-        await self._decide(reject_pins, tuple(tools), shown, accept=False)
+    async def reject(self, tools: Collection[str] = (), shown_hashes: Collection[str] = ()) -> None:
+        await self._decide(reject_pins, tuple(tools), shown_hashes, accept=False)
 
     async def _decide(
         self,
         apply: Callable[[Pins, Sequence[str]], Pins],
         tools: Sequence[str],
-        shown: Collection[str],
+        shown_hashes: Collection[str],
         *,
         accept: bool,
     ) -> None:
         """Decide on the shared definitions and on those that only some callers get.
 
-        Rejecting a tool by name also rejects every definition of it that was accepted for some callers. `shown` are the
-        hashes of the definitions that a person has seen, if they are known: no others are decided.
+        Rejecting a tool by name also rejects every definition of it that was accepted for some callers. With
+        `shown_hashes`, the hashes of the definitions that a person was shown, only those are decided.
         """
         async with self._changing_pins():
-            self._require_listed(shown)
+            self._require_listed(shown_hashes)
             pins = {
-                remote: pin if not shown or hash_definition(pin.seen) in shown else self._pins[remote]
+                remote: pin if not shown_hashes or hash_definition(pin.seen) in shown_hashes else self._pins[remote]
                 for remote, pin in apply(self._pins, tools).items()
             }
             hashes = {} if accept else {remote: [*pins[remote].caller_decisions] for remote in tools}
             for remote, listed, pin, _ in self._iter_caller_pins():
-                if (remote in tools if tools else pin.is_waiting) and (not shown or listed.hash in shown):
+                if (remote in tools if tools else pin.is_waiting) and (not shown_hashes or listed.hash in shown_hashes):
                     hashes.setdefault(remote, []).append(listed.hash)
             pins |= {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
             async with self._audit_decision(pins, accept=accept):
@@ -311,6 +311,7 @@ class ManagedServer:
             raise Refused("the server has changed its tools since you were shown them: look at them again")
 
     def _audit_decision(self, pins: Pins, *, accept: bool) -> AbstractAsyncContextManager[object]:
+        """Return the context in which changed pins are saved: it writes the audit entry, if any pin has changed."""
         changed = {
             remote: [hash_definition(pin.seen), *pin.caller_decisions]
             for remote, pin in pins.items()

@@ -39,9 +39,11 @@ class CompactedResponse(Struct, kw_only=True):
 
 
 class HistorySummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model's summary of a history, as a compaction item carries it."""
+
     text: str
     untrusted: str = ""
-    """Who may have written what it sums up, if that is not to be trusted."""
+    """The untrusted sources of what it sums up; empty if there are none."""
 
 
 def build_compaction(item_id: str, summary: HistorySummary) -> OutputItem:

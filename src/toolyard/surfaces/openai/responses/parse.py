@@ -222,7 +222,7 @@ def _read_call(item: dict[str, object], index: int) -> tuple[str, str, str]:
 
 
 def _add_summary(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
-    # Anybody can write such an item, so that it is what the user says, like any other message.
+    # Anybody can write such an item, so that it counts as a message of the user, and `join_sources` bounds its sources.
     if summary := decode_summary(item.get("encrypted_content")):
         builder.add_summary(index, f"{SUMMARY_HEADER}\n{summary.text}", join_sources(summary.untrusted))
 

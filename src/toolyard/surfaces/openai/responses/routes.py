@@ -32,7 +32,7 @@ RESPONSE_SPEC = ResponseSpec(
 )
 StartingAfter = Annotated[int | None, QueryParameter(ge=0, le=2**53 - 1)]
 PageLimit = Annotated[int, QueryParameter(ge=1, le=100)]
-ItemId = Annotated[str, QueryParameter(max_length=200)]
+AfterItem = Annotated[str, QueryParameter(max_length=200)]
 
 
 class DeletedResponse(Struct, kw_only=True):
@@ -101,7 +101,7 @@ def routes(
         response_id: PathId,
         order: FromQuery[Literal["asc", "desc"]] = "desc",
         limit: PageLimit = 20,
-        after: ItemId = "",
+        after: AfterItem = "",
     ) -> InputItemList:
         """Return a page of the items that a response was asked with, the last one first unless `order` is `asc`."""
         stored = await responses.find_run(response_id, get_request_context(request.scope).caller)

@@ -113,7 +113,7 @@ class Elicitations:
     async def elicit(self, connection: object, question: Json, owner: object) -> Json:
         """Wait for the answer to a server's question, and return it.
 
-        Raise LookupError if its call is not certain, or if it is too long.
+        Raise LookupError if it is not certain which call asks, or if the question is too long.
         """
         if len(msgspec.json.encode(question)) > MAX_QUESTION_BYTES:
             raise LookupError(f"the question is longer than {MAX_QUESTION_BYTES:,} bytes")

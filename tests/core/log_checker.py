@@ -32,7 +32,7 @@ def require(holds: bool, complaint: str) -> None:
         raise Broken(complaint)
 
 
-class Witness:
+class LogChecker:
     def __init__(self) -> None:
         self.read_back: list[Entry] = []
         self.tools: dict[str, str] = {}
