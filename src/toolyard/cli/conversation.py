@@ -1,7 +1,7 @@
 """Clients for one conversation: in a yard of this process, or on a server. `Screen` shows it, and asks the user."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from typing import Literal, Protocol
 
@@ -9,11 +9,12 @@ import msgspec
 
 from toolyard.client.http import ServerClient
 from toolyard.codec import decode_entry
+from toolyard.core.approvals import build_approval_view
 from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.events import Entry, Fleeting, Published, RunEnded
 from toolyard.core.items import Item, ModelText, Result, UserMessage
 from toolyard.engine.run import Run
-from toolyard.yard import Yard
+from toolyard.yard import LOCAL_CALLER, Yard
 
 RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to reconnect to the server."""
@@ -40,6 +41,10 @@ class ChatClient(Protocol):
         ...
 
     async def decide(self, decision: Decision) -> None: ...
+
+    async def list_refusals(self) -> Mapping[str, str]:
+        """Return why the user may not decide, for each call that waits for an approval of others, by its id."""
+        ...
 
     async def stop(self) -> None: ...
 
@@ -71,6 +76,11 @@ class LocalChatClient:
             case "answer":
                 await yard.answer(*call, decision.content)
 
+    async def list_refusals(self) -> Mapping[str, str]:
+        state = await self._yard.service.view(self.conversation)
+        views = {call_id: build_approval_view(state, call, LOCAL_CALLER) for call_id, call in state.calls.items()}
+        return {call_id: view.refusal for call_id, view in views.items() if view is not None and view.refusal}
+
     async def stop(self) -> None:
         if self._run is not None:
             with suppress(Refused):  # the run may have ended by itself in the meantime
@@ -93,6 +103,21 @@ class _MessageHistory(msgspec.Struct):
         content: str | list[dict[str, object]] | None = None
 
     messages: list[HistoryMessage]
+
+
+class _LiveRuns(msgspec.Struct):
+    class LiveRun(msgspec.Struct):
+        class LiveCall(msgspec.Struct):
+            class CallApproval(msgspec.Struct):
+                refusal: str = ""
+
+            id: str
+            approval: CallApproval | None = None
+
+        conversation: str
+        calls: list[LiveCall]
+
+    runs: list[LiveRun]
 
 
 class ServerChatClient:
@@ -119,6 +144,11 @@ class ServerChatClient:
         body = {name: value for name, value in fields.items() if value is not None}
         path = f"/conversations/{self.conversation}/calls/{decision.call_id}/{decision.action}"
         await self._server.request("POST", path, dict[str, object], body)
+
+    async def list_refusals(self) -> Mapping[str, str]:
+        open_runs = (await self._server.request("GET", "/live", _LiveRuns)).runs
+        calls = [call for run in open_runs if run.conversation == self.conversation for call in run.calls]
+        return {call.id: call.approval.refusal for call in calls if call.approval and call.approval.refusal}
 
     async def stop(self) -> None:
         with suppress(Refused):

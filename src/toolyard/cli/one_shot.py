@@ -28,13 +28,15 @@ class OneShotChat:
             async for item in items:
                 view = runs.apply(item)
                 if view is not None and view.at_rest:
-                    return self._report_end(view, view.end) if view.end else self._report_waiting(view)
+                    return self._report_end(view, view.end) if view.end else await self._report_waiting(view)
         return 1
 
-    def _report_waiting(self, view: RunView) -> int:
+    async def _report_waiting(self, view: RunView) -> int:
         for call in map(view.calls.__getitem__, view.waiting_for):
             reason = _WAIT_REASONS[call.awaited or "approval"].format(rule=call.rule, approval=call.awaited_approval)
             _complain(f"{call.call.tool} {reason}, so there is no answer yet")
+        if set(view.waiting_for) <= (await self._client.list_refusals()).keys():
+            return 1  # there is nothing that the user could do
         conversation = self._client.conversation
         _complain(
             f"decide in conversation {conversation} on the server's web page, or use `toolyard chat` without a message"

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 from toolyard.app import open_store
 from toolyard.cli.common import UsageError
@@ -11,6 +12,8 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Store
 from toolyard.server.address import parse_database_path, read_published_address
 from toolyard.server.config import Config
+
+MissingStore = Literal["create", "refuse", "empty"]
 
 
 @asynccontextmanager
@@ -27,17 +30,26 @@ async def connect(url: str, key: str) -> AsyncGenerator[ServerClient, None]:
 
 
 @asynccontextmanager
-async def open_server_or_store(config: Config, url: str, key: str) -> AsyncGenerator[ServerClient | Store, None]:
+async def open_server_or_store(
+    config: Config, url: str, key: str, *, if_missing: MissingStore
+) -> AsyncGenerator[ServerClient | Store, None]:
     """Open the server at `url`; without a url, the store, or else the server that has the store open.
 
     Only one process can have a SQLite store open. Tables in PostgreSQL are left to `toolyard migrate` and to servers.
+    `if_missing` says what happens if the file of a SQLite store does not exist: only a command that writes creates it;
+    the others raise Misconfigured, or go on with an empty store in memory.
     """
     if url:
         async with connect(url, key) as server:
             yield server
         return
+    store = config.store
+    if if_missing != "create" and (file := parse_database_path(store)) is not None and not file.exists():
+        if if_missing == "refuse":
+            raise Misconfigured(f"there is no store at {file}")
+        store = "memory:"
     try:
-        opened_store = await open_store(config.store, config.postgres, may_migrate=False)
+        opened_store = await open_store(store, config.postgres, may_migrate=False)
     except Misconfigured as error:
         async with connect(find_owner_url(config.store, error), key) as server:
             yield server

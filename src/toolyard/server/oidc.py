@@ -75,7 +75,7 @@ class OidcProvider:
         self.admin_tenants = config.admin_tenants
 
     async def build_url(self, attempt: SignInAttempt, state: str) -> str:
-        metadata = await self._discover()
+        metadata = await self.discover()
         query = {
             "response_type": "code",
             "client_id": self._config.client_id,
@@ -90,7 +90,7 @@ class OidcProvider:
         return f"{metadata.authorization_endpoint}{separator}{urlencode(query)}"
 
     async def identify(self, attempt: SignInAttempt, answer: CallbackAnswer) -> Caller:
-        metadata = await self._discover()
+        metadata = await self.discover()
         # RFC 9207: the answer names its issuer, so that a code of another provider is never sent to this one.
         is_named = answer.issuer is not None or metadata.authorization_response_iss_parameter_supported
         if is_named and answer.issuer != self._config.issuer:
@@ -101,8 +101,8 @@ class OidcProvider:
         claims = await self._verify(metadata, tokens.id_token, attempt.nonce)
         return build_caller(await self._complete(metadata, claims, tokens.access_token), self._config)
 
-    async def _discover(self) -> ProviderMetadata:
-        """Return the provider's metadata, fetched again after an hour."""
+    async def discover(self) -> ProviderMetadata:
+        """Return the provider's metadata, fetched again after an hour. Raise SignInFailed."""
         try:
             # The deadline includes the wait for the lock: others may be waiting for a provider that does not answer.
             async with asyncio.timeout(self._request_s), self._discovering:

@@ -6,8 +6,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+import pytest
+
 from cli.process import run_toolyard, start_server
-from toolyard.core.audit import AuditRecord
+from toolyard.core.audit import AuditEntry, AuditRecord, hash_entry
 from toolyard.stores.sqlite import SqliteStore
 
 
@@ -86,3 +89,71 @@ def test_a_trimmed_log_is_verified_and_the_hash_of_a_trimmed_entry_is_not_found(
     tamper(tmp_path, "DELETE FROM audit WHERE number = 4")
     result = run_toolyard(tmp_path, "audit", "verify")
     assert result.code == 1 and "entries 1 and on are missing: the next one is 3" in result.out
+
+
+@pytest.mark.parametrize(
+    "words", [("audit", "verify"), ("audit", "list"), ("trace", "greeting-1")], ids=lambda words: words[0] + words[1]
+)
+def test_a_store_that_does_not_exist_is_neither_read_as_empty_nor_created(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = run_toolyard(tmp_path, *words, "--store", f"sqlite:///{tmp_path}/none.db")
+    assert (done.code, done.out) == (1, "")
+    assert done.errors == f"toolyard: there is no store at {tmp_path}/none.db\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["abc", "0" * 63 + "g", "0" * 65])
+def test_a_text_that_is_no_hash_is_not_searched_for(text: str, tmp_path: Path) -> None:
+    add_keys(tmp_path)
+    done = run_toolyard(tmp_path, "audit", "verify", "--contains", text)
+    assert (done.code, done.out) == (2, "")
+    assert f"{text!r} is not a hash of an entry: it has 64 hexadecimal digits" in done.errors
+
+
+def test_a_hash_in_capitals_is_found_too(tmp_path: Path) -> None:
+    add_keys(tmp_path)
+    head = run_toolyard(tmp_path, "audit", "verify").out.split()[-1].rstrip(".")
+    assert run_toolyard(tmp_path, "audit", "verify", "--contains", head.upper()).code == 0
+
+
+async def record_old_revocation(directory: Path) -> None:
+    """Record the revocation of a key with a long name two hours ago, which was refused."""
+    store = await SqliteStore.open(directory / "data" / "toolyard" / "toolyard.db")
+    target = "a-key-of-" + "many-words-" * 10
+    at = time.time() - 7200.0
+    await store.append_audit(AuditRecord(at=at, action="key.revoke", target=target, outcome="refused"))
+    await store.close()
+
+
+def test_entries_are_selected_by_age_and_outcome_and_a_long_target_is_cut(tmp_path: Path) -> None:
+    add_keys(tmp_path)
+    asyncio.run(record_old_revocation(tmp_path))
+
+    def list_actions(*flags: str) -> list[str]:
+        listed = run_toolyard(tmp_path, "audit", "list", *flags)
+        assert listed.code == 0, listed.errors
+        return [line.split()[3] for line in listed.out.splitlines()[1:]]
+
+    assert list_actions("--since", "30m") == ["key.add"] * 3
+    assert list_actions("--since", "12h") == list_actions("--since", "1d") == ["key.revoke", *["key.add"] * 3]
+    assert list_actions("--outcome", "refused") == ["key.revoke"]
+    row = run_toolyard(tmp_path, "audit", "list", "--action", "key.revoke").out.splitlines()[1]
+    assert "a-key-of-many-words-" in row and "…  refused" in row and len(row) < 130
+    unknown = run_toolyard(tmp_path, "audit", "list", "--action", "key.ad")
+    assert unknown.code == 2 and "key.ad" in unknown.errors and "key.rotate" in unknown.errors
+    assert run_toolyard(tmp_path, "audit", "list", "--outcome", "denied").code == 2
+    assert run_toolyard(tmp_path, "audit", "list", "--since", "yesterday").code == 2
+
+
+def test_entries_are_printed_whole_as_json_lines_by_the_store_and_the_server(tmp_path: Path) -> None:
+    secret = add_keys(tmp_path)
+    asyncio.run(record_old_revocation(tmp_path))
+    flags = ("audit", "list", "--json", "--outcome", "refused")
+    lines = run_toolyard(tmp_path, *flags).out.splitlines()
+    assert len(lines) == 1
+    entry = msgspec.json.decode(lines[0], type=AuditEntry)
+    assert entry.target.endswith("many-words-") and hash_entry(entry) == entry.hash
+    with start_server(tmp_path):
+        assert run_toolyard(tmp_path, *flags, TOOLYARD_KEY=secret).out.splitlines() == lines
+    assert run_toolyard(tmp_path, "audit", "list", "--json", "--actor", "nobody").out == ""

@@ -1,6 +1,9 @@
 """`toolyard chat` with lines from a pipe: with a yard of its own, and with a server."""
 
+import re
 from pathlib import Path
+
+import pytest
 
 from cli.process import run_toolyard, start_server
 
@@ -108,3 +111,33 @@ def test_a_server_that_wants_a_key_is_told_how_to_name_one(tmp_path: Path) -> No
     with start_server(tmp_path) as server:
         done = run_toolyard(tmp_path, "chat", "hello", "--server", server.url)
     assert done.code == 1 and "--key" in done.errors and "TOOLYARD_KEY" in done.errors
+
+
+OTHERS = '[tool.turn_on]\napproval = "other"\n'
+BOARD = '[tool.turn_on]\napprovers = ["role:board"]\n'
+
+
+@pytest.mark.parametrize(
+    ("rules", "approvers"), [(OTHERS, "another user with the role approver"), (BOARD, "the role board")]
+)
+def test_one_question_of_a_caller_who_may_not_decide_only_says_who_does(
+    rules: str, approvers: str, tmp_path: Path
+) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    (tmp_path / "toolyard.toml").write_text(f'tools = ["./my_tools.py"]\n{rules}')
+    added = run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin")
+    line = rf"toolyard: turn_on needs the approval of {approvers} \(.*\), so there is no answer yet\n"
+    local = run_toolyard(tmp_path, "chat", ORDER)
+    assert local.code == 1 and re.fullmatch(line, local.errors), local.errors
+    with start_server(tmp_path):
+        served = run_toolyard(tmp_path, "chat", ORDER, TOOLYARD_KEY=added.out.splitlines()[0])
+        assert served.code == 1 and re.fullmatch(line, served.errors), served.errors
+
+
+def test_a_caller_whom_the_approvers_leave_out_is_not_asked_at_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    (tmp_path / "toolyard.toml").write_text(f'tools = ["./my_tools.py"]\n{BOARD}approval_s = 0.5\n')
+    done = run_toolyard(tmp_path, "chat", input_text=f"{ORDER}\n/quit\n")
+    assert done.code == 0, done.errors
+    assert "run it?" not in done.out
+    assert "… 'local' may not decide this call: that is for the role board; Ctrl-C stops it" in done.out

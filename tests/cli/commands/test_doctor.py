@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -159,3 +160,66 @@ def serve_provider(answers: Mapping[str, object]) -> Generator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+FOUR_EYES = """
+from toolyard import tool
+
+@tool(approval="other")
+def pay(amount: int) -> str:
+    "Pay an amount."
+    return "paid"
+
+@tool(approval="ask", approvers=["user:ann", "user:bob"], approvals=3)
+def sell(item: str) -> str:
+    "Sell an item."
+    return "sold"
+
+@tool(approval="ask", approvers=["user:ann", "role:board"], approvals=3)
+def buy(item: str) -> str:
+    "Buy an item."
+    return "bought"
+"""
+
+
+def find_approval_warnings(out: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith("! approval")]
+
+
+def test_calls_that_nobody_could_approve_are_doubtful(tmp_path: Path) -> None:
+    (tmp_path / "bank.py").write_text(FOUR_EYES)
+    servers = f"[servers.shop]\ncommand = '{sys.executable}'\n"
+    (tmp_path / "toolyard.toml").write_text(f'tools = ["./bank.py"]\n{servers}[tool.shop_refund]\napproval = "other"\n')
+    done = run_toolyard(tmp_path, "doctor", "--port", "0")
+    assert done.code == 0, done.out
+    nobody = 'asks somebody else (approval = "other"), and without keys or an identity provider nobody can decide'
+    assert find_approval_warnings(done.out) == [
+        f"! approval  pay {nobody}",
+        "! approval  sell needs 3 approvals, and only 2 users may approve it: user:ann, user:bob",
+        f"! approval  shop_refund {nobody}",
+    ]
+    assert run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").code == 0
+    with_key = run_toolyard(tmp_path, "doctor", "--port", "0").out
+    assert [line.split()[2] for line in find_approval_warnings(with_key)] == ["sell"]
+
+
+def test_an_identity_provider_that_cannot_be_discovered_is_doubtful(tmp_path: Path) -> None:
+    def examine(issuer: str) -> str:
+        (tmp_path / "toolyard.toml").write_text(
+            f'[oidc]\nissuer = "{issuer}"\nclient_id = "toolyard"\nallow_everybody = true\n'
+        )
+        done = run_toolyard(tmp_path, "doctor", "--port", "0")
+        assert done.code == 0, done.out
+        return parse_findings(done.out)["oidc"]
+
+    documents: dict[str, object] = {}
+    with serve_provider(documents) as issuer:
+        missing = examine(issuer)
+        names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        document = {"issuer": issuer, **{name: f"{issuer}/{name}" for name in names}}
+        documents["/.well-known/openid-configuration"] = document
+        assert examine(issuer) == f"✓ oidc      {issuer} can be discovered"
+        document["issuer"] = "https://other.example"
+        assert "names another issuer" in examine(issuer)
+    assert missing.startswith(f"! oidc      nobody can sign in at {issuer}: ") and "404" in missing
+    assert examine(issuer).startswith(f"! oidc      nobody can sign in at {issuer}: ")

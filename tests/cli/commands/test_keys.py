@@ -1,8 +1,12 @@
 """`toolyard keys`: in the store while no server runs, through the server while one does."""
 
+import asyncio
+import re
 from pathlib import Path
 
 from cli.process import request_json, run_toolyard, start_server
+from toolyard.core.store import Key
+from toolyard.stores.sqlite import SqliteStore
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -50,7 +54,6 @@ def test_without_a_server_keys_are_kept_in_the_store(tmp_path: Path) -> None:
     with start_server(tmp_path) as server:
         assert request_json(f"{server.url}/ai/tools/health")[0] == 401
         assert request_json(f"{server.url}/keys", headers=bearer(secret))[0] == 403
-    assert run_toolyard(tmp_path, "keys", "revoke", "nobody").errors == "toolyard: there is no key named 'nobody'\n"
     assert run_toolyard(tmp_path, "keys", "revoke", "ann").code == 0
     assert "There are no keys" in run_toolyard(tmp_path, "keys", "list").out
 
@@ -103,3 +106,55 @@ def test_a_key_is_rotated_with_an_overlap_and_listed_with_its_limits(tmp_path: P
     for flags in (("--expires", "soon"), ("--not-before", "99"), ("--expires", "-5d")):
         wrong = run_toolyard(tmp_path, "keys", "add", "x", "--user", "x", *flags)
         assert wrong.code == 2, wrong.errors
+
+
+def test_a_key_that_would_have_expired_already_is_refused(tmp_path: Path) -> None:
+    past = run_toolyard(tmp_path, "keys", "add", "x", "--user", "x", "--expires", "2020-01-31")
+    assert past.code == 2 and "--expires is in the past: 2020-01-31" in past.errors
+    never_valid = ("--expires", "2h", "--not-before", "3h")
+    refused = run_toolyard(tmp_path, "keys", "add", "x", "--user", "x", *never_valid)
+    assert refused.code == 2 and "--expires must be after --not-before" in refused.errors
+    assert "There are no keys" in run_toolyard(tmp_path, "keys", "list").out
+
+
+async def save_expired_key(directory: Path) -> None:
+    store = await SqliteStore.open(directory / "data" / "toolyard" / "toolyard.db")
+    await store.save_key(Key(name="old", hash="h", user="old", expires_at=1_600_000_000.0, created_at=1.0))
+    await store.close()
+
+
+def test_the_list_says_which_keys_are_not_accepted_now_and_which_old_secrets_still_are(tmp_path: Path) -> None:
+    for name, *flags in (("me",), ("later", "--not-before", "2999-01-01")):
+        assert run_toolyard(tmp_path, "keys", "add", name, "--user", name, "--role", "admin", *flags).code == 0
+    added = run_toolyard(tmp_path, "keys", "add", "root", "--user", "root", "--role", "admin").out.splitlines()[0]
+    asyncio.run(save_expired_key(tmp_path))
+    assert run_toolyard(tmp_path, "keys", "rotate", "me", "--overlap", "24h").code == 0
+    stored = run_toolyard(tmp_path, "keys", "list").out
+    rows = {line.split()[0]: line for line in stored.splitlines()}
+    assert "not valid before 2999-01-01 00:00" in rows["later"]
+    assert "expired" in rows["old"]
+    assert re.search(r"valid; old secret until \d{4}-\d\d-\d\d \d\d:\d\d", rows["me"])
+    assert "  valid  " in rows["root"] and "old secret" not in rows["root"]
+    with start_server(tmp_path):
+        served = run_toolyard(tmp_path, "keys", "list", TOOLYARD_KEY=added).out
+        assert [line.split()[0] for line in served.splitlines() if "old secret until" in line] == ["me"]
+        assert [line.split()[0] for line in served.splitlines() if "not valid before" in line] == ["later"]
+
+
+def test_an_unknown_name_is_answered_with_the_command_that_lists_them(tmp_path: Path) -> None:
+    hint = "toolyard: there is no key named 'nope'; `toolyard keys list` shows the names\n"
+    assert "There are no keys" in run_toolyard(tmp_path, "keys", "list").out
+    assert run_toolyard(tmp_path, "keys", "revoke", "nope").errors == hint
+    assert not (tmp_path / "data").exists(), "there was nothing to store"
+    secret = run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").out.splitlines()[0]
+    commands = [
+        ("keys", "revoke", "nope"),
+        ("keys", "rotate", "nope"),
+        ("access", "explain", "--key", "nope", "--tool", "find_tools"),
+    ]
+    for command in commands[:2]:
+        assert run_toolyard(tmp_path, *command).errors == hint
+    with start_server(tmp_path):
+        for command in commands:
+            done = run_toolyard(tmp_path, *command, TOOLYARD_KEY=secret)
+            assert (done.code, done.errors) == (1, hint)

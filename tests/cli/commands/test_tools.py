@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from cli.process import open_stream, read_until, request_json, run_toolyard, start_server
 
 TOOLS = """
@@ -101,3 +103,39 @@ def test_a_trace_is_drawn_from_the_server_and_from_the_store(tmp_path: Path) -> 
     assert served.code == stored.code == 0, served.errors + stored.errors
     assert "█ model" in served.out
     assert served.out == stored.out
+
+
+@pytest.mark.parametrize("flags", [(), ("--yes",)])
+@pytest.mark.parametrize(
+    ("terms", "problem"),
+    [
+        ('approval = "other"', "somebody else has to decide it: another user with the role approver"),
+        (
+            'approval = "ask"\napprovers = ["role:board"]',
+            "may not decide this call: that is for the role board",
+        ),
+        (
+            'approval = "ask"\napprovers = ["role:admin"]\napprovals = 2',
+            "empty takes 2 approvals of different people: the role admin",
+        ),
+    ],
+)
+def test_a_caller_who_may_not_decide_is_told_who_does_and_not_asked(
+    terms: str, problem: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_files(tmp_path)
+    (tmp_path / "toolyard.toml").write_text(f'tools = ["./my_tools.py"]\n[tool.empty]\n{terms}\n')
+    done = run_toolyard(tmp_path, "tools", "call", "empty", *flags, input_text="y\n")
+    assert (done.code, done.out) == (1, "")
+    assert problem in done.errors
+
+
+def test_a_named_approver_decides_and_gives_the_reason_that_is_required(tmp_path: Path) -> None:
+    write_files(tmp_path)
+    rules = '[tool.empty]\napproval = "ask"\napprovers = ["role:board"]\napproval_reason = true\n'
+    (tmp_path / "toolyard.toml").write_text(f'tools = ["./my_tools.py"]\n{rules}')
+    call = ("tools", "call", "empty", "--role", "board")
+    agreed = run_toolyard(tmp_path, *call, input_text="y\nit is spring\n")
+    assert agreed.code == 0 and agreed.out.endswith("empty\n"), agreed.errors
+    refused = run_toolyard(tmp_path, *call, input_text="n\nit is winter\n")
+    assert refused.code == 1 and "it is winter" in refused.out

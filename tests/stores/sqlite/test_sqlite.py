@@ -119,6 +119,7 @@ async def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path
         assert process.returncode == 1
         assert out == b""
         assert f"Misconfigured: {store_path} is in use by process {os.getpid()}" in err.decode()
+        assert "name another file with `store`, at the command line with --store" in err.decode()
         await assert_all_there(store)
 
 

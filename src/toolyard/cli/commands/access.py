@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from toolyard.cli.commands.keys import open_access
+from toolyard.cli.commands.keys import hint_at_key_names, open_access
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table, sanitize
@@ -52,15 +52,17 @@ def run_explain(options: argparse.Namespace) -> None:
 
 async def _explain(options: argparse.Namespace) -> AccessExplanation:
     setup = load_setup(options)
-    async with open_server_or_store(setup.config, options.url, os.environ.get("TOOLYARD_KEY", "")) as target:
+    own_key = os.environ.get("TOOLYARD_KEY", "")
+    async with open_server_or_store(setup.config, options.url, own_key, if_missing="empty") as target:
         if isinstance(target, ServerClient):
             query = urlencode({"tool": options.tool_name, **({"key": options.key} if options.key else {})})
-            return (await target.request("GET", f"/access?{query}", _AccessAnswer)).access
+            with hint_at_key_names():
+                return (await target.request("GET", f"/access?{query}", _AccessAnswer)).access
         caller = LOCAL_ADMIN
         if options.key and (found := (await open_access(setup.config, target)).find_caller(options.key)):
             caller = found
         elif options.key:
-            raise UsageError(f"there is no key named {options.key!r}; `toolyard keys list` shows them")
+            raise UsageError(f"there is no key named {options.key!r}; `toolyard keys list` shows the names")
     wiring = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
     async with Yard.from_wiring(wiring) as yard:
         return yard.service.explain_access(caller, options.tool_name)

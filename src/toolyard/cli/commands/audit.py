@@ -2,8 +2,10 @@
 
 import argparse
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from typing import get_args
 from urllib.parse import urlencode
 
 import msgspec
@@ -11,13 +13,15 @@ import msgspec
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
+from toolyard.cli.times import parse_time
 from toolyard.client.http import ServerClient
-from toolyard.core.audit import AuditEntry, AuditQuery, ChainCheck
+from toolyard.core.audit import AuditAction, AuditEntry, AuditOutcome, AuditQuery, ChainCheck
 from toolyard.core.store import Store
 
 EXAMPLES = """  toolyard audit list
   toolyard audit list --actor ann --limit 500
   toolyard audit list --action key.add --since 2026-05-01
+  toolyard audit list --outcome refused --since 12h --json
   toolyard audit verify
   toolyard audit verify --contains HASH           also require an entry whose hash a log line has shown
 
@@ -25,6 +29,9 @@ If no server runs, the store is read. If one runs, the command asks it, which ne
 a tenant (--key or TOOLYARD_KEY) as soon as there is any key. `verify` exits with 1 if the chain of hashes is broken.
 """
 PAGE_SIZE = 1000
+MAX_TARGET_CHARS = 40
+"""How much of a target the table shows; `--json` shows all."""
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class _AuditPage(msgspec.Struct):
@@ -35,10 +42,22 @@ def add_to(commands: Commands) -> None:
     parser = add_command(commands, "audit", run_list, "list and verify the audit log", EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     list_entries = add_command(actions, "list", run_list, "list entries, the newest first", EXAMPLES)
-    list_entries.add_argument("--action", default="", help="only entries of this action, such as key.add")
+    list_entries.add_argument(
+        "--action",
+        default="",
+        choices=get_args(AuditAction),
+        metavar="ACTION",
+        help="only entries of this action, such as key.add",
+    )
     list_entries.add_argument("--actor", default="", help="only entries of this user")
-    list_entries.add_argument("--since", default="", help="only entries from this day or time on, such as 2026-05-01")
+    list_entries.add_argument(
+        "--outcome", default="", choices=get_args(AuditOutcome), help="only entries with this outcome"
+    )
+    list_entries.add_argument(
+        "--since", default="", metavar="TIME", help="only entries from 2026-05-01 on, or of the last 30m, 12h or 1d"
+    )
     list_entries.add_argument("--limit", type=int, default=100, help="how many entries; default: 100")
+    list_entries.add_argument("--json", action="store_true", help="print each whole entry as a line of JSON")
     verify = add_command(actions, "verify", run_verify, "check that no entry was changed or removed", EXAMPLES)
     verify.add_argument(
         "--contains",
@@ -55,15 +74,26 @@ def run_list(options: argparse.Namespace) -> None:
     if not 1 <= options.limit <= PAGE_SIZE:
         raise UsageError(f"--limit must be from 1 to {PAGE_SIZE}")
     query = AuditQuery(
-        actor=options.actor, action=options.action, since=_parse_time(options.since), limit=options.limit
+        actor=options.actor,
+        action=options.action,
+        outcome=options.outcome,
+        since=max(0.0, parse_time(options.since, is_past=True)),
+        limit=options.limit,
     )
     entries = asyncio.run(_list_entries(options, query))
+    if options.json:
+        for entry in entries:
+            print(msgspec.json.encode(entry).decode())
+        return
     columns = ("number", "time", "action", "target", "outcome", "actor", "tenant", "key", "address", "count")
     print(format_table(columns, map(_build_row, entries)) if entries else "There are no entries.")
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    problem, check = asyncio.run(_verify(options))
+    contained_hash = options.contains.strip().lower()
+    if contained_hash and not _HASH.fullmatch(contained_hash):
+        raise UsageError(f"{options.contains[:80]!r} is not a hash of an entry: it has 64 hexadecimal digits")
+    problem, check = asyncio.run(_verify(options, contained_hash))
     if problem:
         print(f"The audit log is broken: {problem}.")
         return 1
@@ -73,25 +103,27 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 async def _list_entries(options: argparse.Namespace, query: AuditQuery) -> list[AuditEntry]:
-    async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
+    config = load_setup(options).config
+    async with open_server_or_store(config, options.url, options.key, if_missing="refuse") as target:
         return await _read_page(target, query)
 
 
-async def _verify(options: argparse.Namespace) -> tuple[str, ChainCheck]:
+async def _verify(options: argparse.Namespace, contained_hash: str) -> tuple[str, ChainCheck]:
     """Return what is wrong, and what was checked so far."""
     check = ChainCheck()
-    is_found = not options.contains
+    is_found = not contained_hash
     first = 1
-    async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
+    config = load_setup(options).config
+    async with open_server_or_store(config, options.url, options.key, if_missing="refuse") as target:
         async for page in _iter_pages(target):
             first = page[0].number if check.last is None else first
             if problem := check.add(page):
                 return problem, check
-            is_found = is_found or any(entry.hash == options.contains for entry in page)
+            is_found = is_found or any(entry.hash == contained_hash for entry in page)
     if (problem := check.find_gap()) or is_found:
         return problem, check
     trimmed = f" (the {first - 1} oldest ones were trimmed)" if first > 1 else ""
-    return f"it has no entry with the hash {options.contains}: entries were removed or replaced{trimmed}", check
+    return f"it has no entry with the hash {contained_hash}: entries were removed or replaced{trimmed}", check
 
 
 async def _iter_pages(target: ServerClient | Store) -> AsyncGenerator[list[AuditEntry]]:
@@ -109,6 +141,7 @@ async def _read_page(target: ServerClient | Store, query: AuditQuery) -> list[Au
     parameters = {
         "action": query.action,
         "actor": query.actor,
+        "outcome": query.outcome,
         "since": query.since,
         "order": "oldest" if query.oldest_first else "newest",
         "limit": query.limit,
@@ -117,16 +150,10 @@ async def _read_page(target: ServerClient | Store, query: AuditQuery) -> list[Au
     return (await target.request("GET", f"/audit?{urlencode(parameters)}", _AuditPage)).entries
 
 
-def _parse_time(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else 0.0
-    except ValueError:
-        raise UsageError(f"{text!r} is no day or time: write it as 2026-05-01 or 2026-05-01T09:30") from None
-
-
 def _build_row(entry: AuditEntry) -> tuple[str, ...]:
     at = datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M:%S")
     outcome = f"{entry.outcome} (of {entry.cause})" if entry.cause else entry.outcome
     references = (entry.actor, entry.tenant, entry.key, entry.address)
-    cells = (entry.target or "-", outcome, *(reference or "-" for reference in references))
+    target = f"{entry.target[: MAX_TARGET_CHARS - 1]}…" if len(entry.target) > MAX_TARGET_CHARS else entry.target
+    cells = (target or "-", outcome, *(reference or "-" for reference in references))
     return (str(entry.number), at, entry.action, *cells, str(entry.count))

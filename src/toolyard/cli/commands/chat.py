@@ -211,6 +211,10 @@ class _ChatLoop:
     async def _decide(self, screen: Screen, pressed: asyncio.Event) -> None:
         """Ask the user about each call until the decision is accepted. Ctrl-C at the question stops the run."""
         waiting = screen.list_waiting_calls()
+        refusals = await self._client.list_refusals()
+        for call_id in [call_id for call_id in waiting if call_id in refusals]:
+            self._terminal.write_line(f"  … {refusals[call_id]}; Ctrl-C stops it")
+            waiting.remove(call_id)
         while waiting and not pressed.is_set():
             try:
                 await self._client.decide(screen.ask_decision(waiting[0]))

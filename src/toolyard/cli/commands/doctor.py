@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import importlib
 import importlib.util
 import os
 import shutil
@@ -14,18 +15,19 @@ from importlib.metadata import version
 from toolyard.app import open_store
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
 from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
-from toolyard.cli.model_check import check_model
+from toolyard.cli.model_check import ANSWER_TIMEOUT_S, check_model
 from toolyard.cli.server_client import describe_replicas, find_owner_url
 from toolyard.cli.tool_checks import check_tool_modules
-from toolyard.core.errors import Misconfigured, MissingTables, ToolyardError, install_command
+from toolyard.core.errors import Misconfigured, MissingTables, Refused, ToolyardError, install_command
 from toolyard.core.loopback import is_loopback
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE
 from toolyard.core.store import Key
+from toolyard.core.tools import Tool
 from toolyard.models.resolver import ModelSettings
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.address import ServerAddress, build_url, read_published_address
-from toolyard.server.config import Config, find_config_file
+from toolyard.server.config import Config, OidcConfig, apply_rules, find_config_file
 from toolyard.server.wiring import build_model_settings, build_wiring, load_configured_servers, load_configured_tools
 from toolyard.stores.postgres_settings import describe_store, is_postgres
 
@@ -125,6 +127,10 @@ async def _check_setup(setup: Setup) -> AsyncIterator[Finding]:
         yield finding
     yield _check_port(config, server)
     yield _check_callers(config, keys)
+    for finding in _check_approvals(setup, keys):
+        yield finding
+    if config.oidc:
+        yield await _check_identity_provider(config.oidc)
 
 
 def _check_tools(setup: Setup) -> Finding:
@@ -217,6 +223,44 @@ def _check_port(config: Config, server: ServerAddress | None) -> Finding:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         return Finding(False, "port", f"{address}: {reason}; choose another with --port or `port`")
     return Finding(True, "port", f"{address} is free")
+
+
+def _check_approvals(setup: Setup, keys: list[Key] | None) -> Iterator[Finding]:
+    """Yield the tools whose calls nobody could approve, as far as the configuration tells."""
+    config = setup.config
+    try:
+        tools = {tool.definition.name: tool.definition for tool in load_configured_tools(config, setup.base)}
+    except ToolyardError:
+        return  # the check of the tools reports this
+    # The rules for tools of MCP servers, which are not known here.
+    tools |= {name: apply_rules(Tool(name=name), rules) for name, rules in config.tool.items() if name not in tools}
+    has_callers = keys is None or bool(keys or config.keys or config.jwt or config.oidc)
+    for tool in tools.values():
+        if tool.enabled and (problem := _find_approval_problem(tool, has_callers)):
+            yield Finding(True, "approval", f"{tool.name} {problem}", doubtful=True)
+
+
+def _find_approval_problem(tool: Tool, has_callers: bool) -> str:
+    """Return why nobody could approve a call of the tool; empty if somebody could."""
+    if tool.approval == "other" and not has_callers:
+        return 'asks somebody else (approval = "other"), and without keys or an identity provider nobody can decide'
+    users = {entry for entry in tool.approvers if entry.startswith("user:")}
+    if users and users.issuperset(tool.approvers) and len(users) < tool.approvals:
+        names = ", ".join(sorted(users))
+        return f"needs {tool.approvals} approvals, and only {len(users)} users may approve it: {names}"
+    return ""
+
+
+async def _check_identity_provider(config: OidcConfig) -> Finding:
+    try:
+        module = importlib.import_module("toolyard.server.oidc")
+    except ImportError as error:
+        return Finding(False, "oidc", f"[oidc] needs more packages: {install_command('server')} ({error})")
+    try:
+        await module.OidcProvider(config, request_s=ANSWER_TIMEOUT_S).discover()
+    except Refused as error:
+        return Finding(True, "oidc", f"nobody can sign in at {config.issuer}: {error}", doubtful=True)
+    return Finding(True, "oidc", f"{config.issuer} can be discovered")
 
 
 def _check_callers(config: Config, keys: list[Key] | None) -> Finding:

@@ -2,9 +2,9 @@
 
 import argparse
 import asyncio
-import re
 import time
-from datetime import datetime
+from collections.abc import Generator
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import msgspec
@@ -22,9 +22,10 @@ from toolyard.cli.common import (
 )
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
+from toolyard.cli.times import format_time, parse_duration, parse_time
 from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Unauthenticated
+from toolyard.core.errors import NotFound, Unauthenticated
 from toolyard.core.store import Key, Store
 from toolyard.engine.authentication import Authenticator
 from toolyard.server.config import Config
@@ -42,10 +43,6 @@ If no server runs, keys are written to the store. If one runs, the command sends
 administrator (--key or TOOLYARD_KEY) as soon as there is any key. The roles admin, operator and approver have a fixed
 meaning; tools may require any other role.
 """
-
-
-_DURATION = re.compile(r"(\d{1,6}(?:\.\d+)?)([smhd])")
-_UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class _KeyEntry(msgspec.Struct, kw_only=True):
@@ -133,6 +130,7 @@ def add_to(commands: Commands) -> None:
 def run_add(options: argparse.Namespace) -> None:
     if not options.name.strip() or not options.user.strip():
         raise UsageError("a key needs a name and a user")
+    _check_times(options)
     print(asyncio.run(_add_key(options)))
 
 
@@ -148,6 +146,7 @@ def run_list(options: argparse.Namespace) -> None:
         "tenant",
         "divisions",
         "trusted",
+        "state",
         "limited to",
         "expires",
         "last used",
@@ -157,11 +156,13 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def run_rotate(options: argparse.Namespace) -> None:
-    print(asyncio.run(_rotate_key(options)))
+    with hint_at_key_names():
+        print(asyncio.run(_rotate_key(options)))
 
 
 def run_revoke(options: argparse.Namespace) -> None:
-    asyncio.run(_revoke_key(options))
+    with hint_at_key_names():
+        asyncio.run(_revoke_key(options))
     print(f"The key {options.name!r} is revoked.")
 
 
@@ -181,7 +182,7 @@ async def _add_key(options: argparse.Namespace) -> str:
         expires_at=parse_time(options.expires),
     )
     config = load_setup(options).config
-    async with open_server_or_store(config, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key, if_missing="create") as target:
         if isinstance(target, ServerClient):
             # Only what was given: an earlier server does not know the newer fields.
             body = {name: value for name, value in msgspec.to_builtins(key).items() if name != "hash"}
@@ -193,7 +194,7 @@ async def _add_key(options: argparse.Namespace) -> str:
 
 async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
     config = load_setup(options).config
-    async with open_server_or_store(config, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key, if_missing="empty") as target:
         if isinstance(target, ServerClient):
             return (await target.request("GET", "/keys", _KeyList)).keys
         access = await open_access(config, target)
@@ -204,7 +205,7 @@ async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
 
 async def _rotate_key(options: argparse.Namespace) -> str:
     config, overlap_s = load_setup(options).config, parse_duration(options.overlap)
-    async with open_server_or_store(config, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key, if_missing="empty") as target:
         if isinstance(target, ServerClient):
             path = f"/keys/{quote(options.name, safe='')}/rotate"
             secret = (await target.request("POST", path, _CreatedKey, {"overlap_s": overlap_s})).secret
@@ -217,11 +218,23 @@ async def _rotate_key(options: argparse.Namespace) -> str:
 
 async def _revoke_key(options: argparse.Namespace) -> None:
     config = load_setup(options).config
-    async with open_server_or_store(config, options.url, options.key) as target:
+    async with open_server_or_store(config, options.url, options.key, if_missing="empty") as target:
         if isinstance(target, ServerClient):
             await target.request("DELETE", f"/keys/{quote(options.name, safe='')}", dict[str, object])
         else:
             await (await open_access(config, target)).revoke(options.name)
+
+
+@contextmanager
+def hint_at_key_names() -> Generator[None]:
+    """Add to the error about an unknown key, of the store or of a server, the command that lists the names."""
+    try:
+        yield
+    except NotFound as error:
+        # A server's answer has no other mark: the same status is for a tool that does not exist.
+        if not str(error).startswith("there is no key named"):
+            raise
+        raise NotFound(f"{error}; `toolyard keys list` shows the names") from None
 
 
 async def open_access(config: Config, store: Store) -> Authenticator:
@@ -251,43 +264,30 @@ def _describe_use(key: Key) -> str:
     return usage if "admin" in key.roles else f"{usage}\nIt cannot manage keys: that is for a key with --role admin."
 
 
-def parse_duration(text: str) -> float:
-    """Return the seconds of a duration such as 30m, 24h or 7d. Raise UsageError for any other text."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{text[:40]!r} is not a duration: write 90s, 30m, 24h or 7d")
-    return float(match[1]) * _UNIT_SECONDS[match[2]]
+def _check_times(options: argparse.Namespace) -> None:
+    """Raise UsageError for a key that would never be accepted."""
+    expires_at = parse_time(options.expires)
+    if expires_at and expires_at <= time.time():
+        raise UsageError(f"--expires is in the past: {options.expires}")
+    if expires_at and expires_at <= parse_time(options.not_before):
+        raise UsageError("--expires must be after --not-before")
 
 
-def parse_time(text: str) -> float:
-    """Return the time that a date, or a duration from now on, names; 0 for an empty text. Raise UsageError."""
-    if not text:
-        return 0.0
-    if _DURATION.fullmatch(text.strip()):
-        return time.time() + parse_duration(text)
-    try:
-        return datetime.fromisoformat(text).astimezone().timestamp()
-    except ValueError:
-        raise UsageError(f"{text[:40]!r} is not a time: write 2027-01-31, 2027-01-31T12:00 or 30d") from None
-
-
-def _format_time(at: float, never: str) -> str:
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else never
-
-
-def _describe_limits(key: _KeyEntry) -> str:
-    limits = [*key.tools, *key.models, *key.origins]
-    if key.not_before > time.time():
-        limits.append(f"from {_format_time(key.not_before, '')}")
-    return " ".join(limits) or "-"
+def _describe_state(key: _KeyEntry) -> str:
+    """Return whether the key is accepted now, and until when its old secret is."""
+    now = time.time()
+    if key.expires_at and key.expires_at <= now:
+        return "expired"
+    state = f"not valid before {format_time(key.not_before)}" if key.not_before > now else "valid"
+    return f"{state}; old secret until {format_time(key.previous_until)}" if key.previous_until > now else state
 
 
 def _build_row(key: _KeyEntry) -> tuple[str, ...]:
     times = (
-        _format_time(key.expires_at, "never"),
-        _format_time(key.last_used_at, "never"),
-        _format_time(key.created_at, "in the file"),
+        format_time(key.expires_at, "never"),
+        format_time(key.last_used_at, "never"),
+        format_time(key.created_at, "in the file"),
     )
     cells = (" ".join(sorted(key.roles)), key.tenant, " ".join(sorted(key.divisions)))
-    trusted = "yes" if key.trusted else "-"
-    return (key.name, key.user, *(cell or "-" for cell in cells), trusted, _describe_limits(key), *times)
+    trusted, limits = "yes" if key.trusted else "-", " ".join([*key.tools, *key.models, *key.origins]) or "-"
+    return (key.name, key.user, *(cell or "-" for cell in cells), trusted, _describe_state(key), limits, *times)

@@ -286,7 +286,8 @@ def _with_server(options: argparse.Namespace, ask: Callable[[ServerClient], Awai
     """Run a request with a client for the running server. Raise Misconfigured if no server runs."""
 
     async def run_request() -> T:
-        async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
+        config = load_setup(options).config
+        async with open_server_or_store(config, options.url, options.key, if_missing="empty") as target:
             if not isinstance(target, ServerClient):
                 raise Misconfigured(await _explain_missing_server(target))
             return await ask(target)

@@ -17,7 +17,9 @@ from toolyard.cli.common import (
     load_setup,
 )
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal, format_table, sanitize
+from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
+from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, CallJudged, RunEnded
 from toolyard.core.tools import Tool
 from toolyard.engine.registry import find_denial
@@ -108,11 +110,14 @@ async def _call_tool(options: argparse.Namespace, arguments: dict[str, object]) 
         run, code = yard.call(options.name, arguments, caller=caller), 1
         async for event in run:
             match event:
-                case CallJudged(verdict="ask", call_id=call_id):
-                    if options.yes or _confirm(terminal, options.name):
-                        await yard.approve(run.conversation, call_id, caller=caller)
+                case CallJudged(verdict="ask", call_id=call_id, terms=terms):
+                    _require_sole_decider(options.name, terms, caller)
+                    is_approved = options.yes or _confirm(terminal, options.name)
+                    reason = _ask_reason(terminal) if terms and terms.reason_required else ""
+                    if is_approved:
+                        await yard.approve(run.conversation, call_id, caller=caller, reason=reason)
                     else:
-                        await yard.deny(run.conversation, call_id, caller=caller)
+                        await yard.deny(run.conversation, call_id, reason, caller=caller)
                 case CallEnded(result=result):
                     print(sanitize(result.content))
                     code = 0 if result.outcome == "ok" else 1
@@ -121,6 +126,23 @@ async def _call_tool(options: argparse.Namespace, arguments: dict[str, object]) 
                 case _:
                     pass
         return code
+
+
+def _require_sole_decider(name: str, terms: ApprovalTerms | None, caller: Caller) -> None:
+    """Raise Refused if the caller, who is alone here, cannot decide the call."""
+    if terms is None:
+        return
+    if refusal := terms.find_refusal(caller, caller, caller):
+        raise Refused(refusal)
+    if terms.quorum > 1:
+        raise Refused(f"{name} takes {terms.quorum} approvals of different people: {terms.describe_approvers()}")
+
+
+def _ask_reason(terminal: Terminal) -> str:
+    try:
+        return terminal.ask("Why? ")
+    except (InputEnded, Interrupted):
+        return ""
 
 
 def _confirm(terminal: Terminal, name: str) -> bool:

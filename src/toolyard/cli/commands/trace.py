@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 async def _load_traces(options: argparse.Namespace) -> list[Trace]:
-    async with open_server_or_store(load_setup(options).config, options.url, options.key) as target:
+    config = load_setup(options).config
+    async with open_server_or_store(config, options.url, options.key, if_missing="refuse") as target:
         if isinstance(target, ServerClient):
             return (await target.request("GET", f"/traces/{quote(options.id, safe='')}", _TracedRuns)).runs
         return await _read_stored_traces(target, options.id)

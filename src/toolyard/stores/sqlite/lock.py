@@ -41,4 +41,5 @@ def exclusive_lock(file: Path) -> Generator[None]:
 
 def _describe_owner(file: Path, pid: str) -> str:
     owner = "this process" if pid == str(os.getpid()) else f"process {pid or '(unknown)'}"
-    return f"{file} is in use by {owner}: one process owns a store. Stop that one, or give this one another file"
+    remedy = "Stop that one, or name another file with `store`, at the command line with --store"
+    return f"{file} is in use by {owner}: one process owns a store. {remedy}"
