@@ -932,6 +932,8 @@ export interface SharedConversation {
 
 export interface SignInOptions {
   provider: string
+  idle_s: number
+  total_s: number
   success: boolean
 }
 
