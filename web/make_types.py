@@ -4,11 +4,14 @@ Run it after changing an event or a response; a test fails while the file and th
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 from msgspec import inspect
 
+from toolyard.core.audit import AuditAction
 from toolyard.core.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
 from toolyard.surfaces.catalog import me, models, session, tools
@@ -64,6 +67,11 @@ class TypeWriter:
     def render(self) -> str:
         """Return the whole file."""
         return "\n".join([HEAD, *(self._declarations[name] for name in sorted(self._declarations))])
+
+    def declare_values(self, name: str, values: Iterable[str]) -> None:
+        """Declare a constant with these values, in this order: the types alone cannot be listed on the page."""
+        lines = "".join(f"  {json.dumps(value)},\n" for value in values)
+        self._declarations[name] = f"export const {name} = [\n{lines}] as const\n"
 
     def declare_union(self, name: str, kind: inspect.Type) -> None:
         """Declare a name for a union, which stands for it in everything that is rendered afterwards."""
@@ -131,6 +139,7 @@ def render_types() -> str:
         writer.declare_union(name, inspect.type_info(union))
     for struct in (Entry, *RESPONSES):
         writer.render_type(inspect.type_info(struct))
+    writer.declare_values("AUDIT_ACTIONS", get_args(AuditAction))
     return writer.render()
 
 

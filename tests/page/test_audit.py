@@ -5,6 +5,7 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from msgspec.structs import replace
@@ -128,6 +129,26 @@ def test_entries_are_filtered_by_action_actor_outcome_and_time(windows: Windows,
     expect(rows.filter(has_text="config.load")).to_contain_text("the server")
     expect(rows.filter(has_text="sign_in.refuse")).to_contain_text("1,234")
     expect(rows.filter(has_text="sign_in.refuse")).not_to_contain_text("the server")
+
+
+def test_the_filter_offers_every_action_that_the_server_writes(windows: Windows, filled: Site) -> None:
+    page = open_audit(windows, filled, "root").page
+    actions = page.get_by_label("Action").locator("option").evaluate_all("(options) => options.map((it) => it.value)")
+    assert actions == ["", *get_args(AuditAction)]
+
+
+def test_an_entry_leads_to_its_conversation_only_if_the_reader_may_see_it(windows: Windows, sites: ExitStack) -> None:
+    store = MemoryStore()
+    for action in ("call.approve", "original.read", "message.delete"):
+        write(store, action, f"conv_1/{action}", actor_tenant="t")
+    write(store, "share.create", "conv_2/share_1", actor="ada", actor_tenant="t")
+    keys = [*KEYS, build_key("oda", "admin", "operator"), build_key("rex", "admin", "operator", tenant="")]
+    server = sites.enter_context(start_site(keys=keys, opened_store=store))
+    for name, links in (("ada", ["conv_2"]), ("oda", ["conv_2", "conv_1", "conv_1", "conv_1"]), ("rex", [])):
+        page = open_audit(windows, server, name).page
+        expect(locate_rows(page)).to_have_count(4)
+        assert locate_rows(page).get_by_role("link").all_inner_texts() == links, name
+        expect(locate_rows(page).filter(has_text="original.read")).to_contain_text("conv_1/original.read")
 
 
 def test_the_selected_entries_are_saved_as_lines_of_json(windows: Windows, filled: Site) -> None:

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from page.site import HOLD, Site, start_site
+from page.test_sharing import open_signed_in
 from page.window import Window, Windows
 from surfaces.talk import build_key
 from toolyard import tool
@@ -30,6 +31,12 @@ def stock(item: str, most: int = 10) -> list[dict[str, object]]:
 def sell(item: str) -> str:
     """Sell it."""
     return f"{item} is sold"
+
+
+@tool(approval="other", approvers=["role:finance", "user:ann"], approvals=2, approval_reason=True, approval_s=7200)
+def transfer(amount: int) -> str:
+    """Send money away."""
+    return f"{amount} is sent"
 
 
 @tool(read_only=True)
@@ -115,6 +122,36 @@ def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> Non
     expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
     expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
     expect(page.get_by_role("link", name="stock")).to_contain_text("has failed")
+
+
+def test_the_rules_of_a_tool_name_who_decides_how_many_until_when_and_that_a_reason_is_needed(
+    windows: Windows, sites: ExitStack
+) -> None:
+    rules = open_route(windows, sites.enter_context(start_site(tools=[transfer])), "tools/transfer").page.locator(
+        ".rules"
+    )
+    for fact in (
+        "Approversthe role finance, the user ann",
+        "Approvals needed2",
+        "Reasonneeded for each decision",
+        "Expires after2 hours",
+    ):
+        expect(rules.locator("div").filter(has_text=fact)).to_be_visible()
+
+
+def test_a_tool_that_was_not_called_is_said_of_whose_calls_are_counted(windows: Windows, sites: ExitStack) -> None:
+    keys = [build_key("ann"), build_key("bob"), build_key("olga", "operator")]
+    server = sites.enter_context(start_site(tools=[stock, chart], keys=keys))
+    ann, bob, olga = (open_signed_in(windows, server, name) for name in ("ann", "bob", "olga"))
+    ann.page.goto(f"{server.url}/#/tools/chart")
+    expect(ann.page.get_by_role("article")).to_contain_text("not called by you in 7 days")
+    ann.button("Call chart").click()
+    expect(ann.page.get_by_role("article")).to_contain_text("works")
+    for window, words in ((bob, "not called by you in 7 days"), (olga, "works")):
+        window.page.goto(f"{server.url}/#/tools/chart")
+        expect(window.page.get_by_role("article").locator("header")).to_contain_text(words)
+    olga.page.goto(f"{server.url}/#/tools/stock")
+    expect(olga.page.get_by_role("article")).to_contain_text("not called in 7 days")
 
 
 def test_an_answer_that_takes_long_is_waited_for(windows: Windows, server: Site) -> None:

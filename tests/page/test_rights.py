@@ -123,3 +123,7 @@ def test_the_original_of_a_redacted_result_is_read_by_administrators_alone(windo
     window.button("Close").click()
     expect(viewer_dialog).to_have_count(0)
     assert SECRET not in page.content()
+    page.goto(f"{server.url}/#/audit")
+    conversation = ann.page.url.rpartition("/")[2]
+    page.get_by_role("row").filter(has_text="original.read").get_by_role("link", name=conversation).click()
+    expect(window.answer).to_have_text("Read.")

@@ -9,6 +9,7 @@ from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
 from surfaces.talk import Json, build_key
 from toolyard import Limits, tool
+from toolyard.core.limits import SessionLimits
 from toolyard.testing import call, say, together
 
 KEYS = [build_key("ann"), build_key("bob"), build_key("olga", "operator")]
@@ -194,6 +195,21 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     ann.page.context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": server.url}])
     ann.page.reload()
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
+
+
+def test_the_sign_in_page_says_how_long_one_stays_signed_in(windows: Windows, sites: ExitStack) -> None:
+    windows.expected_complaint = "401"
+    usual = sites.enter_context(start_site(keys=KEYS))
+    for locale, words in (
+        ("en", "You stay signed in for 12 hours without use, and for 14 days at most."),
+        ("de", "Ohne Nutzung bleibst du 12 Stunden angemeldet, höchstens aber 14 Tage."),
+        ("zh", "不使用时登录状态保持 12小时，最长 14天。"),
+    ):
+        expect(windows.open(usual, locale=locale).page.get_by_text(words)).to_be_visible()
+    strict = sites.enter_context(start_site(keys=KEYS, sessions=SessionLimits(idle_s=900, total_s=5400)))
+    expect(
+        windows.open(strict).page.get_by_text("for 15 minutes without use, and for 1.5 hours at most")
+    ).to_be_visible()
 
 
 def test_one_stays_signed_in_in_every_tab_and_no_script_can_read_the_key(windows: Windows, sites: ExitStack) -> None:

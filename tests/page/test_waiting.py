@@ -28,12 +28,21 @@ def refund(amount: int) -> str:
     return "given back"
 
 
-TOOLS = [sell, refund]
+@tool(approval="ask", approval_reason=True)
+def write_off(item: str) -> str:
+    """Take an item off the books."""
+    SOLD.append((item, 0))
+    return f"{item} is written off"
+
+
+TOOLS = [sell, refund, write_off]
 SCENES = {
     "sell milk": [call("sell", item="milk"), say("Sold.")],
     "sell bread": [call("sell", item="bread"), say("Sold.")],
     "sell nothing": [call("sell", article="x"), say("I could not.")],
     "refund it": [call("refund", amount=5), say("It is back.")],
+    "lose milk": [call("write_off", item="milk"), say("It is lost.")],
+    "lose bread": [call("write_off", item="bread"), say("It is not lost.")],
     "talk": [say("Once ", HOLD, "upon a time.")],
 }
 FAKE_NOTIFICATION = """() => {
@@ -150,6 +159,8 @@ def test_an_approver_finds_the_calls_of_the_tenant_and_decides_them_in_place(
     expect(eve.page.get_by_role("link", name="Inbox 1")).to_be_visible()
     eve.page.goto(f"{server.url}/#/inbox")
     expect(eve.page.get_by_role("listitem").filter(has_text="sell milk").last).to_contain_text("ann")
+    expect(eve.page.get_by_role("main").get_by_role("link", name="sell milk")).to_be_visible()
+    expect(eve.page.get_by_role("main").get_by_role("link", name="Trace")).to_be_visible()
     eve.card("sell").get_by_role("button", name="Approve").click()
     expect(ann.answer).to_have_text("Sold.")
     assert SOLD == [("milk", 1)]
@@ -164,6 +175,27 @@ def test_a_call_is_decided_on_the_live_page(windows: Windows, server: Site) -> N
     window.card("sell").get_by_role("button", name="Deny").click()
     expect(window.page.get_by_text("Nothing runs or waits at the moment.")).to_be_visible()
     assert SOLD == []
+
+
+def test_a_call_that_needs_a_reason_is_neither_approved_nor_denied_without_one(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    hint = "Give a reason first: this call is neither approved nor denied without one."
+    for message, decision in (("lose milk", "Approve"), ("lose bread", "Deny")):
+        window.page.get_by_role("link", name="New chat").click()
+        window.send(message)
+        expect(window.card("write_off")).to_contain_text("May write_off run?")
+        window.page.goto(f"{server.url}/#/inbox")
+        card = window.card("write_off")
+        reason = card.get_by_placeholder("Reason (required)")
+        expect(reason).to_have_accessible_description(hint)
+        for text, enabled in (("", False), (" ", False), ("it is sour", True)):
+            reason.fill(text)
+            for name in ("Approve", "Deny"):
+                expect(card.get_by_role("button", name=name)).to_be_enabled(enabled=enabled)
+            expect(card.get_by_text(hint)).to_have_count(int(not enabled))
+        card.get_by_role("button", name=decision).click()
+        expect(window.page.get_by_text("Nothing waits for you.")).to_be_visible()
+    assert SOLD == [("milk", 0)]
 
 
 def test_a_call_that_was_refused_before_it_ran_is_not_a_failure(windows: Windows, server: Site) -> None:
@@ -189,11 +221,13 @@ def test_a_user_whom_a_call_names_as_approver_is_told_of_it_without_the_role(
     page.evaluate("() => { Notification.permission = 'granted'; window.isHidden = true }")
     ann = sign_in(windows, server, "ann")
     ann.send("refund it")
-    expect(ann.card("refund")).to_contain_text("Approvals missing: 1, by bob")
+    expect(ann.card("refund")).to_contain_text("Approvals missing: 1, by the user bob")
     expect(page.get_by_role("link", name="Inbox 1")).to_be_visible()
     expect(page).to_have_title("(1) Toolyard")
-    assert page.evaluate("() => shown") == ["refund waits for you: refund it"]
+    assert page.evaluate("() => shown") == ["refund waits for you: Requested by ann"]
     page.get_by_role("link", name="Inbox 1").click()
+    expect(page.get_by_role("main")).to_contain_text("Requested by ann")
+    expect(page.get_by_role("main").get_by_role("link")).to_have_count(0)  # they would lead to what bob may not see
     bob.card("refund").get_by_role("button", name="Approve").click()
     expect(ann.answer).to_have_text("It is back.")
     expect(page).to_have_title("Inbox · Toolyard")

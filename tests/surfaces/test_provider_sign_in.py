@@ -119,9 +119,11 @@ async def test_groups_become_roles_and_a_tenant_and_signing_out_ends_the_session
     assert await visitor.get_me() is None
 
 
-async def test_the_page_is_told_the_name_of_the_provider(visitor: Visitor) -> None:
+async def test_the_page_is_told_the_name_of_the_provider_and_how_long_a_session_lasts(visitor: Visitor) -> None:
     async with visitor.http.get(f"{visitor.url}/session") as response:
-        assert (response.status, await response.json()) == (200, {"provider": "Example", "success": True})
+        assert response.status == 200
+        answer = {"provider": "Example", "idle_s": 12 * 3600, "total_s": 14 * 24 * 3600, "success": True}
+        assert await response.json() == answer
 
 
 async def test_without_a_provider_there_is_nothing_to_open() -> None:

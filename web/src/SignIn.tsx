@@ -1,23 +1,22 @@
 import { useEffect, useState, type FormEvent } from "react"
 import { HttpError, describeError, requestJson, resolveUrl } from "./wire/http"
 import type { SignInOptions } from "./wire/types"
-import { useTranslate } from "./locales"
+import { formatSpan } from "./format"
+import { useLanguage, useTranslate } from "./locales"
 import { clearSignInError, findSignInError, rememberRoute } from "./providerSignIn"
 
 /** Exchanges a key for a session, or leads to the identity provider. The key itself is kept nowhere. */
 export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
   const t = useTranslate()
   const [key, setKey] = useState("")
-  const [provider, setProvider] = useState("")
+  const language = useLanguage()
+  const [options, setOptions] = useState<SignInOptions | null>(null)
   const [providerError] = useState(() => findSignInError(location.search))
   const [problem, setProblem] = useState(providerError ? t(providerError) : "")
   useEffect(() => {
     if (providerError) clearSignInError()
     // Without an answer the page offers the key alone.
-    requestJson<SignInOptions>("GET", "session").then(
-      (options) => setProvider(options.provider),
-      () => {},
-    )
+    requestJson<SignInOptions>("GET", "session").then(setOptions, () => {})
   }, [providerError])
   const submit = async (event: FormEvent) => {
     event.preventDefault()
@@ -35,12 +34,14 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
     <main className="signin">
       <form onSubmit={submit} className="signin-card">
         <h1>{t("signin.title")}</h1>
-        {provider && (
+        {options?.provider && (
           <a className="button" href={resolveUrl("session/oidc").pathname} onClick={rememberRoute}>
-            {t("signin.provider", { name: provider })}
+            {t("signin.provider", { name: options.provider })}
           </a>
         )}
-        <p>{t(provider ? "signin.orKey" : "signin.about")}</p>
+        <p>
+          {t(options?.provider ? "signin.orKey" : "signin.about")} {options && t("signin.stay", { idle: formatSpan(options.idle_s, language), total: formatSpan(options.total_s, language) })}
+        </p>
         <label htmlFor="key">{t("signin.key")}</label>
         <input id="key" type="password" autoComplete="off" spellCheck={false} autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
         {problem && (

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest"
-import { isServerAdmin, mayReadRecordedTurns } from "./caller"
+import { isServerAdmin, mayReadRecordedTurns, maySeeRun } from "./caller"
 import type { Me } from "./wire/types"
 
 function me(tenant: string, ...roles: string[]): Me {
@@ -15,4 +15,9 @@ test("only an administrator without a tenant administers the server", () => {
 test("a tenant's administrator may read the recorded requests of the tenant", () => {
   expect(mayReadRecordedTurns(me("acme", "admin"))).toBe(true)
   expect(mayReadRecordedTurns(me("acme", "approver"))).toBe(false)
+})
+
+test("a run is seen by its owner and by operators and approvers, not by whoever is only named as an approver", () => {
+  expect([maySeeRun(me("acme"), { may_stop: true }), maySeeRun(me("acme", "operator"), { may_stop: false })]).toEqual([true, true])
+  expect([maySeeRun(me("acme"), { may_stop: false }), maySeeRun(me("acme", "admin"), { may_stop: false })]).toEqual([false, false])
 })

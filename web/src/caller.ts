@@ -1,7 +1,7 @@
 // Who uses the page, and what their roles let them see and do. The server checks the same again; the page only leaves
 // out what would be refused.
 import { createContext, useContext } from "react"
-import type { Me } from "./wire/types"
+import type { Me, OpenRun } from "./wire/types"
 
 export const CallerContext = createContext<Me | null>(null)
 
@@ -14,6 +14,11 @@ export function useMe(): Me {
 /** Return whether the caller sees the conversations and runs of the whole tenant, not only their own. */
 export function maySeeTenant(me: Me): boolean {
   return me.roles.includes("operator") || me.roles.includes("approver")
+}
+
+/** Return whether the caller may open the conversation of a run. Whoever is only named as an approver may not. */
+export function maySeeRun(me: Me, run: Pick<OpenRun, "may_stop">): boolean {
+  return run.may_stop || maySeeTenant(me)
 }
 
 /** Return whether the caller administers the server or their tenant. */

@@ -38,6 +38,12 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["second", 1],
 ]
 
+/** Return a length of time in its largest unit, in words: 12 hours, 1.5 days. */
+export function formatSpan(seconds: number, language: Language): string {
+  const [unit, size] = STEPS.find(([, size]) => seconds >= size) ?? ["second", 1]
+  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 1 }).format(seconds / size)
+}
+
 export function formatRelative(at: number, now: number, language: Language): string {
   const seconds = at - now
   const [unit, size] = STEPS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1]

@@ -1,6 +1,6 @@
 // Tells the user that something waits: in the title of the tab, and by a notification when it begins to wait.
 import { useEffect, useRef } from "react"
-import { maySeeTenant, useMe } from "./caller"
+import { maySeeRun, maySeeTenant, useMe } from "./caller"
 import { notifyHidden } from "./notifications"
 import { navigate } from "./route"
 import { listOpenRunsOf, useOpenRuns, useWaitingCount, waitsForUser } from "./state/openRuns"
@@ -14,8 +14,8 @@ export function useWaitingSignals(): void {
   const runs = useOpenRuns()
   const count = useWaitingCount()
   const isApprover = maySeeTenant(me) && me.roles.includes("approver")
-  // Who is only named as an approver of a call does not see the conversation that it is in.
-  const open = (run: OpenRun) => (isApprover || run.user === me.user ? navigate("chat", run.conversation) : navigate("inbox"))
+  const open = (run: OpenRun) => (maySeeRun(me, run) ? navigate("chat", run.conversation) : navigate("inbox"))
+  const describe = (run: OpenRun) => (maySeeRun(me, run) ? run.title : t("inbox.requestedBy", { user: run.user }))
   /** The calls that waited when they were looked at last; null before the first time, which notifies of nothing. */
   const known = useRef<Set<string> | null>(null)
   useEffect(() => listOpenRunsOf(isApprover ? "tenant" : "mine"), [isApprover])
@@ -27,7 +27,7 @@ export function useWaitingSignals(): void {
     known.current = new Set(calls.map(({ call }) => call.id))
     if (!before) return
     for (const { run, call } of calls) {
-      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: call.tool }), run.title, call.id, () => open(run))
+      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: call.tool }), describe(run), call.id, () => open(run))
     }
   }, [runs, t])
 }

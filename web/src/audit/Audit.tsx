@@ -7,7 +7,7 @@ import { downloadText } from "../components/download"
 import { formatCount, formatDateTime, formatShortDateTime } from "../format"
 import { useLanguage, useTranslate } from "../locales"
 import { requestJson } from "../wire/http"
-import type { AuditEntry, AuditPage, AuditVerification } from "../wire/types"
+import { AUDIT_ACTIONS, type AuditEntry, type AuditPage, type AuditVerification } from "../wire/types"
 import { usePages } from "../wire/usePages"
 import { useProblem } from "../wire/useProblem"
 import { parseTarget } from "./target"
@@ -18,15 +18,6 @@ const HOURS = ["1", "24", "168", "720"] as const
 const OUTCOMES = ["allowed", "refused", "failed"] as const
 const OUTCOME_CLASSES = { allowed: "", refused: "asking", failed: "bad" }
 const COLUMNS = ["when", "action", "actor", "target", "outcome", "from", "number"] as const
-const ACTIONS = [
-  "key.add", "key.rotate", "key.revoke",
-  "server.add", "server.change", "server.remove", "server.start", "server.stop", "server.sign_in", "server.sign_out",
-  "pin.accept", "pin.reject",
-  "config.load", "prompt.change", "preset.save", "preset.delete",
-  "call.approve", "call.deny",
-  "share.create", "share.revoke", "conversation.export", "conversation.delete",
-  "sign_in.refuse", "audit.trim",
-] as const satisfies AuditEntry["action"][]
 
 export default function Audit() {
   const t = useTranslate()
@@ -49,7 +40,7 @@ function AuditLog({ mayVerify }: { mayVerify: boolean }) {
         <DownloadButton path={path} />
       </header>
       <div className="filters">
-        <SelectFilter label={t("audit.action")} value={filters.action} onChange={setFilter("action")} options={ACTIONS} describe={String} />
+        <SelectFilter label={t("audit.action")} value={filters.action} onChange={setFilter("action")} options={AUDIT_ACTIONS} describe={String} />
         <TextFilter label={t("audit.actor")} value={filters.actor} onChange={setFilter("actor")} />
         <SelectFilter label={t("audit.outcome")} value={filters.outcome} onChange={setFilter("outcome")} options={OUTCOMES} describe={(outcome) => t(`audit.${outcome}`)} />
         <SelectFilter label={t("overview.hours")} value={filters.hours} onChange={setFilter("hours")} options={HOURS} describe={(hours) => t(`overview.${hours}`)} />
@@ -93,7 +84,7 @@ function EntryTable({ entries }: { entries: AuditEntry[] }) {
 function EntryRow({ entry }: { entry: AuditEntry }) {
   const t = useTranslate()
   const language = useLanguage()
-  const { href, text, rest } = parseTarget(entry)
+  const { href, text, rest } = parseTarget(entry, useMe())
   const isByServer = !entry.actor && !entry.address
   return (
     <tr>

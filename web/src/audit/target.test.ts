@@ -1,16 +1,38 @@
 import { expect, test } from "vitest"
+import type { AuditEntry, Me } from "../wire/types"
 import { parseTarget } from "./target"
 
+function me(tenant: string, ...roles: string[]): Me {
+  return { user: "ada", roles, tenant, division: "", keyless: false, model: "", prices: {}, keeps_requests: true, success: true }
+}
+
+function entry(action: AuditEntry["action"], target: string, actor = "ann") {
+  return { action, target, actor, actor_tenant: "acme", tenant: "acme" }
+}
+
+const OPERATOR = me("acme", "admin", "operator")
+
 test("a conversation, its call and a server lead to their pages", () => {
-  expect(parseTarget({ action: "call.approve", target: "conv_1/call_2" })).toEqual({ href: "#/chat/conv_1", text: "conv_1", rest: "/call_2" })
-  expect(parseTarget({ action: "conversation.export", target: "conv_1" })).toEqual({ href: "#/chat/conv_1", text: "conv_1", rest: "" })
-  expect(parseTarget({ action: "server.stop", target: "files" })).toEqual({ href: "#/servers/files", text: "files", rest: "" })
-  expect(parseTarget({ action: "pin.accept", target: "files: read, write" })).toEqual({ href: "#/servers/files", text: "files", rest: ": read, write" })
+  for (const action of ["call.approve", "original.read", "message.delete"] as const) {
+    expect(parseTarget(entry(action, "conv_1/call_2"), OPERATOR)).toEqual({ href: "#/chat/conv_1", text: "conv_1", rest: "/call_2" })
+  }
+  expect(parseTarget(entry("conversation.export", "conv_1"), OPERATOR)).toEqual({ href: "#/chat/conv_1", text: "conv_1", rest: "" })
+  expect(parseTarget(entry("server.stop", "files"), OPERATOR)).toEqual({ href: "#/servers/files", text: "files", rest: "" })
+  expect(parseTarget(entry("pin.accept", "files: read, write"), OPERATOR)).toEqual({ href: "#/servers/files", text: "files", rest: ": read, write" })
 })
 
 test("what is gone or has no page leads nowhere", () => {
   for (const action of ["conversation.delete", "server.remove", "key.add", "config.load"] as const) {
-    expect(parseTarget({ action, target: "a/b: c" })).toEqual({ href: "", text: "a/b: c", rest: "" })
+    expect(parseTarget(entry(action, "a/b: c"), OPERATOR)).toEqual({ href: "", text: "a/b: c", rest: "" })
   }
-  expect(parseTarget({ action: "server.stop", target: "" }).href).toBe("")
+  expect(parseTarget(entry("server.stop", ""), OPERATOR).href).toBe("")
+})
+
+test("a conversation that the reader may not see leads nowhere", () => {
+  const links = (reader: Me, action: AuditEntry["action"], actor?: string) => parseTarget(entry(action, "conv_1/2", actor), reader).href !== ""
+  expect(links(me("acme", "admin", "approver"), "call.approve")).toBe(true)
+  expect(links(me("acme", "admin"), "call.approve")).toBe(false)
+  expect(links(me("", "admin", "operator"), "call.approve")).toBe(false)
+  expect(links(me("acme", "admin"), "share.create", "ada")).toBe(true)
+  expect(links(me("acme", "admin"), "call.approve", "ada")).toBe(false)
 })

@@ -1,6 +1,6 @@
 // The form of a call that needs approval: approve it as it is or with edited arguments, or deny it with a reason.
 import { Check, Pencil, X } from "lucide-react"
-import { useState } from "react"
+import { useId, useState } from "react"
 import { useConversation } from "../state/conversationContext"
 import { JsonView } from "../components/JsonView"
 import { SchemaForm } from "../components/SchemaForm"
@@ -29,6 +29,9 @@ export function Approval({ call, schema, description }: { call: CallView; schema
   const [fields, setFields] = useState<Record<string, string>>({})
   const tool = call.call.tool
   const needsReason = call.terms?.reason_required ?? false
+  const lacksReason = needsReason && !reason.trim()
+  const reasonLabel = t(needsReason ? "ask.reasonRequired" : "ask.reason")
+  const hintId = useId()
   const several = (call.terms?.quorum ?? 1) > 1
   const decide = async (decision: "approve" | "deny", body: Record<string, unknown>) => {
     setBusy(true)
@@ -55,7 +58,12 @@ export function Approval({ call, schema, description }: { call: CallView; schema
       {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={(changed) => setEdited(changed && withoutAddedDefaults((schema ?? {}) as Schema, call.call.arguments, changed))} problems={fields} /> : <JsonView value={call.call.arguments} />}
       {mode === "edit" && edited && <ArgumentsDiff before={call.call.arguments} after={edited} />}
       {(mode === "deny" || needsReason) && (
-        <input aria-label={t("ask.reason")} placeholder={t("ask.reason")} autoFocus={mode === "deny"} maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
+        <input aria-label={reasonLabel} aria-describedby={lacksReason ? hintId : undefined} placeholder={reasonLabel} required={needsReason} autoFocus={mode === "deny"} maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
+      )}
+      {lacksReason && (
+        <p className="hint" id={hintId}>
+          {t("ask.reasonHint")}
+        </p>
       )}
       {problem && (
         <p className="problem" role="alert">
@@ -64,7 +72,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
       )}
       <div className="approval-actions">
         {mode !== "deny" && (
-          <button className="primary" disabled={busy || (mode === "edit" && !edited) || (needsReason && !reason.trim())} onClick={approve}>
+          <button className="primary" disabled={busy || lacksReason || (mode === "edit" && !edited)} onClick={approve}>
             <Check aria-hidden /> {t(mode === "edit" ? "ask.approveEdited" : "ask.approve")}
           </button>
         )}
@@ -73,7 +81,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
             <Pencil aria-hidden /> {t("ask.edit")}
           </button>
         )}
-        <button className={mode === "deny" ? "danger" : ""} disabled={busy} onClick={() => (mode === "deny" ? void decide("deny", { reason }) : setMode("deny"))}>
+        <button className={mode === "deny" ? "danger" : ""} disabled={busy || lacksReason} onClick={() => (mode === "deny" || needsReason ? void decide("deny", { reason }) : setMode("deny"))}>
           <X aria-hidden /> {t("ask.deny")}
         </button>
         {mode !== "plain" && (

@@ -19,5 +19,10 @@ export function countRemaining(call: CallView): number {
 
 /** Return the roles and users who may decide, in one line. */
 export function describeApprovers(terms: Pick<ApprovalTerms, "approvers">, t: Translate): string {
-  return terms.approvers?.map((entry) => entry.replace(/^(?:role|user):/, "")).join(", ") || t("ask.approvers")
+  return terms.approvers?.map((entry) => describeApprover(entry, t)).join(", ") || t("ask.approvers")
+}
+
+function describeApprover(entry: string, t: Translate): string {
+  const name = entry.replace(/^(?:role|user):/, "")
+  return t(entry.startsWith("role:") ? "ask.approverRole" : "ask.approverUser", { name })
 }

@@ -1,12 +1,12 @@
 import { ArrowLeft } from "lucide-react"
 import { Figure } from "../components/Figure"
 import { JsonView } from "../components/JsonView"
-import { formatDuration } from "../format"
+import { formatDuration, formatSpan } from "../format"
 import { buildHref } from "../route"
 import { describeApprovers } from "../calls/approvalTerms"
 import { useQuery } from "../wire/useQuery"
-import type { AccessAnswer, ToolCard, ToolFigures } from "../wire/types"
-import { useTranslate, type MessageKey } from "../locales"
+import type { AccessAnswer, ApprovalNeed, ToolCard, ToolFigures } from "../wire/types"
+import { useLanguage, useTranslate, type Language, type MessageKey, type Translate } from "../locales"
 import type { Health } from "./health"
 import { HealthLines } from "./HealthLines"
 import { TryTool } from "./TryTool"
@@ -24,14 +24,25 @@ function describeEffect(tool: ToolCard): MessageKey {
   return tool.destructive ? "tools.effect.destroys" : "tools.effect.changes"
 }
 
+/** Return what a decision on a call takes. Without `need` only what the tool itself says. */
+function listApprovalFacts(tool: ToolCard, need: ApprovalNeed | null, t: Translate, language: Language): [string, string][] {
+  const facts: [string, string][] = [[t("tools.approval"), t(`tools.approval.${tool.approval}` as MessageKey)]]
+  const needed = need?.needed ?? tool.approvals
+  if (tool.approvers.length) facts.push([t("tools.approvers"), describeApprovers(tool, t)])
+  if (needed > 1) facts.push([t("tools.approvalsNeeded"), String(needed)])
+  if (need?.reason_required) facts.push([t("tools.reason"), t("tools.reasonNeeded")])
+  if (need) facts.push([t("tools.decideWithin"), formatSpan(need.approval_s, language)])
+  return facts
+}
+
 export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps) {
   const t = useTranslate()
+  const language = useLanguage()
   const { data } = useQuery<AccessAnswer>(`access?tool=${encodeURIComponent(tool.name)}`)
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? t(`venue.${tool.venue}` as MessageKey) : tool.venue
   const facts: [string, string][] = [
     [t("tools.runs"), tool.venue === "mcp" ? `${venue} · ${tool.server_id}` : venue],
-    [t("tools.approval"), t(`tools.approval.${tool.approval}` as MessageKey)],
-    ...(tool.approvers.length ? ([[t("tools.approvers"), `${describeApprovers(tool, t)} (${tool.approvals})`]] as [string, string][]) : []),
+    ...listApprovalFacts(tool, data?.access.approval ?? null, t, language),
     ...(data ? ([[t("tools.decidedBy"), `${data.access.rule}: ${data.access.reason}`]] as [string, string][]) : []),
     [t("tools.roles"), [...tool.roles, ...(tool.own_check ? [t("tools.ownCheck")] : [])].join(", ") || t("tools.everyone")],
     ...(tool.divisions.length ? ([[t("tools.divisions"), tool.divisions.join(", ")]] as [string, string][]) : []),

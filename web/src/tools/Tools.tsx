@@ -18,7 +18,7 @@ export default function Tools({ name }: { name: string }) {
   const week = useQuery<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, WEEK_POLL_MS)
   const toolHealth = useQuery<{ tools: { schema_only: string[] } }>("ai/tools/health")
   const findFigures = (tool: ToolCard) => week.data?.overview.tools.find((figures) => figures.tool === tool.name)
-  const findHealth = (tool: ToolCard) => (week.data && toolHealth.data ? summarizeHealth([findFigures(tool) ?? []].flat(), toolHealth.data.tools.schema_only.includes(tool.name)) : null)
+  const findHealth = (tool: ToolCard) => (week.data && toolHealth.data ? summarizeHealth([findFigures(tool) ?? []].flat(), { broken: toolHealth.data.tools.schema_only.includes(tool.name), own: !everyone }) : null)
   const matches = useMemo(() => filterTools(data?.tools ?? [], text), [data, text])
   const chosen = data?.tools.find((tool) => tool.name === name)
   return (

@@ -9,7 +9,8 @@ function figures(calls: number, errors: number, lastError: [number, string] | nu
 test("the health of a tool is that of its calls", () => {
   const messages = [[], [figures(9, 0)], [figures(9, 1)], [figures(9, 5)]].map((tools) => summarizeHealth(tools).message)
   expect(messages).toEqual(["health.unused", "health.works", "health.failsSometimes", "health.fails"])
-  expect(summarizeHealth([figures(9, 0)], true).kind).toBe("bad")
+  expect(summarizeHealth([figures(9, 0)], { broken: true }).kind).toBe("bad")
+  expect(summarizeHealth([], { own: true }).message).toBe("health.unusedByYou")
 })
 
 test("the health of a server sums up its tools and has the last error of all", () => {

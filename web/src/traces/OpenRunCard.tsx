@@ -1,6 +1,7 @@
 // A run that is active or waits, with a button to stop it and the forms of the calls that wait.
 import { Square } from "lucide-react"
 import { useMemo } from "react"
+import { maySeeRun, useMe } from "../caller"
 import { CallCard } from "../calls/CallCard"
 import { formatRelative } from "../format"
 import { buildHref } from "../route"
@@ -16,6 +17,7 @@ import { StatusPill } from "./StatusPill"
 export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () => void }) {
   const t = useTranslate()
   const language = useLanguage()
+  const isVisible = maySeeRun(useMe(), run)
   const [problem, fail, clear] = useProblem()
   const stop = () => {
     clear()
@@ -29,7 +31,7 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
     <li className="card">
       <header>
         <StatusPill status={run.status} />
-        <a href={buildHref("chat", run.conversation)}>{run.title || t("list.untitled")}</a>
+        {isVisible ? <a href={buildHref("chat", run.conversation)}>{run.title || t("list.untitled")}</a> : <span>{t("inbox.requestedBy", { user: run.user })}</span>}
         <span className="grow" />
         {run.may_stop && (
           <button onClick={stop} aria-label={`${t("chat.stop")}: ${run.title}`}>
@@ -38,11 +40,11 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
         )}
       </header>
       <p className="facts">
-        <span>{run.user}</span>
+        {isVisible && <span>{run.user}</span>}
         <span>{run.model}</span>
         <span>{t("live.since", { when: formatRelative(run.started_at, Date.now() / 1000, language) })}</span>
         {run.queued > 0 && <span>{t("live.queued", { n: run.queued })}</span>}
-        <a href={buildHref("traces", run.correlation_id)}>{t("chat.trace")}</a>
+        {isVisible && <a href={buildHref("traces", run.correlation_id)}>{t("chat.trace")}</a>}
       </p>
       {others.length > 0 && (
         <ul className="open-calls">

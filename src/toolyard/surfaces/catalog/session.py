@@ -24,10 +24,14 @@ class SessionAnswer(Struct, kw_only=True):
 
 
 class SignInOptions(Struct, kw_only=True):
-    """How people can sign in besides with a key."""
+    """How people can sign in besides with a key, and for how long."""
 
     provider: str
     """The name of the identity provider whose page `/session/oidc` leads to; empty if there is none."""
+    idle_s: float
+    """How long a session lasts without use."""
+    total_s: float
+    """How long a session lasts at most."""
     success: bool = True
 
 
@@ -35,7 +39,8 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
     @get("/session", responses=ERRORS, tags=["server"])
     async def sign_in_options() -> SignInOptions:
         """Return how people can sign in to the web page. It does not say whether anybody is signed in: see `/me`."""
-        return SignInOptions(provider=provider_sign_ins.name if provider_sign_ins else "")
+        name, limits = provider_sign_ins.name if provider_sign_ins else "", sessions.limits
+        return SignInOptions(provider=name, idle_s=limits.idle_s, total_s=limits.total_s)
 
     @post("/session", status_code=200, responses=ERRORS, tags=["server"])
     async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Response[SessionAnswer]:
