@@ -17,7 +17,7 @@ PAGE := src/toolyard/page/index.html
 CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection tests/cli/commands tests/examples/test_cluster.py \
 	tests/examples/test_copilot.py tests/examples/test_react_chat.py tests/examples/test_shop.py tests/replicas \
 	tests/surfaces/openai/real_clients tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
-	tests/surfaces/test_fuzz.py tests/surfaces/test_other_origin.py tests/surfaces/test_real_provider.py tests/surfaces/mcp/test_clients.py \
+	tests/surfaces/test_other_origin.py tests/surfaces/test_real_provider.py tests/surfaces/mcp/test_clients.py \
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
@@ -41,7 +41,7 @@ help:
 	@echo "make cluster-storm  kill, stop and cut off replicas and their database; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
 	@echo "make screenshots   take the pictures of the web page in docs/images anew"
-	@echo "make fuzz    send random requests and check that each answer is documented, longer than test-clients does (FUZZ_EXAMPLES=100)"
+	@echo "make fuzz    send random requests and check that each answer is documented, longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "make conformance  the official MCP conformance suite and Inspector against /mcp, with one table of scores"
 	@echo "make offline-score   what the offline model makes of each set of requests, also with other people's tools"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
