@@ -173,17 +173,17 @@ def describe_sources(texts: Sequence[UntrustedText], arguments: Mapping[str, obj
 
 def _describe_source(untrusted: UntrustedText, values: Mapping[str, str]) -> UntrustedSource:
     text, lower_text = untrusted.text, untrusted.text.lower()
-    places = {pointer: place for pointer, value in values.items() if (place := _find_copy(value, lower_text)) >= 0}
-    begin = max(0, next(iter(places.values()), 0) - MAX_PASSAGE_CHARS // 3)
+    offsets = {pointer: offset for pointer, value in values.items() if (offset := _find_copy(value, lower_text)) >= 0}
+    begin = max(0, next(iter(offsets.values()), 0) - MAX_PASSAGE_CHARS // 3)
     passage = text[begin : begin + MAX_PASSAGE_CHARS]
-    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=tuple(places))
+    return UntrustedSource(item_id=untrusted.item_id, name=untrusted.source, passage=passage, copied=tuple(offsets))
 
 
 def _find_copy(value: str, lower_text: str) -> int:
     """Return where a value stands in a text, in whatever case, as it is or as JSON writes it; -1 if nowhere."""
     lower_value = value.lower()
-    place = lower_text.find(lower_value)
-    return place if place >= 0 else lower_text.find(msgspec.json.encode(lower_value).decode()[1:-1])
+    offset = lower_text.find(lower_value)
+    return offset if offset >= 0 else lower_text.find(msgspec.json.encode(lower_value).decode()[1:-1])
 
 
 def _list_values(value: object, pointer: str) -> Iterator[tuple[str, str]]:

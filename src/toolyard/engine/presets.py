@@ -68,8 +68,8 @@ class Presets:
             before = _find(others, name)
             if shared and before:
                 preset = replace(preset, user=_require_editor(caller, before).user)
-            kept, limit = (others, MAX_SHARED_PRESETS) if shared else (private, MAX_OWN_PRESETS)
-            presets = _put(kept, preset, limit)
+            existing, limit = (others, MAX_SHARED_PRESETS) if shared else (private, MAX_OWN_PRESETS)
+            presets = _put(existing, preset, limit)
             async with self._auditor.record(
                 "preset.save", _build_target(preset), by=caller, content_hash=hash_content(preset.settings)
             ):

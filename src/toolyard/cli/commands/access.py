@@ -59,8 +59,8 @@ async def _explain(options: argparse.Namespace) -> AccessExplanation:
             with hint_at_key_names():
                 return (await target.request("GET", f"/access?{query}", _AccessAnswer)).access
         caller = LOCAL_ADMIN
-        if options.key and (found := (await open_access(setup.config, target)).find_caller(options.key)):
-            caller = found
+        if options.key and (key_caller := (await open_access(setup.config, target)).find_caller(options.key)):
+            caller = key_caller
         elif options.key:
             raise UsageError(f"there is no key named {options.key!r}; `toolyard keys list` shows the names")
     wiring = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))

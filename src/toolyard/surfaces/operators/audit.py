@@ -80,9 +80,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         administrator without a tenant, as the chain holds the entries of all tenants.
         """
         require_server_admin(request, "the audit log is verified by administrators without a tenant")
-        checked = await service.auditor.verify()
-        problem = checked.problem
-        return AuditVerification(intact=not problem, problem=problem, count=checked.count, last=checked.last)
+        chain = await service.auditor.verify()
+        return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=chain.last)
 
     return [list_audit, verify_audit]
 

@@ -154,9 +154,9 @@ def _require_grantable(key: Key, admin: Caller) -> None:
         raise Forbidden(f"you cannot give the role {lacking[0][:MAX_NAME_CHARS]!r}, which your own key does not have")
     if admin.tenant and key.trusted:
         raise Forbidden("a trusted key may name any role of a tool, so an administrator without a tenant makes it")
-    for kind, own, granted in (("tools", admin.tools, key.tools), ("models", admin.models, key.models)):
-        if own and not (granted and granted <= own):
-            raise Forbidden(f"your own key is limited to the {kind} {', '.join(sorted(own))}: so must this one be")
+    for kind, allowed, granted in (("tools", admin.tools, key.tools), ("models", admin.models, key.models)):
+        if allowed and not (granted and granted <= allowed):
+            raise Forbidden(f"your own key is limited to the {kind} {', '.join(sorted(allowed))}: so must this one be")
 
 
 def _check_limits(data: NewKey) -> None:

@@ -88,8 +88,8 @@ class PublicBackend(httpcore2.AsyncNetworkBackend):
 
 
 async def _resolve(host: str, port: int) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+    resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in resolved]
 
 
 def limit_response(response: httpx2.Response) -> httpx2.Response:
