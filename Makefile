@@ -21,7 +21,7 @@ CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients check docs bench bench-growth crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients check docs bench bench-compare bench-growth crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -36,6 +36,7 @@ help:
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
+	@echo "make bench-compare BASE=COMMIT  measure that commit and this tree in turn, and fail if something is slower (3 minutes)"
 	@echo "make bench-growth  measure lists, search and overview at 20,000 and 250,000 conversations (long)"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make cluster-storm  kill, stop and cut off replicas and their database; check that nothing is lost or doubled"
@@ -86,6 +87,11 @@ check: $(READY)
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# ALLOW="ROW ..." lets rows be slower.
+bench-compare: $(READY)
+	@[ -n "$(BASE)" ] || { echo "Name the commit that your work began with: make bench-compare BASE=COMMIT"; exit 2; }
+	@$(BIN)/python bench/compare.py "$(BASE)" --allow "$(ALLOW)"
 
 bench-growth: $(READY)
 	$(BIN)/python bench/growth_run.py --write

@@ -83,7 +83,7 @@ class Order(dict[str, Any]):
         """Return a request. Those with different numbers are not sendings of the same one."""
         prompt = f"{self.build_prompt()} #{number}"
         bodies: dict[str, object] = {
-            "/ai/respond": {"prompt": prompt},
+            "/ai/respond": {"prompt": prompt, **self.get("more", {})},
             "/v1/chat/completions": {
                 "model": self.get("model", "default"),
                 "stream": True,
@@ -240,7 +240,42 @@ async def measure_replay(order: Order) -> dict[str, list[float]]:
     return {"ms": took, "cpu_ms": [(order.read_cpu_s() - cpu_before_s) / order["times"] * 1000]}
 
 
+async def measure_sent_messages(order: Order) -> dict[str, float]:
+    """Measure the CPU of requests, one after the other, that send many prior messages along."""
+    roles = ("user", "assistant")
+    history = [
+        {"role": roles[number % 2], "content": f"This was message {number}."} for number in range(order["prior"])
+    ]
+    order["more"] = {"history": history}
+    return await measure_loops(order)
+
+
+async def measure_first_request(order: Order) -> dict[str, float]:
+    """Measure the CPU of the first request to a stored conversation, and how long it stalls other requests."""
+    others, connection = await order.connect(), await order.connect()
+    others.mark = b"}"
+    probe = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    order["more"] = {"conversation_id": order["conversation"]}
+    for _ in range(20):  # the first requests of any kind set up what the others use
+        await others.send(probe)
+    cpu_before_s = order.read_cpu_s()
+    answer = asyncio.ensure_future(connection.ask(order.build_request()))
+    longest_s = 0.0
+    while not answer.done():
+        started = perf_counter()
+        await others.send(probe)
+        longest_s = max(longest_s, perf_counter() - started)
+        await asyncio.sleep(0.002)
+    cpu_s = order.read_cpu_s() - cpu_before_s
+    order.check(await answer)
+    others.close()
+    connection.close()
+    return {"cpu_ms": cpu_s * 1000, "stall_ms": longest_s * 1000}
+
+
 SCENARIOS = {
+    "sent": measure_sent_messages,
+    "first request": measure_first_request,
     "loops": measure_loops,
     "streams": measure_streams,
     "first": measure_first_tokens,

@@ -183,3 +183,42 @@ print(report.find_misses([], {"rival": "ImportError: httpx"}, with_peers=True))
     compared, alone, left = done.stdout.splitlines()
     assert "not measured: a turn must be" in compared and compared.count("'") == 2, done.stderr
     assert alone == "[]" and left == "['rival left the contest: ImportError: httpx']"
+
+
+def test_a_row_is_slower_if_its_ratio_is_above_the_bound_in_every_round() -> None:
+    done = run_in_bench("""
+from compare import ROWS, judge
+row, other = ROWS[:2]
+old = [[100.0, 200.0], [100.0, 100.0]]
+drifted = judge(row, old, [[106.0, 212.0], [107.0, 107.0]])
+noisy = judge(row, old, [[150.0, 300.0], [104.0, 104.0]])
+allowed = judge(row, old, [[106.0, 212.0], [107.0, 107.0]], [row.name])
+other_is_allowed = judge(row, old, [[106.0, 212.0], [107.0, 107.0]], [other.name])
+missing = judge(row, [[], []], [[106.0], [107.0]])
+faster = judge(row, old, [[50.0, 100.0], [50.0, 50.0]])
+for judgement in (drifted, noisy, allowed, other_is_allowed, missing, faster):
+    print(judgement.is_slower, judgement.mark, sep=":")
+""")
+    assert done.stdout.splitlines() == [
+        "True:SLOWER",
+        "False:",
+        "False:slower, allowed",
+        "True:SLOWER",
+        "False:not in the old tree",
+        "False:faster",
+    ], done.stderr
+
+
+def test_another_commit_and_this_tree_are_measured_in_turn() -> None:
+    arguments = ["HEAD", "--only", "turn-memory", "--rounds", "1", "--allow", "turn-memory"]
+    command = [sys.executable, str(BENCH / "compare.py"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    [row] = [line.split() for line in done.stdout.splitlines() if line.startswith("turn-memory")]
+    assert "tool" in row and "–" not in row, done.stdout
+
+
+def test_a_row_that_does_not_exist_cannot_be_allowed() -> None:
+    command = [sys.executable, str(BENCH / "compare.py"), "HEAD", "--allow", "turn-memry"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "there is no row 'turn-memry'" in done.stderr
