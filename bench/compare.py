@@ -116,10 +116,12 @@ def check_out(commit: str) -> Path:
     """Write the files of a commit to a folder of its own, and return the folder."""
     sha = run_git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     folder = CHECKOUTS / sha[:12]
-    if not (folder / "pyproject.toml").exists():
+    if not folder.exists():
         show_progress(f"checking out {commit}")
+        incomplete = folder.with_suffix(".incomplete")
         with tarfile.open(fileobj=io.BytesIO(run_git("archive", sha))) as archive:
-            archive.extractall(folder, filter="data")
+            archive.extractall(incomplete, filter="data")
+        incomplete.rename(folder)
     page = ROOT / "src" / "toolyard" / "page"
     if page.exists():  # a server with a page starts slower than one without: both have the same
         shutil.copytree(page, folder / "src" / "toolyard" / "page", dirs_exist_ok=True)
