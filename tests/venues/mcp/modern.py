@@ -1,10 +1,11 @@
 """The modern server as a test wants it: over stdio, or over HTTP in a process of its own."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -17,6 +18,7 @@ SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")
 SIGNED = SCRIPT.with_name("signed.py")
 PERSONAL = SCRIPT.with_name("personal.py")
+FORGETFUL = SCRIPT.with_name("forgetful.py")
 
 
 def over_stdio(**more: object) -> ServerSpec:
@@ -24,11 +26,10 @@ def over_stdio(**more: object) -> ServerSpec:
 
 
 class HttpServerProcess:
-    """A server that can be stopped and started again at the same port."""
+    """A server that can be stopped and started again at the same port, which its environment names too."""
 
-    def __init__(self, script: Path, port: int, *args: str) -> None:
-        self._script = script
-        self._args = args
+    def __init__(self, command: Sequence[str], port: int) -> None:
+        self._command = command
         self.port = port
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -36,7 +37,7 @@ class HttpServerProcess:
         return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **{"trust": True, **more})  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
-        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port), *self._args])
+        self._process = subprocess.Popen(self._command, env={**os.environ, "PORT": str(self.port)})
         await wait_until(self._listens)
 
     def stop(self) -> None:
@@ -61,7 +62,7 @@ async def wait_until_settled(yard: Yard) -> None:
 def serve_blocking(script: Path) -> Generator[HttpServerProcess]:
     """For a test without a loop of its own."""
     with reserve_port() as port:
-        server = HttpServerProcess(script, port)
+        server = HttpServerProcess([sys.executable, str(script), str(port)], port)
         try:
             asyncio.run(server.start())
             yield server
@@ -72,9 +73,15 @@ def serve_blocking(script: Path) -> Generator[HttpServerProcess]:
 @asynccontextmanager
 async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[HttpServerProcess]:
     with reserve_port() as port:
-        server = HttpServerProcess(script, port, *args)
-        try:
-            await server.start()
+        async with run_http_server([sys.executable, str(script), str(port), *args], port) as server:
             yield server
-        finally:
-            server.stop()
+
+
+@asynccontextmanager
+async def run_http_server(command: Sequence[str], port: int) -> AsyncGenerator[HttpServerProcess]:
+    server = HttpServerProcess(command, port)
+    try:
+        await server.start()
+        yield server
+    finally:
+        server.stop()

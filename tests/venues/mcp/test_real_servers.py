@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from ports import reserve_port
 from real_servers import build_npm_server, build_python_server
-from support import get_ending, get_result, get_results, join_text, list_asked_calls, open_yard
+from support import collect_events, get_ending, get_result, get_results, join_text, list_asked_calls, open_yard
 from toolyard.core.events import CallJudged, Event
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.testing import Script, call, say, together
+from venues.mcp.modern import run_http_server, wait_until_settled
 
 
 async def drive(script: Script, **servers: ServerSpec) -> list[Event]:
@@ -33,6 +35,22 @@ async def test_everything() -> None:
     )
     assert get_result(events).content == "Echo: hello there"
     assert (get_ending(events).ending, join_text(events)) == ("done", "it said so")
+
+
+async def test_everything_over_http_is_found_again_after_its_restart() -> None:
+    """It answers a session that it does not know with 400, where MCP has 404."""
+    command = build_npm_server("everything", "streamableHttp")
+    with reserve_port() as port:
+        async with (
+            run_http_server([command.command, *command.args], port) as server,
+            open_yard([], servers={"everything": server.spec()}) as yard,
+        ):
+            await wait_until_settled(yard)
+            server.stop()
+            await server.start()
+            events = await collect_events(yard.call("echo", {"message": "again"}))
+            assert get_result(events).content == "Echo: again"
+            assert yard.servers.cards()[0].restarts == 1
 
 
 async def test_filesystem(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 import sqlite3
+import time
 import urllib.parse
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -143,6 +144,32 @@ async def test_many_calls_at_once_with_a_revoked_token_renew_it_once() -> None:
         await configure_server(server, revoke="yes")
         assert set(await asyncio.gather(*(call_mailbox(yard) for _ in range(10)))) == {"the mailbox of ann"}
         assert (await configure_server(server))["renewed"] == 1
+
+
+@pytest.mark.parametrize("how", ["expired", "revoked"])
+async def test_calls_at_the_end_of_a_token_run_at_once_after_one_renewal(how: str) -> None:
+    """Only the renewal is done by one call at a time: each of these calls ends only when all of them are running."""
+    async with open_signed_yard(call_s=10.0) as (yard, server):
+        await end_token(yard, server, how)
+        before = (await configure_server(server))["renewed"]
+        calls = (collect_events(yard.call("meet", {"count": 8}, caller=ANN)) for _ in range(8))
+        assert [get_result(events).content for events in await asyncio.gather(*calls)] == ["met"] * 8
+        assert (await configure_server(server))["renewed"] == before + 1
+
+
+async def end_token(yard: Yard, server: HttpServerProcess, how: str) -> None:
+    """Sign in, and have the token of the open session expire or be revoked; its successor is valid for an hour."""
+    if how == "revoked":
+        await sign_in(yard)
+        await configure_server(server, revoke="yes")
+        return
+    await configure_server(server, lifetime="1")
+    await sign_in(yard)
+    await configure_server(server, lifetime="3600")
+    grant = await yard.servers.get_server("mail").get_grant_store(()).load()
+    assert grant is not None and grant.expires_at is not None
+    expires_at = grant.expires_at
+    await wait_until(lambda: time.time() > expires_at)
 
 
 async def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_person_asked() -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+import anyio
 import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import (
@@ -158,6 +159,20 @@ def mailbox() -> str:
     """Whose it is."""
     token = get_access_token()
     return f"the mailbox of {token.subject if token else 'nobody'}"
+
+
+ARRIVED: list[object] = []
+ALL_ARRIVED = anyio.Event()
+
+
+@server.tool()
+async def meet(count: int) -> str:
+    """Wait until so many calls run at once."""
+    ARRIVED.append(None)
+    if len(ARRIVED) >= count:
+        ALL_ARRIVED.set()
+    await ALL_ARRIVED.wait()
+    return "met"
 
 
 @server.custom_route("/control", methods=["GET"])

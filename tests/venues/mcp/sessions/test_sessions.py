@@ -11,12 +11,13 @@ from mcp_types import METHOD_NOT_FOUND
 
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_until
 from toolyard import Caller, Yard
+from toolyard.core.items import Result
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.surfaces.mcp.client import ClientState
 from toolyard.surfaces.mcp.notifications import NotificationFeeds
 from toolyard.testing import Scripted
 from toolyard.venues.mcp.server import find_least_needed
-from venues.mcp.modern import GUARDED, HttpServerProcess, over_http, over_stdio, wait_until_settled
+from venues.mcp.modern import FORGETFUL, GUARDED, HttpServerProcess, over_http, over_stdio, wait_until_settled
 from venues.mcp.plain import PlainServer
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
@@ -66,6 +67,57 @@ async def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protoco
         assert getattr(refused, "code", 0) == METHOD_NOT_FOUND, refused
         await call_whoami(yard, BOB)
         assert yard.servers.get_connection("http", BOB).describe().sessions == 1
+
+
+@asynccontextmanager
+async def open_forgetful_yard(*args: str) -> AsyncGenerator[Yard, None]:
+    async with (
+        asyncio.timeout(TEST_TIMEOUT_S),
+        over_http(FORGETFUL, *args) as server,
+        Yard(model=Scripted([]), servers={"http": server.spec()}) as yard,
+    ):
+        await wait_until_settled(yard)
+        yield yard
+
+
+async def call_tool(yard: Yard, name: str, **arguments: object) -> Result:
+    return get_result(await collect_events(yard.call(name, arguments, caller=ANN)))
+
+
+def count_sessions(yard: Yard) -> int:
+    return yard.servers.get_connection("http", ANN).describe().sessions
+
+
+async def test_calls_over_a_session_that_the_server_answers_with_400_are_repeated_over_one_new_session() -> None:
+    """The server refuses the calls as it refuses a ping, so it has run none of them, and each is run once."""
+    async with open_forgetful_yard() as yard:
+        await call_tool(yard, "forget")
+        results = await asyncio.gather(*(call_tool(yard, "count") for _ in range(5)))
+        counts = sorted(result.content for result in results)
+        assert counts == [f"count was called {number} times over 1 sessions" for number in range(1, 6)]
+        assert count_sessions(yard) == 2
+
+
+@pytest.mark.parametrize("args", [(), ("no-ping",)])
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_refusal_of_one_calls_arguments_ends_nobodys_session(status: int, args: tuple[str, ...]) -> None:
+    async with open_forgetful_yard(*args) as yard:
+        waiting = asyncio.create_task(call_tool(yard, "wait"))
+        await wait_until(lambda: yard.servers.get_connection("http", ANN).describe().in_flight == 1)
+        rejected = await call_tool(yard, "reject", status=status)
+        assert rejected.error is not None and rejected.error.error == "Bad Request: no such shelf"
+        await call_tool(yard, "release")
+        assert (await waiting).content == "wait was called 1 times over 1 sessions"
+        assert count_sessions(yard) == 1
+
+
+async def test_a_call_that_was_refused_otherwise_than_the_lost_session_is_not_repeated() -> None:
+    """The server may have run it before it forgot the session: its refusal is the answer."""
+    async with open_forgetful_yard() as yard:
+        rejected = await call_tool(yard, "reject_and_forget")
+        assert rejected.error is not None and rejected.error.error == "Bad Request: no such shelf"
+        assert (await call_tool(yard, "count")).content == "count was called 1 times over 1 sessions"
+        assert count_sessions(yard) == 2
 
 
 async def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> None:

@@ -6,8 +6,8 @@ a new grant. A token is used for one caller only and is never logged.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager, nullcontext
 from typing import TypeVar, cast
 
 import httpx2
@@ -36,6 +36,7 @@ MAX_MISSING_SCOPES = 50
 """The most scopes that are remembered of those that a server asked for."""
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 401, 403, 429
 M = TypeVar("M", bound=BaseModel)
+Flow = AsyncGenerator[httpx2.Request, httpx2.Response]
 
 
 class SignInRequired(OAuthFlowError):
@@ -170,8 +171,8 @@ class _RenewingProvider(OAuthClientProvider):
 class RequestAuth(httpx2.Auth):
     """Adds the token to requests. After a request that the server refused, `refusal` says why.
 
-    The SDK's flow holds a lock until the response to its request begins, so that a slow call would delay all others. It
-    is therefore entered only if there is no token yet, or if the server refused the token.
+    The SDK's flow holds a lock until the response to its request begins, so that a slow call would delay all others.
+    Here the flow only obtains tokens, for one request at a time. The request itself is sent outside of it.
     """
 
     def __init__(
@@ -185,50 +186,66 @@ class RequestAuth(httpx2.Auth):
         self.refusal = ""
         self.signed_out = False
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        token = self._get_token()
-        if token or self._provider is None:
-            if token:
-                request.headers["Authorization"] = f"Bearer {token}"
-            response = yield request
-            if self._provider is None or not _is_refused(response):
-                self._record_response(response)
-                return
-            if isinstance(self._provider, _RenewingProvider) and response.status_code == FORBIDDEN:
-                await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
-                return
-        assert self._provider is not None
-        async with self._renewal_lock, AsyncExitStack() as replicas_lock:
-            response = httpx2.Response(UNAUTHORIZED)
-            flow = self._provider.async_auth_flow(request)
-            try:
-                await replicas_lock.enter_async_context(self._lock_replicas())
-                await self._take_stored_token(token)
-                outgoing = await anext(flow)
-                while True:
-                    # Other replicas wait for a renewal only, not for the call itself.
-                    if outgoing is request:
-                        await replicas_lock.aclose()
-                    response = yield outgoing
-                    await self._lock_again(replicas_lock, outgoing is request and _is_refused(response))
-                    outgoing = await flow.asend(response)
-            except StopAsyncIteration:
-                self._record_response(response)
-                return
-            except SignInRequired as error:
-                self._set_refusal(f"{error}; {self._advice}", signed_out=True)
-            except (OAuthFlowError, ValidationError, StoreDown) as error:
-                self._set_refusal(f"no token could be obtained: {first_error_line(error)}")
-            finally:
-                await flow.aclose()
-        # httpx returns the response to the last request that was yielded. That is one of the authorization server, so
-        # the request itself is sent once more, without a token, and its refusal becomes the response.
-        request.headers.pop("Authorization", None)
-        yield request
+    async def async_auth_flow(self, request: httpx2.Request) -> Flow:
+        """Yield the request, before it the requests that renew an expired token, and after a refusal both again.
 
-    async def _lock_again(self, replicas_lock: AsyncExitStack, needed: bool) -> None:
-        if needed:
-            await replicas_lock.enter_async_context(self._lock_replicas())
+        The second renewal does not take the word of the authorization server alone: it discovers which one to ask.
+        """
+        response: httpx2.Response | None = None
+        if self._add_token(request) or not self._can_refresh():
+            response = yield request
+            if await self._is_answered(response):
+                return
+        for is_first in (True, False):
+            with self._explain_failure() as failures:
+                async with aclosing(self._renew(request, response, is_first=is_first)) as renewal:
+                    outgoing = await _advance(renewal)
+                    while outgoing is not None:
+                        response = yield outgoing
+                        if outgoing is request and await self._is_answered(response):
+                            return
+                        outgoing = await _advance(renewal, response)
+            if failures:
+                # httpx returns the response to the last request that was yielded. That is one of the authorization
+                # server, so the request itself is sent once more, without a token: its refusal becomes the response.
+                request.headers.pop("Authorization", None)
+                yield request
+                return
+            response = yield request
+            if await self._is_answered(response):
+                return
+        assert response is not None
+        self._record_response(response)
+
+    async def _renew(self, request: httpx2.Request, refusal: httpx2.Response | None, *, is_first: bool) -> Flow:
+        """Yield the requests that obtain another token than the request has, and give that to the request.
+
+        `refusal` is the response to the request, or None if it was not sent because its token has expired.
+        """
+        provider, refused_token = self._provider, _read_token(request)
+        assert provider is not None
+        async with self._renewal_lock:
+            if self._get_token() not in ("", refused_token):  # another request has renewed it meanwhile
+                self._add_token(request)
+                return
+            async with self._lock_replicas(), aclosing(provider.async_auth_flow(request)) as flow:
+                await self._take_stored_token(refused_token if is_first else "")
+                outgoing = await _advance(flow)
+                while outgoing is not None and not (outgoing is request and _read_token(request) != refused_token):
+                    if outgoing is request and refusal is not None:
+                        outgoing, refusal = await _advance(flow, refusal), None
+                    else:
+                        outgoing = await _advance(flow, (yield outgoing))
+
+    def _add_token(self, request: httpx2.Request) -> bool:
+        """Give the request the token, and return whether there is one that has not expired."""
+        token = self._get_token()
+        if token:
+            request.headers["Authorization"] = f"Bearer {token}"
+        return bool(token)
+
+    def _can_refresh(self) -> bool:
+        return self._provider is not None and self._provider.context.can_refresh_token()
 
     def _get_token(self) -> str:
         context = self._provider.context if self._provider else None
@@ -245,6 +262,29 @@ class RequestAuth(httpx2.Auth):
         tokens = self._provider.context.current_tokens
         if tokens is not None and tokens.access_token == token:
             self._provider.context.token_expiry_time = 1.0
+
+    @contextmanager
+    def _explain_failure(self) -> Generator[list[Exception]]:
+        """Yield a list that gets the reason if no token can be obtained in the block, and record that reason."""
+        failures: list[Exception] = []
+        try:
+            yield failures
+        except SignInRequired as error:
+            failures.append(error)
+            self._set_refusal(f"{error}; {self._advice}", signed_out=True)
+        except (OAuthFlowError, ValidationError, StoreDown) as error:
+            failures.append(error)
+            self._set_refusal(f"no token could be obtained: {first_error_line(error)}")
+
+    async def _is_answered(self, response: httpx2.Response) -> bool:
+        """Return whether no other token would help, and record what the response says about this one."""
+        if isinstance(self._provider, _RenewingProvider) and _lacks_scope(response):
+            await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
+            return True
+        if self._provider is None or not _is_refused(response):
+            self._record_response(response)
+            return True
+        return False
 
     def _record_response(self, response: httpx2.Response) -> None:
         """Set `refusal` after a refusal, clear it after a success; other errors say nothing about the token."""
@@ -315,7 +355,20 @@ def first_error_line(error: Exception) -> str:
 
 
 def _is_refused(response: httpx2.Response) -> bool:
-    challenge = response.headers.get("www-authenticate", "")
-    return response.status_code == UNAUTHORIZED or (
-        response.status_code == FORBIDDEN and "insufficient_scope" in challenge
-    )
+    return response.status_code == UNAUTHORIZED or _lacks_scope(response)
+
+
+def _lacks_scope(response: httpx2.Response) -> bool:
+    return response.status_code == FORBIDDEN and "insufficient_scope" in response.headers.get("www-authenticate", "")
+
+
+def _read_token(request: httpx2.Request) -> str:
+    return request.headers.get("Authorization", "").removeprefix("Bearer ")
+
+
+async def _advance(flow: Flow, response: httpx2.Response | None = None) -> httpx2.Request | None:
+    """Return the next request of a flow, after the response to its last one; None if the flow has ended."""
+    try:
+        return await (anext(flow) if response is None else flow.asend(response))
+    except StopAsyncIteration:
+        return None

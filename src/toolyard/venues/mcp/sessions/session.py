@@ -37,7 +37,9 @@ MAX_TOOLS = 10_000
 MAX_LISTING_BYTES = 32 * 1024 * 1024
 FINISH_S = 5.0
 MAX_UNANSWERED = 3
-HTTP_NOT_FOUND = 404
+PING_S = 10.0
+UNKNOWN_SESSION_STATUSES = (400, 404)
+"""MCP has 404 for a session that a server does not know. Many servers, the reference one among them, answer 400."""
 _CLOSED_MESSAGES = ("Connection closed", "SSE stream")
 _log = logging.getLogger("toolyard.mcp")
 
@@ -52,6 +54,10 @@ class SessionLost(Exception):
     def __init__(self, why: str, *, read: bool) -> None:
         super().__init__(why)
         self.read = read
+
+
+Refusal = tuple[int, int, str]
+"""How a server refused a request over HTTP: status, JSON-RPC code and message."""
 
 
 class RawResult(RootModel[Json]):
@@ -90,7 +96,10 @@ class UpstreamSession:
         self._list_s = list_s
         self._refresh_lock = asyncio.Lock()
         self._unanswered = 0
+        self._ping_refusal: Refusal | None = None
+        """How the server refused a ping because it does not know the session any more; None while it knows it."""
         self._refresh_pending = False
+        self._request_ended = asyncio.Event()
         self.over = asyncio.Event()
         self.finished = finished
         """Set when everything that belonged to the session has ended, the child process too."""
@@ -137,8 +146,10 @@ class UpstreamSession:
             request = types.Request[Json, str](method=method, params=params)
             await self._session.send_request(request, RawResult, progress_callback=progress)
         except MCPError as error:
-            if _is_closed(error) or sent.transport_error or self._is_forgotten(sent, error):
+            if _is_closed(error) or sent.transport_error:
                 raise await self._build_lost_error(sent, error) from None
+            if await self._is_forgotten(sent, error):
+                raise SessionLost(error.message, read=False) from None
             self.answers += 1
             if sent.denial_reason:
                 raise MCPError(code=FORBIDDEN, message=sent.denial_reason) from None
@@ -147,6 +158,7 @@ class UpstreamSession:
             raise MCPError(code=types.INTERNAL_ERROR, message=f"the answer is not as MCP has it: {error}") from None
         finally:
             self.in_flight -= 1
+            self._request_ended.set()
             current_request.reset(token)
         self.answers += 1
         self._unanswered = 0
@@ -161,21 +173,61 @@ class UpstreamSession:
             _log.warning("a server has not answered %d requests in a row; it is restarted", self._unanswered)
             self.abort()
 
-    def _is_forgotten(self, sent: SentRequest, error: MCPError) -> bool:
-        """Return whether the server no longer knows this session, as after its restart: then it ran nothing.
+    async def _is_forgotten(self, sent: SentRequest, error: MCPError) -> bool:
+        """Return whether a request was refused because the server no longer knows this session, so that it ran nothing.
 
-        The new era has no sessions to forget, and answers an unknown method with the same status.
+        The same status is used for a fault of a single request, which must not end the session: other calls in flight
+        would be lost with it. A ping distinguishes the two. If it is refused otherwise than the request, the session
+        is lost too, but the request may have run before: its error is its answer.
         """
-        return sent.status == HTTP_NOT_FOUND and not self.modern and error.code != types.METHOD_NOT_FOUND
+        if self.modern or not _may_mean_unknown_session(sent, error):
+            return False
+        if self._ping_refusal is None:
+            await self._ping()
+        return self._ping_refusal == _describe_refusal(sent, error)
+
+    async def _ping(self) -> None:
+        """Ask the server whether it knows this session, and end the session if it does not."""
+        sent = SentRequest(is_asked=True)
+        token = current_request.set(sent)
+        try:
+            async with asyncio.timeout(PING_S):
+                await self._session.send_request(types.Request[Json, str](method="ping", params={}), RawResult)
+        except TimeoutError:
+            self.report_timeout()  # it may be busy with other calls: a single ping says nothing about the session
+        except MCPError as error:
+            if _is_closed(error) or sent.transport_error:
+                self.over.set()
+            elif _may_mean_unknown_session(sent, error):
+                self._ping_refusal = _describe_refusal(sent, error)
+                self.over.set()
+        except ValidationError:
+            pass  # an odd answer, but an answer
+        finally:
+            current_request.reset(token)
+
+    async def drain(self) -> None:
+        """Wait until the requests in flight are answered, for at most FINISH_S, if the server forgot the session.
+
+        It has refused one request and is about to refuse those that were sent with it. Without their refusals they
+        would count as read, and nobody would know whether they took effect.
+        """
+        if self._ping_refusal is None:
+            return
+        try:
+            async with asyncio.timeout(FINISH_S):
+                while self.in_flight:
+                    self._request_ended.clear()
+                    await self._request_ended.wait()
+        except TimeoutError:
+            pass
 
     async def _build_lost_error(self, sent: SentRequest, error: MCPError) -> SessionLost:
         """Return the error for a request whose connection ended, with whether the server may have read it."""
         self.over.set()
         # How many bytes a child has read can be counted only once it has ended, so wait for that.
         if self._child is None:
-            return SessionLost(
-                sent.transport_error or error.message, read=not (sent.unreached or self._is_forgotten(sent, error))
-            )
+            return SessionLost(sent.transport_error or error.message, read=not sent.unreached)
         try:
             async with asyncio.timeout(FINISH_S):
                 await self.finished.wait()
@@ -314,6 +366,16 @@ def _is_closed(error: MCPError) -> bool:
     return error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED_MESSAGES)
 
 
+def _may_mean_unknown_session(sent: SentRequest, error: MCPError) -> bool:
+    """Return whether this error may mean that the server does not know the session of the request."""
+    # A server that knows no such method knows the session. Without a session id the SDK gives a bare 404 this code.
+    return sent.status in UNKNOWN_SESSION_STATUSES and error.code != types.METHOD_NOT_FOUND
+
+
+def _describe_refusal(sent: SentRequest, error: MCPError) -> Refusal:
+    return sent.status, error.code, error.message
+
+
 _LISTED_KINDS = ("tools", "prompts", "resources")
 OpenTransport = Callable[[AsyncExitStack], Awaitable[tuple[RecordingDispatcher, ChildProcess | None]]]
 """Opens a transport on the stack; returns its dispatcher, and the child process if the server is one."""
@@ -355,6 +417,7 @@ async def open_session(
             group.start_soon(session.listen_for_changes)
             group.start_soon(_wait_for_end, dispatcher, session)
             yield session
+            await session.drain()
             group.cancel_scope.cancel()
 
 
