@@ -199,6 +199,8 @@ def main() -> None:
         sys.stdout.write("Loading…\n{not json}\n[1,2]\n" + "z" * 10_000 + "\n")
     for line in sys.stdin:
         handle(json.loads(line))
+    if "stays" in TRICKS:  # also after its client has gone
+        threading.Event().wait()
 
 
 main()
