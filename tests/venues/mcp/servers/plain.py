@@ -191,6 +191,9 @@ def main() -> None:
     note(f"folder {Path.cwd()}")
     if "crashes" in TRICKS:
         sys.exit("it cannot find its configuration")
+    if "gated" in TRICKS:  # does not answer before a test has opened the gate
+        while not NOTES.with_suffix(".open").exists():
+            time.sleep(0.01)
     if "hangs" in TRICKS:
         threading.Event().wait()
     if "chatty" in TRICKS:

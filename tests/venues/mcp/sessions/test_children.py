@@ -176,7 +176,7 @@ async def test_a_server_that_hangs_in_every_call_is_started_anew(tmp_path: Path)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_children_and_their_children_end_with_us_however_we_end(tmp_path: Path, number: signal.Signals) -> None:
-    """A yard in a process of its own, whose server is started by a shell, as npx does it, and ignores a closed stdin."""
+    """A yard in a process of its own, whose server is started by a shell, as npx does it, and ignores our end."""
     plain = PlainServer(tmp_path, "stays")
     script = f"""
 import asyncio
