@@ -197,6 +197,8 @@ class Wiring:
     """Tools besides web search that the model's provider may run itself."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """MCP servers by id. More can be added at run time."""
+    awaits_servers: bool = True
+    """Whether opening waits for servers that have never listed their tools. Runs wait for them in any case."""
     config_hashes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Hashes of the parts of the configuration whose changes are audited, by name."""
     add_servers: AddServers | None = None
@@ -329,6 +331,8 @@ class App:
         """Start the MCP servers, then resume what an earlier process left open."""
         await self.service.auditor.record_configuration(self._wiring.config_hashes)
         await self.servers.open()
+        if self._wiring.awaits_servers:
+            await self.servers.wait_until_listed()
         self._record_watcher.start(self._tasks)
         await self.service.start()
 

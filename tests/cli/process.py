@@ -22,6 +22,7 @@ from cli.forked_commands import Command, run_forked
 
 TIMEOUT_S = 60.0
 DROPPED_PREFIXES = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
+PROGRAM = ("-m", "toolyard")
 NO_OLLAMA = "http://127.0.0.1:9/v1"
 
 
@@ -60,8 +61,10 @@ def run_toolyard(folder: Path, *arguments: str, input_text: str = "", **more: st
 class ServerProcess:
     """A server in a process of its own; what it says is read as it comes."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str], more: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", "toolyard", "serve", "--port", "0", *arguments]
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], more: Mapping[str, str], program: Sequence[str] = PROGRAM
+    ) -> None:
+        command = [sys.executable, *program, "serve", "--port", "0", *arguments]
         env = build_environment(folder, **more)
         self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
         self.url = ""
@@ -89,6 +92,9 @@ class ServerProcess:
         self._readers[1].join(TIMEOUT_S)
         return [line.rstrip("\n") for line in self._errors]
 
+    def has_logged(self, text: str) -> bool:
+        return any(text in line for line in self._errors)
+
     def kill(self) -> None:
         self.process.kill()
         self.wait()
@@ -104,6 +110,10 @@ class ServerProcess:
         self.kill()
         raise AssertionError(f"the server ended without saying {text!r}: {self.output_lines} {self._errors}")
 
+    def read_address(self) -> None:
+        """Wait until the server says where it listens."""
+        self.url = self.read_until("listens on").rpartition(" ")[2]
+
     def wait(self) -> int:
         return self.process.wait(TIMEOUT_S)
 
@@ -113,11 +123,13 @@ class ServerProcess:
 
 
 @contextmanager
-def start_server(folder: Path, *arguments: str, **more: str) -> Generator[ServerProcess]:
+def start_server(
+    folder: Path, *arguments: str, program: Sequence[str] = PROGRAM, **more: str
+) -> Generator[ServerProcess]:
     """Yield a server once it has printed its address."""
-    server = ServerProcess(folder, arguments, more)
+    server = ServerProcess(folder, arguments, more, program)
     try:
-        server.url = server.read_until("listens on").rpartition(" ")[2]
+        server.read_address()
         yield server
     finally:
         server.kill()

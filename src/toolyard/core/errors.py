@@ -86,9 +86,11 @@ class Fenced(ToolyardError):
 class StoreDown(ToolyardError):
     """The store cannot be used. `reason` is the message without the store's address, for callers of a server."""
 
-    def __init__(self, reason: str, *, address: str = "") -> None:
+    def __init__(self, reason: str, *, address: str = "", may_pass: bool = False) -> None:
+        """`may_pass` says of a store that could not be opened that this may succeed later with the same settings."""
         super().__init__(f"{address}: {reason}" if address else reason)
         self.reason = reason
+        self.may_pass = may_pass
 
 
 class Declined(ToolyardError):

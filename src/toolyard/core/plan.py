@@ -86,7 +86,17 @@ Step = (
 )  # fmt: skip
 
 
-def plan(state: State, epoch: int, now: float) -> Step:
+class Held(Struct, frozen=True):
+    """What waits for the tools of a server that is starting."""
+
+    calls: frozenset[str] = frozenset()
+    turn: bool = False
+
+
+NOTHING_HELD = Held()
+
+
+def plan(state: State, epoch: int, now: float, held: Held = NOTHING_HELD) -> Step:
     """Return the next step, in this order: stop, recover, expire, judge, run, wait, suspend, end, compact, ask."""
     run = state.run
     if run is None:
@@ -96,12 +106,14 @@ def plan(state: State, epoch: int, now: float) -> Step:
     if halt := _plan_halt(state, run, now if state.epoch == epoch else state.last_at):
         return halt
     if state.calls:
-        return _plan_calls(state, run, epoch, now)
+        return _plan_calls(state, run, epoch, now, held.calls)
     if state.turn is not None:
         if state.turn.epoch == epoch:
             return Wait(_compute_deadline(run, now))
-        return AskModel() if state.turn.owners < MAX_TURN_OWNERS else GiveUpTurn(state.turn.owners)
-    return _plan_turn(state, run, now)
+        step = AskModel() if state.turn.owners < MAX_TURN_OWNERS else GiveUpTurn(state.turn.owners)
+    else:
+        step = _plan_turn(state, run, now)
+    return Wait(_compute_deadline(run, now)) if held.turn and isinstance(step, AskModel) else step
 
 
 def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
@@ -117,23 +129,24 @@ def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
     return End("limit", "run_seconds")
 
 
-def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
+def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: frozenset[str]) -> Step:
     open_calls = list(state.calls.values())
     running = [call for call in open_calls if call.phase == "running"]
+    ready = [call for call in open_calls if call.call.id not in held] if held else open_calls
     # A running call of another epoch has lost its task: its owner died, or was fenced and has stopped writing.
-    if lost := [call for call in running if call.epoch != epoch]:
+    if lost := [call for call in ready if call.phase == "running" and call.epoch != epoch]:
         return Recover(lost)
     waiting = [call for call in open_calls if call.phase in WAITING]
     if expired := [call for call in waiting if now >= call.expires_at]:
         return Expire(expired, ends_run=run.request.ends_on_expiry and any(map(_waits_for_client, expired)))
-    if requested := [call for call in open_calls if call.phase == "requested"]:
+    if requested := [call for call in ready if call.phase == "requested"]:
         return Judge(requested)
-    if chosen := _select_runnable(open_calls, running, run.limits.parallel_calls):
+    if chosen := _select_runnable(ready, running, run.limits.parallel_calls):
         return RunCalls(chosen)
     wake_at = _compute_deadline(run, now)
     if waiting:
         wake_at = min(call.expires_at for call in waiting)
-    if running:
+    if running or held:
         return Wait(min(wake_at, _compute_deadline(run, now)))
     if run.suspended_at is not None:
         return Rest()

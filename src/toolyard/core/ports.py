@@ -212,6 +212,19 @@ class CallerToolsVenue(Venue, Protocol):
         """Return the last listed tools of this caller's servers that are stopped or failed."""
         ...
 
+    @property
+    def is_starting(self) -> bool:
+        """Return whether any server is being started."""
+        ...
+
+    def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
+        """Return until when the server of this tool may take to start; 0.0 if it does not start.
+
+        Without a tool, the servers count that have never listed their tools: any of them may have the one that is
+        missing. `max_s` bounds the time since the start of each server.
+        """
+        ...
+
 
 STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
 

@@ -8,6 +8,7 @@ from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSu
 from toolyard.core.items import ModelText, Problem
 from toolyard.core.plan import (
     CLIENT_GONE,
+    NOTHING_HELD,
     AskModel,
     BeginRun,
     End,
@@ -27,6 +28,7 @@ from toolyard.core.state import State
 from toolyard.core.texts import TextName, get_text
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
+from toolyard.engine.starting_tools import POLL_S, find_held
 from toolyard.engine.workers import Workers
 
 STOPPED_BY_SERVER = "toolyard"
@@ -47,10 +49,13 @@ async def drive(journal: Journal, deps: Deps) -> None:
         judged: State | None = None
         while not (deps.draining or journal.is_releasing):
             state = journal.require_state()
-            step = plan(state, journal.epoch, deps.clock.now())
+            now = deps.clock.now()
+            held = find_held(state, journal.epoch, deps.registry, now)
+            step = plan(state, journal.epoch, now, held)
             match step:
                 case Wait(until):
-                    await journal.wait_changed(state, until)
+                    judged = None  # a call that was held is checked again: its server may list another tool now
+                    await journal.wait_changed(state, until if held == NOTHING_HELD else min(until, now + POLL_S))
                 case RunCalls(calls):
                     workers.run(calls, state, just_judged=state is judged)
                 case AskModel():

@@ -7,6 +7,7 @@ encoded form again.
 import hashlib
 import itertools
 import logging
+import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -187,6 +188,18 @@ class Registry:
         ]
         entries = [(self.lookup(call, state), state.offered[call.call.tool]) for call in open_calls]
         return any(entry is None or entry.hash != offered for entry, offered in entries)
+
+    @property
+    def is_starting(self) -> bool:
+        """Return whether any server is being started, so that `starts_until` is worth asking."""
+        return self._tables.is_starting
+
+    def starts_until(self, caller: Caller, tool: Tool | None = None, *, max_s: float = math.inf) -> float:
+        """Return until when the server of this tool may take to start, or those that may have a missing tool; else 0.0.
+
+        `max_s` bounds the time since the start of a server.
+        """
+        return self._tables.starts_until(caller, tool, max_s)
 
     def list_offered(self, state: State) -> list[Tool]:
         """Return the tools whose descriptions the model was shown in the current turn, as they are now."""

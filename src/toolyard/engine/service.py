@@ -58,6 +58,7 @@ from toolyard.engine.replicas import Replicas
 from toolyard.engine.requests import Requests
 from toolyard.engine.result_encoder import build_original_handle
 from toolyard.engine.shares import Shares
+from toolyard.engine.starting_tools import wait_for_tools
 from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
 from toolyard.observability.audit import Auditor
 from toolyard.observability.figures import FigureRecorder
@@ -343,6 +344,10 @@ class Service:
         """Return the tools that this caller may use; `include_native` adds tools that only a provider can call."""
         usable = self._deps.registry.usable_tools(caller)
         return usable if include_native else [tool for tool in usable if tool.venue != "provider"]
+
+    async def wait_for_tools(self, caller: Caller, is_listed: Callable[[], bool] | None = None) -> None:
+        """Wait while a server that has never listed its tools is starting, or until `is_listed` returns True."""
+        await wait_for_tools(caller, self._deps, is_listed)
 
     def find_tool(self, name: str) -> Tool | None:
         """Return the server's tool of this name, whoever may use it."""

@@ -1,9 +1,11 @@
 """Serve a yard on a socket with uvicorn until the process gets a signal. Needs the extra `toolyard[server]`.
 
+The port is open first: probes are answered while the store is opened. MCP servers start afterwards, each in its time.
+
 On SIGTERM the server drains first: it says that it is not ready and takes up no work of others, but still serves
-requests, since load balancers notice late. Then, and on SIGINT at once, new runs are refused and clients of event
-streams are told to reconnect, while current runs may end within a grace period. At last the socket is closed; runs that
-have not ended are left to the other replicas, or to the next start.
+requests, since load balancers notice late. Then, and on SIGINT at once, the socket is closed, so that new connections
+are refused and go elsewhere; new runs are refused and clients of event streams are told to reconnect, while current
+runs may end within a grace period. Runs that have not ended are left to the other replicas, or to the next start.
 """
 
 import asyncio
@@ -14,16 +16,18 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from types import FrameType
 
 import uvicorn
 
-from toolyard.app import Message, Wiring, open_store
+from toolyard.app import Wiring, open_store
 from toolyard.core.errors import Misconfigured
 from toolyard.core.loopback import is_loopback
 from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
+from toolyard.server.front import FrontApp
 from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
@@ -36,6 +40,9 @@ else:
 
 SHUTDOWN_GRACE_S = 2
 """How long the last bytes of responses may take to be sent after the yard has closed."""
+
+LAST_REQUEST_S = 0.5
+"""How long requests are served that came over connections from before the socket was closed."""
 
 DRAIN_S = 5.0
 """How long a replica still takes requests after SIGTERM: load balancers probe every few seconds."""
@@ -51,19 +58,30 @@ def serve(wiring: Wiring, host: str, port: int, announce: Announce) -> None:
 
 
 async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> None:
-    if not is_loopback(host):
-        await _require_key(wiring, host)
+    front = FrontApp()
     with open_socket(host, port) as listening:
-        async with Yard.from_wiring(wiring) as yard:
-            app = yard.asgi()
-            # The first call builds the surfaces, which takes long. AuthMiddleware ignores what is not HTTP.
-            await app({"type": "warm up"}, _receive_nothing, _send_nothing)
+        server = _UvicornServer(front)
+        url = build_url(*listening.getsockname()[:2])
+        work = _serve_yard(replace(wiring, awaits_servers=False), host, url, server, announce)
+        await asyncio.gather(server.serve([listening]), work)
+
+
+async def _serve_yard(wiring: Wiring, host: str, url: str, server: "_UvicornServer", announce: Announce) -> None:
+    """Open the yard behind the open port, and serve it until a signal."""
+    front, max_s = server.front, wiring.postgres.start_timeout_s
+    try:
+        if not is_loopback(host):
+            await front.wait_for_store(lambda: _require_key(wiring, host), max_s)
+        async with AsyncExitStack() as stack:
+            yard = await front.wait_for_store(lambda: stack.enter_async_context(Yard.from_wiring(wiring)), max_s)
+            await front.open(yard.asgi())
             _tune_garbage_collection()
-            url = build_url(*listening.getsockname()[:2])
             with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
-                server = _UvicornServer(build_uvicorn_config(app))
                 announce(url, yard)
-                await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_signal, wiring))
+                await _stop(server, yard, stop_signal, wiring)
+                await server.end()
+    finally:
+        await server.end()
 
 
 def _tune_garbage_collection() -> None:
@@ -73,15 +91,18 @@ def _tune_garbage_collection() -> None:
     gc.set_threshold(20_000, 10, 50)
 
 
-async def _stop(server: uvicorn.Server, yard: Yard, stop_signal: asyncio.Future[int], wiring: Wiring) -> None:
+async def _stop(server: "_UvicornServer", yard: Yard, stop_signal: asyncio.Future[int], wiring: Wiring) -> None:
     number = await stop_signal
     yard.service.stop_claiming()
     drain_s = _find_drain_s(wiring, yard)
     if number == signal.SIGTERM and drain_s:  # a person who presses Ctrl-C does not want to wait for load balancers
         _log.info("draining for %g s: not ready, but requests are still served", drain_s)
+        server.front.is_leaving = True
         await asyncio.sleep(drain_s)
+        server.stop_listening()
+        await asyncio.sleep(LAST_REQUEST_S)
+    server.stop_listening()
     await yard.service.close(wiring.grace_s)
-    server.should_exit = True
 
 
 def _find_drain_s(wiring: Wiring, yard: Yard) -> float:
@@ -171,13 +192,26 @@ def build_uvicorn_config(
 class _UvicornServer(uvicorn.Server):
     """uvicorn without its signal handlers, which would close the socket before clients could be told to reconnect."""
 
+    def __init__(self, front: FrontApp) -> None:
+        super().__init__(build_uvicorn_config(front))
+        self.front = front
+        self._ended = asyncio.Event()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            self._ended.set()
+
+    def stop_listening(self) -> None:
+        """Refuse new connections, which a load balancer then opens elsewhere. Those that are open go on."""
+        for listener in self.servers:
+            listener.close()
+
+    async def end(self) -> None:
+        """End all connections, and return once their last bytes are sent."""
+        self.should_exit = True
+        await self._ended.wait()
+
     def capture_signals(self) -> AbstractContextManager[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return nullcontext()
-
-
-async def _receive_nothing() -> Message:
-    return {}
-
-
-async def _send_nothing(message: Message) -> None:
-    pass

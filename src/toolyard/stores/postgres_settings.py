@@ -23,6 +23,8 @@ class PostgresSettings(Struct, frozen=True, kw_only=True):
     """Connections for reads and claims of one replica, besides four of its own for other purposes."""
     statement_timeout_s: Seconds = 10.0
     connect_timeout_s: Seconds = 5.0
+    start_timeout_s: Seconds = 60.0
+    """How long a server that starts waits for a database that cannot be reached."""
     listen_url: Secret = ""
     """An address for notifications; needed where the store's address is that of a pooler such as pgbouncer."""
     password_file: FilePath = ""

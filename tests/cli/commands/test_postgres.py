@@ -10,8 +10,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from cli.process import CommandResult, request_json, run_toolyard, start_server
-from support import claim_epoch
+from cli.process import CommandResult, ServerProcess, request_json, run_toolyard, start_server
+from ports import reserve_port
+from support import claim_epoch, wait_until
 from toolyard.core.store import Key
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
@@ -113,6 +114,80 @@ async def test_a_replica_says_why_it_starts_no_copy_of_a_command_and_that_it_dra
             assert PASSWORD not in "\n".join((*server.output_lines, *log))
 
     await asyncio.to_thread(use_server)
+
+
+async def forward_to(url: str, port: int) -> asyncio.Server:
+    """Forward connections to this port to the database, as if it had been started there."""
+    target = url.partition("@")[2].partition("/")[0].partition(":")
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_reader, to_writer = await asyncio.open_connection(target[0], int(target[2]))
+        await asyncio.gather(pump(reader, to_writer), pump(to_reader, writer), return_exceptions=True)
+
+    return await asyncio.start_server(serve, "127.0.0.1", port)
+
+
+def move_to_port(url: str, port: int) -> str:
+    head, _, tail = url.rpartition("@")
+    return f"{head}@127.0.0.1:{port}/{tail.partition('/')[2]}"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+async def test_a_replica_that_cannot_reach_its_database_waits_for_it_and_is_not_ready_meanwhile(
+    postgres_url: str, tmp_path: Path, host: str
+) -> None:
+    store = await PostgresStore.open(postgres_url)
+    await store.save_key(Key(name="ann", hash="of-her-key", user="ann"))
+    await store.close()
+    with reserve_port() as port, reserve_port() as database_port:
+        arguments = ("--port", str(port), "--host", host, "--store", move_to_port(postgres_url, database_port))
+        server = ServerProcess(tmp_path, arguments, {})
+        try:
+            await wait_until(lambda: server.has_logged("the database cannot be reached; the server waits for it"))
+            address = f"http://127.0.0.1:{port}"
+            status, answer = await asyncio.to_thread(request_json, f"{address}/readyz")
+            assert (status, answer["error"], answer["error_type"]) == (
+                503,
+                "the server is starting and waits for its store: the database cannot be reached",
+                "unavailable",
+            )
+            assert (await asyncio.to_thread(request_json, f"{address}/healthz"))[1]["status"] == "ok"
+            async with await forward_to(postgres_url, database_port):
+                await asyncio.to_thread(server.read_address)
+                assert (await asyncio.to_thread(request_json, f"{address}/readyz"))[0] == 200
+                assert await asyncio.to_thread(server.stop) == 0
+        finally:
+            await asyncio.to_thread(server.kill)
+
+
+async def test_a_replica_waits_for_its_database_with_a_deadline(postgres_url: str, tmp_path: Path) -> None:
+    with reserve_port() as database_port:
+        url = move_to_port(postgres_url, database_port)
+        done = await run(tmp_path, "serve", "--port", "0", "--store", url, TOOLYARD_POSTGRES__START_TIMEOUT_S="3")
+    assert done.code == 1 and done.errors.splitlines()[-1].endswith("the database cannot be reached"), done.errors
+    assert "waits for it, not ready, for up to 3 s" in done.errors
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("toolyard@", "nobody_here@"), "does not accept this user"),
+        (("/test_", "/missing_"), "there is no such database"),
+        (("", "?sslmode=require"), "does not offer TLS"),
+    ],
+)
+async def test_a_replica_does_not_wait_for_what_only_a_person_can_mend(
+    postgres_url: str, tmp_path: Path, change: tuple[str, str], reason: str
+) -> None:
+    url = postgres_url.replace(*change) if change[0] else postgres_url + change[1]
+    assert url != postgres_url
+    done = await run(tmp_path, "serve", "--port", "0", "--store", url)
+    assert done.code == 1 and reason in done.errors and done.errors.count("\n") == 1, done.errors
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import cast
+from urllib.error import URLError
 
 import pytest
 
@@ -40,6 +42,13 @@ def wait_for_start(folder: Path) -> str:
 
 def resume_tool(folder: Path) -> None:
     (folder / "go_on").write_text("now")
+
+
+def fetch_connection_header(connection: HTTPConnection) -> str | None:
+    connection.request("GET", "/healthz")
+    answer = connection.getresponse()
+    answer.read()
+    return answer.getheader("connection")
 
 
 def read_answer(server: ServerProcess, conversation: str) -> str:
@@ -105,8 +114,8 @@ def test_a_stop_ends_streams_refuses_runs_lets_calls_end_and_the_run_goes_on_at_
             last = list(objects)[-1]
             assert (last["type"], last["error_type"]) == ("error", "unavailable")
             assert "come back" in str(last["error"])
-        status, refused = request_json(f"{server.url}/ai/respond", PROMPT)
-        assert (status, refused["error_type"]) == (503, "unavailable")
+        with pytest.raises(URLError, match="refused"):
+            request_json(f"{server.url}/ai/respond", PROMPT)
         resume_tool(tmp_path)
         assert server.wait() == 0
     with start_server(tmp_path, "--tools", SLOW, PIPES=where) as server:
@@ -127,6 +136,31 @@ def test_on_sigterm_it_first_says_that_it_is_not_ready_and_still_takes_requests(
             resume_tool(tmp_path)
             read_until(objects, type="done", ending="done")
         assert server.stop(signal.SIGINT) == 130
+
+
+def test_while_it_drains_each_connection_ends_with_its_next_response(tmp_path: Path) -> None:
+    with start_server(tmp_path, TOOLYARD_DRAIN_S="600") as server:
+        connection = HTTPConnection(server.url.removeprefix("http://"))
+        kept_open = [fetch_connection_header(connection) for _ in range(2)]
+        server.process.send_signal(signal.SIGTERM)
+        while request_json(f"{server.url}/readyz")[0] == 200:
+            pass
+        assert (*kept_open, fetch_connection_header(connection)) == (None, None, "close")
+        connection.close()
+        assert server.stop(signal.SIGINT) == 130
+
+
+def test_after_the_drain_new_connections_are_refused_while_runs_may_end(tmp_path: Path) -> None:
+    where = make_pipes(tmp_path)
+    with start_server(tmp_path, "--tools", SLOW, PIPES=where, TOOLYARD_DRAIN_S="0.1") as server:
+        with open_stream(f"{server.url}/ai/respond", PROMPT) as objects:
+            assert wait_for_start(tmp_path) == "milk\n"
+            server.process.send_signal(signal.SIGTERM)
+            assert list(objects)[-1]["error_type"] == "unavailable"
+        with pytest.raises(URLError, match="refused"):
+            request_json(f"{server.url}/readyz")
+        resume_tool(tmp_path)
+        assert server.wait() == 0
 
 
 def test_ctrl_c_does_not_wait_for_load_balancers(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ class PlainServer:
     def alive(self) -> list[int]:
         return [pid for pid in self.processes if is_alive(pid)]
 
+    def open_gate(self) -> None:
+        """Let a server with the trick `gated` answer."""
+        self.notes.with_suffix(".open").touch()
+
+    def close_gate(self) -> None:
+        self.notes.with_suffix(".open").unlink()
+
     def kill(self) -> None:
         os.kill(self.processes[-1], signal.SIGKILL)
 

@@ -96,7 +96,10 @@ def build_welcome(
     yield f"  model    {mask_addresses(', then '.join(config.model_names), every_parameter=True) or NO_MODEL}"
     if nearby:
         yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
-    yield f"  tools    {describe_tools(tools, servers) or FIRST_TOOL}"
+    starting = [server.id for server in servers if server.status == "starting" and not server.tools]
+    yield f"  tools    {describe_tools(tools, servers) or ('none yet' if starting else FIRST_TOOL)}"
+    if starting:
+        yield f"  servers  {', '.join(starting)} still starting: their tools come when they have started"
     for server in servers:
         if server.error:
             yield f"  server   {server.id} is {server.status}: {mask_secrets(server.error)}"

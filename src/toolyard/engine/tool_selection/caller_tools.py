@@ -61,6 +61,15 @@ class ToolTables:
         """Return the tools of this caller whose servers are stopped or failed."""
         return self._venue.unavailable_tools(caller) if self._venue else ()
 
+    @property
+    def is_starting(self) -> bool:
+        """Return whether any server is being started."""
+        return self._venue is not None and self._venue.is_starting
+
+    def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
+        """Return until when a server that has this tool, or may have a missing one, may take to start; else 0.0."""
+        return self._venue.starts_until(caller, tool, max_s) if self._venue else 0.0
+
     def table_for(self, caller: Caller, tools: ToolTable) -> ToolTable:
         """Return everybody's tools with those of this caller in their place."""
         own_tools, venue = self.caller_tools(caller), self._venue

@@ -63,17 +63,32 @@ def is_outage(error: BaseException) -> bool:
     return state == READ_ONLY or state.startswith(_OUTAGE_CLASSES)
 
 
+def may_pass(error: BaseException) -> bool:
+    """Return whether a connection that could not be opened may be later: nothing in the settings has to be changed."""
+    if _is_pooler_error(error) or isinstance(error, ssl.SSLError) or _is_without_tls(error):
+        return False
+    return is_outage(error) and get_sqlstate(error) != READ_ONLY
+
+
+def _is_pooler_error(error: BaseException) -> bool:
+    return isinstance(error, asyncpg.PostgresError) and "unsupported startup parameter" in str(error)
+
+
+def _is_without_tls(error: BaseException) -> bool:
+    return isinstance(error, ConnectionError) and "SSL" in str(error)
+
+
 def explain_error(error: BaseException) -> str:
     """Return why the database cannot be used, without its address or a password."""
     if isinstance(error, asyncpg.PostgresError):
-        if "unsupported startup parameter" in str(error):
+        if _is_pooler_error(error):
             return "this is the address of a pooler: set pgbouncer = true, and listen_url to that of the database"
         return _REASONS.get(get_sqlstate(error)) or f"the database answers: {error}"
     if isinstance(error, TimeoutError):
         return "the database does not answer in time"
     if isinstance(error, ssl.SSLError):
         return "the certificate of the database or its TLS does not fit: check sslmode and sslrootcert"
-    if isinstance(error, ConnectionError) and "SSL" in str(error):
+    if _is_without_tls(error):
         return "the database does not offer TLS, which sslmode asks for"
     if isinstance(error, OSError):
         return "the database cannot be reached"
@@ -288,7 +303,8 @@ class Database:
         if problem := self.health.problem if to_write else self.health.get_problem("heartbeat"):
             raise StoreDown(problem, address=self.address)
 
-    def build_error(self, error: BaseException) -> ToolyardError:
+    def build_error(self, error: BaseException, *, opening: bool = False) -> ToolyardError:
+        """Return the error to raise. One of `opening` the store says whether it may pass by itself."""
         if get_sqlstate(error) in _UNTRANSLATABLE:
             return Invalid("an id or a name holds U+0000, which the store cannot hold")
         if is_outage(error):
@@ -297,7 +313,7 @@ class Database:
         address = self.address
         if get_sqlstate(error) == _FORBIDDEN:
             address = f"{address} as {self._user!r} ({error})"
-        return StoreDown(explain_error(error), address=address)
+        return StoreDown(explain_error(error), address=address, may_pass=opening and may_pass(error))
 
     def close(self) -> None:
         self.closed = True

@@ -72,7 +72,7 @@ class PostgresStore(
             await lease.start()
         except DATABASE_ERRORS as error:
             database.close()
-            raise database.build_error(error) from error
+            raise database.build_error(error, opening=True) from error
         return cls(database, lease)
 
     @property

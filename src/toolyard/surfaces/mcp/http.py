@@ -169,6 +169,8 @@ class McpEndpoint:
         except RpcError as failure:
             await http_request.respond(400, build_error(None, failure))
             return
+        if isinstance(message, RpcRequest) and message.method == "tools/call":
+            await self._dispatcher.wait_for_tool(message, http_request.context.caller)
         try:
             await (self._handle_modern if _is_modern(http_request, message) else self._handle_legacy)(
                 http_request, message

@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.json_types import Json
 from toolyard.engine.requests import KeyLocks
@@ -67,6 +68,13 @@ class Dispatcher:
             return SubscriptionHandler(self.feeds, self.passthrough, request, peer)
         return None
 
+    async def wait_for_tool(self, request: RpcRequest, caller: Caller) -> None:
+        """Wait while a server that is starting may still list the tool of a `tools/call` request."""
+        name = request.params.get("name")
+        await self.service.wait_for_tools(
+            caller, lambda: any(tool.name == name for tool in self.service.list_tools(caller, include_native=False))
+        )
+
     def find_method(self, request: RpcRequest, peer: Peer) -> Method:
         """Return the handler of a request with a single result. Raise RpcError if the era has no such method."""
         method = (self._modern if peer.modern else self._legacy).get(request.method)
@@ -75,6 +83,7 @@ class Dispatcher:
         return method
 
     async def _list_tools(self, request: RpcRequest, peer: Peer) -> Json:
+        await self.service.wait_for_tools(peer.caller)
         definition = self.service.mcp_proxy.get_definition
         tools = [
             render.encode_tool(tool, definition(tool.server, tool.remote, peer.caller) if tool.venue == "mcp" else {})

@@ -222,7 +222,9 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
         """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
         context = get_request_context(request.scope)
-        card = find_server_card(servers, server_id, context.caller)
+        caller = context.caller
+        await service.wait_for_tools(caller, lambda: bool(find_server_card(servers, server_id, caller).tools))
+        card = find_server_card(servers, server_id, caller)
         tool = _find_accepted_tool(card, data.tool_name)
         clock = service.clock
         call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)

@@ -37,7 +37,7 @@ SERVERS = "mcp.servers"
 RUNS = "mcp.runs"
 """Whether servers of the configuration are to run, in a store that several replicas share."""
 START_S = 10.0
-"""How long the start waits for servers whose tools have never been listed."""
+"""How long opening a yard, or adding a server, waits for servers whose tools have never been listed."""
 STOP_S = 10.0
 MAX_SERVERS = 200
 FOLLOWED_KINDS = (SERVERS, RUNS, PINS)
@@ -92,6 +92,7 @@ class McpManager:
         self._servers: dict[str, ManagedServer] = {}
         self._listeners: list[NotificationHandler] = []
         self._tools: tuple[Tool, ...] = ()
+        self._starting: list[ManagedServer] = []
         self._change_event = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
         self._change_lock = asyncio.Lock()
@@ -123,7 +124,7 @@ class McpManager:
         )
 
     async def open(self) -> None:
-        """Start all servers that are to run, and wait for those whose tools have never been listed."""
+        """Start all servers that are to run, without waiting for any."""
         await self._pin_records.load()
         stored = await self._read_records()
         now = self._clock.now()
@@ -139,6 +140,9 @@ class McpManager:
             if server.record.should_run:
                 self._start(server)
         self._publish_changes()
+
+    async def wait_until_listed(self) -> None:
+        """Wait for the servers whose tools have never been listed, until they have failed once or START_S is over."""
         await self._wait_until_started([server for server in self._servers.values() if not server.was_listed])
 
     async def follow(self) -> None:
@@ -300,6 +304,18 @@ class McpManager:
             server.get_definition(tool.remote, caller)
         )
 
+    @property
+    def is_starting(self) -> bool:
+        return bool(self._starting)
+
+    def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
+        """Return until when the server of this tool, or those never listed, may take to start; 0.0 if none starts."""
+        if tool is not None:
+            servers = [server for server in self._starting if server.id == tool.server]
+        else:
+            servers = [server for server in self._starting if not server.was_listed and server.spec.serves(caller)]
+        return max((server.starts_until(max_s) for server in servers), default=0.0)
+
     def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
         """Return how this caller's tools differ from the shared ones, for each server where they do."""
         return tuple(tools for server in self._servers.values() if (tools := server.caller_tools(caller)) is not None)
@@ -448,6 +464,7 @@ class McpManager:
         """Wake everybody who waits for a change of a server, and report the offered tools if they have changed."""
         self._change_event.set()
         self._change_event = asyncio.Event()
+        self._starting = [server for server in self._servers.values() if server.is_starting]
         tools = tuple(tool for server in self._servers.values() for tool in server.offered_tools().values())
         if tools != self._tools:
             self._tools = tools

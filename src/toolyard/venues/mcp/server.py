@@ -397,6 +397,14 @@ class ManagedServer:
     def is_available(self) -> bool:
         return self.status not in ("stopped", "failed")
 
+    @property
+    def is_starting(self) -> bool:
+        return self.status in ("starting", "restarting")
+
+    def starts_until(self, max_s: float) -> float:
+        """Return until when a server that starts is waited for: its time to connect and `max_s` at most."""
+        return (self.record.started_at or 0.0) + min(self.spec.connect_s, max_s)
+
     def unavailable_tools(self) -> Sequence[Tool]:
         """Return the tools that will be offered once the server runs again; none while it runs."""
         return () if self.is_available else tuple(self._tools.values())

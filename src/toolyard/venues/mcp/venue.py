@@ -67,6 +67,13 @@ class McpVenue:
     def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
         return self._manager.unavailable_tools(caller)
 
+    @property
+    def is_starting(self) -> bool:
+        return self._manager.is_starting
+
+    def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
+        return self._manager.starts_until(caller, tool, max_s)
+
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         try:
             runner = _CallRunner(self._manager, self._elicitations, call, tool, context)

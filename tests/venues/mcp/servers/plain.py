@@ -191,6 +191,9 @@ def main() -> None:
     note(f"folder {Path.cwd()}")
     if "crashes" in TRICKS:
         sys.exit("it cannot find its configuration")
+    if "gated" in TRICKS:  # does not answer before a test has opened the gate
+        while not NOTES.with_suffix(".open").exists():
+            time.sleep(0.01)
     if "hangs" in TRICKS:
         threading.Event().wait()
     if "chatty" in TRICKS:
@@ -199,6 +202,8 @@ def main() -> None:
         sys.stdout.write("Loading…\n{not json}\n[1,2]\n" + "z" * 10_000 + "\n")
     for line in sys.stdin:
         handle(json.loads(line))
+    if "stays" in TRICKS:  # also after its client has gone
+        threading.Event().wait()
 
 
 main()

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from toolyard import Caller, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerCard
 from toolyard.venues.mcp.sessions.backoff import FIRST_DELAY_S, MAX_DELAY_S, OPEN_AFTER, Backoff
+from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
 from venues.mcp.plain import PlainServer, is_alive, state_of
 
 
@@ -28,6 +30,13 @@ async def open_plain_yard(plain: PlainServer) -> AsyncGenerator[Yard, None]:
 def only_card(yard: Yard) -> ServerCard:
     (only,) = yard.servers.cards()
     return only
+
+
+def find_shell(name: str) -> list[str]:
+    """Return the command of a shell; empty if it is not installed."""
+    program, *args = name.split()
+    path = shutil.which(program)
+    return [path, *args] if path else []
 
 
 async def call_tool(yard: Yard, tool: str) -> CallEnded:
@@ -167,8 +176,8 @@ async def test_a_server_that_hangs_in_every_call_is_started_anew(tmp_path: Path)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 async def test_children_and_their_children_end_with_us_however_we_end(tmp_path: Path, number: signal.Signals) -> None:
-    """A yard in a process of its own, whose server is started by a shell, as npx does it."""
-    plain = PlainServer(tmp_path)
+    """A yard in a process of its own, whose server is started by a shell, as npx does it, and ignores our end."""
+    plain = PlainServer(tmp_path, "stays")
     script = f"""
 import asyncio
 from toolyard import (Yard)
@@ -193,6 +202,25 @@ asyncio.run(main())
         yard.kill()
         assert yard.stdout is not None
         yard.stdout.close()
+
+
+@pytest.mark.parametrize("shell", [path for name in ("sh", "dash", "bash", "busybox sh") if (path := find_shell(name))])
+async def test_the_reaper_ends_what_a_wrapper_forked_in_every_shell(shell: Sequence[str]) -> None:
+    """The wrapper waits for its child, as npx does. The reaper loses its pipe, as it does when we are killed."""
+    wrapper = subprocess.Popen(
+        ["/bin/sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    with wrapper:
+        try:
+            assert wrapper.stdout is not None
+            grandchild = int(wrapper.stdout.readline())
+            reaper = ChildReaper(shell)
+            reaper.add(wrapper.pid)
+            reaper.close()
+            assert not is_alive(wrapper.pid)
+            await wait_until(lambda: not is_alive(grandchild))
+        finally:
+            os.killpg(wrapper.pid, signal.SIGKILL)  # safe: the wrapper is reaped only after it
 
 
 async def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) -> None:

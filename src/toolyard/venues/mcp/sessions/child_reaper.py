@@ -8,7 +8,9 @@ import contextlib
 import os
 import subprocess
 import threading
+from collections.abc import Sequence
 
+# `kill -s TERM`, not `kill -TERM`: dash takes the "--" after the latter for the number of a process and kills nothing.
 _SCRIPT = """groups=
 while read -r action group; do
   others=
@@ -17,16 +19,17 @@ while read -r action group; do
   groups=$others
 done
 [ -z "$groups" ] && exit 0
-for id in $groups; do kill -TERM -- "-$id" 2>/dev/null; done
+for id in $groups; do kill -s TERM -- "-$id" 2>/dev/null; done
 sleep 1
-for id in $groups; do kill -KILL -- "-$id" 2>/dev/null; done
+for id in $groups; do kill -s KILL -- "-$id" 2>/dev/null; done
 """
 
 
 class ChildReaper:
     """Registers the process groups that must not outlive this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, shell: Sequence[str] = ("/bin/sh",)) -> None:
+        self._command = [*shell, "-c", _SCRIPT]
         self._groups: set[int] = set()
         self._shell: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
@@ -60,7 +63,7 @@ class ChildReaper:
         # A shell that was killed by somebody is replaced, and told all groups again. It has a session of its own, so
         # that a Ctrl-C in the terminal, which signals our whole process group, does not end it with us.
         self._shell = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
