@@ -209,6 +209,7 @@ class Yard:
             options["options"] = _set_output_schema(options.get("options", DEFAULT_OPTIONS), output.schema)
         caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
         start = self.service.build_start(caller, self._to_items(message), **cast(StartOptions, options))
+        start = replace(start, may_name_address=True)
         return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start, output)
 
     @overload
@@ -329,7 +330,7 @@ class Yard:
 
     async def change(self, conversation: str, change: SettingsChange, *, caller: Caller = LOCAL_CALLER) -> None:
         """Change the settings of a conversation, from its next run on."""
-        await self._submit(conversation, Change(by=caller, change=change))
+        await self._submit(conversation, Change(by=caller, change=change, may_name_address=True))
 
     async def stop(self, conversation: str, *, call_id: str = "", caller: Caller = LOCAL_CALLER) -> None:
         """Stop the current run of a conversation, or one call of it."""
