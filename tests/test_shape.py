@@ -23,6 +23,7 @@ MAY_CREATE_TASKS = {
     "engine/replicas.py",
     "engine/service.py",
     "engine/workers.py",
+    "hosting.py",
     "models/model_lists.py",
     "stores/copy.py",
     "stores/postgres/bus.py",

@@ -169,6 +169,8 @@ class Wiring:
     default_settings: Settings = field(default_factory=Settings)
     keys: Sequence[Key] = ()
     verify: VerifyToken | None = None
+    token_issuer: str = ""
+    """Who issues the tokens that `verify` takes. Empty means unknown: any token may be one of them."""
     identity_provider: IdentityProvider | None = None
     """Where people sign in to the web page, besides with keys."""
     cors_origins: frozenset[str] = frozenset()
@@ -246,6 +248,7 @@ class App:
             self.clock,
             configured=wiring.keys,
             verify=wiring.verify,
+            token_issuer=wiring.token_issuer,
             provider_rights=provider.rights if provider else "",
             provider_admin_tenants=provider.admin_tenants if provider else frozenset(),
         )

@@ -33,6 +33,7 @@ from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions, StartOptions, check_run_options
 from toolyard.engine.run_result import RunResult
 from toolyard.engine.service import Service
+from toolyard.hosting import ContextTask, serve_lifespan
 from toolyard.models.resolver import ModelChoice, ModelResolver, make_key_settings
 from toolyard.venues.function import ToolLike
 from toolyard.venues.mcp import McpManager
@@ -102,28 +103,42 @@ class Yard:
 
     def _wire(self, wiring: Wiring) -> None:
         self._wiring = wiring
-        self._tasks = asyncio.TaskGroup()
+        self._tasks: asyncio.TaskGroup | None = None
         self._app: App | None = None
-        self._asgi: AsgiApp | None = None
+        self._surfaces: AsgiApp | None = None
         self._building = asyncio.Lock()
+        self._background: ContextTask | None = None
+        """Holds the yard open if its ASGI application has opened it."""
 
     async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise Misconfigured("the yard is open already: enter it once, and use it wherever it is needed")
+        self._tasks, self._building, self._surfaces = asyncio.TaskGroup(), asyncio.Lock(), None
+        try:
+            self._app = await self._open(self._tasks)
+        except BaseException:
+            self._tasks = None
+            raise
+        return self
+
+    async def _open(self, tasks: asyncio.TaskGroup) -> App:
         wiring = self._wiring
         models = ModelResolver(wiring.model, wiring.model_settings, wiring.named_model, wiring.windows)
         models.check()
         store = wiring.opened_store or await open_store(wiring.store, wiring.postgres)
         try:
-            self._app = App(self._wiring, models, store, self._tasks)
-            await self._tasks.__aenter__()
-            await self._app.start()
+            app = App(wiring, models, store, tasks)
+            await tasks.__aenter__()
+            await app.start()
         except BaseException:
             await store.close()
             raise
-        return self
+        return app
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        assert self._tasks is not None
         try:
             await self._opened_app.close()
         except Exception as close_error:
@@ -131,20 +146,47 @@ class Yard:
                 raise
             _log.warning("the yard could not be closed cleanly: %s", close_error)
         finally:
-            await self._tasks.__aexit__(None, None, None)
+            try:
+                await self._tasks.__aexit__(None, None, None)
+            finally:
+                self._tasks = self._app = None
+                # Requests that come after the user has closed the yard must not open it again.
+                if self._background is not None and not self._background.is_over:
+                    self._surfaces = None
 
     def asgi(self) -> AsgiApp:
-        """Return the HTTP surfaces, to be served or mounted: `app.mount("/assistant", yard.asgi())`."""
+        """Return the HTTP surfaces, to be served or mounted: `app.mount("/assistant", yard.asgi())`.
+
+        The application opens the yard if nobody else has: at the start of a host that sends the ASGI lifespan, else
+        with the first request. It closes what it has opened, at the end of the lifespan or of the event loop.
+        """
 
         async def app(
             scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
         ) -> None:
-            if self._asgi is None:
-                async with self._building:  # building takes long: concurrent first requests share one build
-                    self._asgi = self._asgi or await self._opened_app.asgi()
-            await self._asgi(scope, receive, send)
+            if scope["type"] == "lifespan":
+                await serve_lifespan(self._start_serving, receive, send)
+                return
+            surfaces = self._surfaces or await self._build_surfaces()
+            await surfaces(scope, receive, send)
 
         return app
+
+    async def _start_serving(self) -> ContextTask | None:
+        """Prepare for requests. Return what holds the yard open; None if it was open before."""
+        was_open = self._app is not None
+        await self._build_surfaces()
+        return None if was_open else self._background
+
+    async def _build_surfaces(self) -> AsgiApp:
+        """Return the surfaces, after opening the yard if it is not open."""
+        if self._app is None:
+            if self._background is None or self._background.is_over:
+                self._background = ContextTask(self)
+            await self._background.wait_entered()
+        async with self._building:  # building takes long: concurrent first requests share one build
+            self._surfaces = self._surfaces or await self._opened_app.asgi()
+        return self._surfaces
 
     @overload
     def run(self, message: MessageInput, *, output_type: type[T], **options: Unpack[RunOptions]) -> Run[T]: ...
@@ -167,6 +209,7 @@ class Yard:
             options["options"] = _set_output_schema(options.get("options", DEFAULT_OPTIONS), output.schema)
         caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
         start = self.service.build_start(caller, self._to_items(message), **cast(StartOptions, options))
+        start = replace(start, may_name_address=True)
         return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start, output)
 
     @overload
@@ -287,7 +330,7 @@ class Yard:
 
     async def change(self, conversation: str, change: SettingsChange, *, caller: Caller = LOCAL_CALLER) -> None:
         """Change the settings of a conversation, from its next run on."""
-        await self._submit(conversation, Change(by=caller, change=change))
+        await self._submit(conversation, Change(by=caller, change=change, may_name_address=True))
 
     async def stop(self, conversation: str, *, call_id: str = "", caller: Caller = LOCAL_CALLER) -> None:
         """Stop the current run of a conversation, or one call of it."""

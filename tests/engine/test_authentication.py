@@ -1,5 +1,7 @@
 """Keys in time: when they are accepted, what they are limited to, how they are rotated, and when they were used."""
 
+from pathlib import Path
+
 import pytest
 
 from support import SettableClock
@@ -12,6 +14,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 
 NOW = 1_000_000.0
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "access.md"
 
 
 class KeyUseCountingStore(MemoryStore):
@@ -197,3 +200,11 @@ async def test_the_last_use_is_written_once_a_minute_at_most_and_goes_with_the_k
     assert bench.store.uses == 2
     await bench.access.revoke("shop")
     assert await bench.access.read_uses() == {}
+
+
+def test_an_existing_secret_is_accepted_once_its_hash_is_configured_as_the_guide_says() -> None:
+    guide = GUIDE.read_text("utf-8")
+    (digest,) = {line.split('"')[1] for line in guide.splitlines() if line.startswith("hash = ")}
+    assert f"printf %s 'existing-secret' | sha256sum\n{digest}  -" in guide
+    bench = KeyBench(Key(name="shop-backend", hash=digest, user="shop"))
+    assert bench.authenticate("existing-secret").user == "shop"

@@ -32,6 +32,8 @@ class Start(_Command, frozen=True, kw_only=True, tag="start"):
     app_tools: tuple[Tool, ...] = ()
     tool_choice: str = "auto"
     model: str = ""
+    may_name_address: bool = False
+    """Whether a model may be an address or a file. Only `Yard` sets it: whoever calls the library has opened it."""
     limits: Limits | None = None
     web_search: SearchMode = ""
     context: dict[str, Note] = {}
@@ -77,6 +79,8 @@ class Change(_Command, frozen=True, kw_only=True, tag="change"):
     """Change the settings of the conversation."""
 
     change: SettingsChange
+    may_name_address: bool = False
+    """As in `Start`."""
 
 
 class Approve(_Command, frozen=True, kw_only=True, tag="approve"):

@@ -72,10 +72,13 @@ class Authenticator:
         *,
         configured: Sequence[Key] = (),
         verify: VerifyToken | None = None,
+        token_issuer: str = "",
         provider_rights: str = "",
         provider_admin_tenants: frozenset[str] = frozenset(),
     ) -> None:
-        """`provider_rights` is the digest of the identity provider's settings; empty if there is no provider.
+        """`token_issuer` issues the tokens that `verify` takes. Empty means unknown: any token may be one of them.
+
+        `provider_rights` is the digest of the identity provider's settings; empty if there is no provider.
 
         `provider_admin_tenants` are the tenants whose administrators may sign in there; an empty name is the server's.
         """
@@ -85,6 +88,7 @@ class Authenticator:
         self._configured = {key.hash: key for key in configured}
         self._stored_keys: dict[str, Key] = {}
         self._verify = verify
+        self._token_issuer = token_issuer
         self._provider_rights = provider_rights
         self._provider_admin_tenants = provider_admin_tenants
         self._lost_keys = False
@@ -226,13 +230,15 @@ class Authenticator:
 
         Raises Unauthenticated or Forbidden.
         """
-        secret = read_secret(headers)
         if self.is_local:
             return _apply_delegation(LOCAL_ADMIN, headers, None), ""
+        secret, *others = self._select_secrets(headers) or [""]
         if not secret:
             raise Unauthenticated(
                 "send your API key in the header X-API-Key, or in the header Authorization after `Bearer`"
             )
+        for other in others:
+            self._require_valid(other)
         if verify := self.find_verifier(secret):
             return _apply_delegation(verify(secret), headers, None), "token"
         key = self._find_key(hash_key(secret))
@@ -240,9 +246,38 @@ class Authenticator:
         self._note_use(key)
         return _apply_delegation(_build_caller(key), headers, key), key.name
 
+    def select_secret(self, headers: Mapping[str, str]) -> str:
+        """Return the key or the token that a request is made with; empty if it carries none."""
+        return next(iter(self._select_secrets(headers)), "")
+
+    def count_foreign(self, headers: Mapping[str, str]) -> int:
+        """Return how many credentials of a request are neither a key nor a token of this server."""
+        return 0 if self.is_local else sum(not self._is_own(secret) for secret in read_secrets(headers))
+
+    def _select_secrets(self, headers: Mapping[str, str]) -> list[str]:
+        """Return the credentials that count: of two, those of this server, else the first."""
+        # Browsers and proxies add credentials of other services. One that was made by this server is never ignored:
+        # whoever sends it means to be its caller, who must not become somebody else once it has expired.
+        secrets = read_secrets(headers)
+        return secrets if len(secrets) < 2 else [secret for secret in secrets if self._is_own(secret)] or secrets[:1]
+
+    def _is_own(self, secret: str) -> bool:
+        """Return whether this is a known key or a token of the configured issuer, valid or not."""
+        if self.find_verifier(secret) is None:
+            return self._match_key(hash_key(secret)) is not None
+        return not self._token_issuer or _read_claims(secret).iss == self._token_issuer
+
+    def _require_valid(self, secret: str) -> None:
+        """Raise Unauthenticated for a key or a token that is not valid now."""
+        if verify := self.find_verifier(secret):
+            verify(secret)
+        else:
+            self._find_key(hash_key(secret))
+
     def find_verifier(self, secret: str) -> VerifyToken | None:
-        """Return the verifier if this is a token for it to check; None for an API key."""
-        return self._verify if secret.count(".") == 2 else None
+        """Return the verifier if this is a token for it to check; None for an API key, which may look like a token."""
+        is_token = self._verify is not None and secret.count(".") == 2 and self._match_key(hash_key(secret)) is None
+        return self._verify if is_token else None
 
     def is_past_grace(self, token: str) -> bool:
         """Return whether a verified token expired more than TOKEN_GRACE_S ago, so that streams opened with it end."""
@@ -278,7 +313,7 @@ class Authenticator:
 
     def is_missing_user(self, headers: Mapping[str, str]) -> bool:
         """Return whether a key that speaks for end users names none. Raises Unauthenticated."""
-        secret = read_secret(headers)
+        secret = self.select_secret(headers)
         if self.is_local or self.find_verifier(secret):
             return False
         return self._find_key(hash_key(secret)).trusted and not headers.get("x-user")
@@ -294,7 +329,7 @@ class Authenticator:
 
     def _allowed_divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
         """Return the divisions that a body may name: those of the key, unless a header or a token names one."""
-        secret = read_secret(headers)
+        secret = self.select_secret(headers)
         if "x-division" in headers or self.find_verifier(secret):
             return frozenset()
         return self._find_key(hash_key(secret)).divisions
@@ -316,10 +351,11 @@ class Authenticator:
         return key
 
 
-def read_secret(headers: Mapping[str, str]) -> str:
-    """Return the key or the token that the headers carry; empty if they carry none."""
+def read_secrets(headers: Mapping[str, str]) -> list[str]:
+    """Return the keys and tokens that the headers carry: that of `Authorization`, then that of `X-API-Key`."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
+    secrets = (token.strip() if scheme.lower() == "bearer" else "", headers.get("x-api-key", "").strip())
+    return [secret for secret in dict.fromkeys(secrets) if secret]
 
 
 def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | None) -> Caller:
@@ -392,16 +428,25 @@ def _digest_rights(key: Key, key_hash: str) -> str:
 
 
 class _Claims(Struct):
-    exp: float
+    exp: float | None = None
+    iss: object = None
+
+
+def _read_claims(token: str) -> _Claims:
+    """Return what a token says of itself, unverified; nothing if it cannot be read."""
+    payload = token.split(".")[1]
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims)
+    except (binascii.Error, ValueError):
+        return _Claims()
 
 
 def _read_expiry(token: str) -> float:
     """Return when a verified token expires. Raises Unauthenticated if it does not: its session would have no end."""
-    payload = token.split(".")[1]
-    try:
-        return msgspec.json.decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Claims).exp
-    except (binascii.Error, ValueError):
-        raise Unauthenticated("a token without an expiry opens no session") from None
+    expires_at = _read_claims(token).exp
+    if expires_at is None:
+        raise Unauthenticated("a token without an expiry opens no session")
+    return expires_at
 
 
 def _single_division(divisions: frozenset[str]) -> str:

@@ -23,8 +23,9 @@ from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_probl
 
 def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     """Raise Invalid for a command that this server cannot carry out."""
+    may_name_address = isinstance(command, Start | Change) and command.may_name_address
     if isinstance(command, Open | AddMessage | Start):
-        _check_model(command.settings.model, deps)
+        _check_model(command.settings.model, deps, may_name_address=may_name_address)
         check_language(command.settings.language)
     if isinstance(command, Start):
         check_language(command.language)
@@ -36,7 +37,7 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         _check_key_model(command, state, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
-        _check_model(command.change.model or "", deps)
+        _check_model(command.change.model or "", deps, may_name_address=may_name_address)
         if not isinstance(command.change.model, UnsetType):
             # Without a model, queued runs would go on with the server's default: the key must admit that one too.
             _require_key_model(command.by, command.change.model or deps.default_model)
@@ -62,7 +63,7 @@ def _check_approval(command: Approve, state: State, deps: Deps) -> None:
 
 def _check_start(command: Start, deps: Deps) -> None:
     registry = deps.registry
-    _check_model(command.model, deps)
+    _check_model(command.model, deps, may_name_address=command.may_name_address)
     if wrong := find_faults(command.input, open_end=True):
         raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
     try:
@@ -116,13 +117,13 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
         raise Invalid(search.why, {"field": "web_search"})
 
 
-def _check_model(model: str, deps: Deps) -> None:
+def _check_model(model: str, deps: Deps, *, may_name_address: bool) -> None:
     allowed = deps.allowed_models
     if not model or model == deps.default_model:
         return
     # A request may come from anybody whom the application lets in: it must not choose who gets the model's key.
-    if allowed is None and is_address_or_file(model):
-        why = "is an address or a file, which only the one who opens the yard may name"
+    if allowed is None and is_address_or_file(model) and not may_name_address:
+        why = "is an address or a file, which no request may name: configure it, or name it in the library's methods"
         raise Invalid(f"the model {model[:80]!r} {why}", {"field": "model"})
     if allowed is not None and model not in allowed and not matches_any(model, deps.model_patterns):
         names = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)

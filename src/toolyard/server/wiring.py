@@ -74,6 +74,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
         keys=config.keys,
         verify=_load_verifier(config.jwt) if config.jwt else None,
+        token_issuer=config.jwt.issuer if config.jwt else "",
         identity_provider=_load_identity_provider(config.oidc) if config.oidc else None,
         cors_origins=frozenset(config.cors_origins),
         trusted_proxies=config.trusted_proxies,

@@ -20,7 +20,7 @@ from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
 from toolyard.core.trusted_proxies import TrustedProxies
-from toolyard.engine.authentication import Authenticator, read_secret
+from toolyard.engine.authentication import Authenticator, read_secrets
 from toolyard.engine.failed_sign_ins import MAX_WRONG_KEYS
 from toolyard.engine.sessions import Sessions
 from toolyard.observability.audit import current_actor
@@ -150,6 +150,7 @@ class AuthMiddleware:
             caller, key = ANONYMOUS, ""
             if path not in self._rules.public:
                 caller, key = await self._authenticate(scope, path, headers)
+                await self._count_foreign(scope, headers)
             await self._access.save_uses()
             # Without keys everybody is the same user, on this machine.
             if caller is not ANONYMOUS and not self._access.is_local:
@@ -178,16 +179,25 @@ class AuthMiddleware:
 
     async def _count_refusal(self, scope: Scope, headers: dict[str, str], error: Exception) -> Exception:
         """Count a request with a wrong key (one without a key is not counted), and return the error to answer with."""
-        secret = read_secret(headers)
+        secret = self._access.select_secret(headers)
         if self._count_failure is None or not isinstance(error, Unauthenticated) or not secret:
             return error
-        wait_s = await self._count_failure(get_client_address(scope))
+        wait_s = 0.0
+        for _ in range(max(1, self._access.count_foreign(headers))):
+            wait_s = await self._count_failure(get_client_address(scope))
         # Only after the key was found to be wrong: others behind the same address never wait. Nor do tokens, as nobody
         # guesses a signature and clients get a new token only when they are told that the old one has expired.
         if not wait_s or self._access.find_verifier(secret) is not None:
             return error
         message = f"too many requests with wrong keys came from your address; come again in {wait_s:.0f} s"
         return RateLimited(message, retry_after_s=wait_s, per_minute=MAX_WRONG_KEYS)
+
+    async def _count_foreign(self, scope: Scope, headers: dict[str, str]) -> None:
+        """Count a wrong key beside a valid one, else whoever has a key could guess others unnoticed."""
+        if self._count_failure is None or "authorization" not in headers or "x-api-key" not in headers:
+            return
+        for _ in range(self._access.count_foreign(headers)):
+            await self._count_failure(get_client_address(scope))
 
     async def _authenticate(self, scope: Scope, path: str, headers: dict[str, str]) -> tuple[Caller, str]:
         """Return the caller of a key or a token in the headers, else that of the session in the cookie.
@@ -204,7 +214,7 @@ class AuthMiddleware:
 
     def _find_session(self, path: str, headers: dict[str, str]) -> str:
         """Return the token of the session that a request is made with; empty if it is not made with one."""
-        if read_secret(headers) or self._access.is_local or path not in self._rules.session:
+        if read_secrets(headers) or self._access.is_local or path not in self._rules.session:
             return ""
         return read_session_cookie(headers)
 
@@ -214,7 +224,7 @@ class AuthMiddleware:
             if token := self._find_session(path, headers):
                 return await self._sessions.is_open(token)
             # A verified token was good when the request was made. It may well expire during a long answer.
-            if self._access.find_verifier(secret := read_secret(headers)) is not None:
+            if self._access.find_verifier(secret := self._access.select_secret(headers)) is not None:
                 return not self._access.is_past_grace(secret)
             return self._access.authenticate(headers) == caller
         except (Unauthenticated, Forbidden):
@@ -235,6 +245,7 @@ class AuthMiddleware:
             with ExitStack() as opened:
                 try:
                     caller, key = self._admit_websocket(path, headers)
+                    await self._count_foreign(scope, headers)
                     opened.enter_context(self._sockets.add(caller))
                 except Exception as error:
                     refusal = await self._count_refusal(scope, headers, error)
