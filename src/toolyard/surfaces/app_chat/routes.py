@@ -56,6 +56,7 @@ from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.run_notices import RunNotices, build_notices
 from toolyard.surfaces.sse import build_stream_response
 from toolyard.surfaces.surface import Surface
+from toolyard.surfaces.waiting_sentences import remove_sentences
 
 PATH = "/chat/v1/conversation"
 JSON = "application/json"
@@ -165,7 +166,8 @@ class RequestHandler:
         first = find_first_new(data)
         new = data.messages[first:]
         used_ids = await find_used_ids(service, conversation_id, (message.id for message in new))
-        input = await read_history(new, service.clock, add_app_message, first, used_ids)
+        history = await read_history(new, service.clock, add_app_message, first, used_ids)
+        input, sources = await remove_sentences(service, history, caller)
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]
         overridden = service.list_taken_names((tool.name for tool in tools), caller)
         settings = replace(
@@ -191,6 +193,8 @@ class RequestHandler:
         if conversation_id and await service.find_request(self._key) is None:
             await self._update_settings(conversation_id, data)
         conversation = conversation_id or service.clock.new_id("conversation")
+        for source in sources:
+            await service.copy_blobs(source, conversation, input)
         started = await service.start_run(conversation, start, include_argument_deltas=False)
         reader = started.reader
         if started.repeated and self._cursor is not None:
