@@ -114,7 +114,7 @@ BUILT_IN_TEXTS: CustomTexts = {
         "Bitte vereinfachen Sie die Anfrage oder versuchen Sie es neu.",
         failed="Wegen eines technischen Problems kann ich gerade nicht antworten. "
         "Bitte versuchen Sie es später erneut.",
-        waiting_approval="`{tool}` wartet auf eine Freigabe. Geben Sie es hier frei oder lehnen Sie es ab, dann geht es weiter:",
+        waiting_approval="`{tool}` wartet auf eine Freigabe. Geben Sie es hier frei oder lehnen Sie es ab:",
         waiting_others="`{tool}` wartet auf die Freigabe durch {approvers}. Nach der Entscheidung geht es weiter:",
         waiting_answer="`{tool}` stellt eine Frage. Beantworten Sie sie hier, dann geht es weiter:",
         waiting_client="`{tool}` wartet auf die Anwendung, die es ausführt.",

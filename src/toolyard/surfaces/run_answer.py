@@ -64,9 +64,7 @@ class ChatAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-async def wait_for_answer(
-    service: Service, started: StartedRun, limits: Limits, notices: RunNotices
-) -> ChatAnswer:
+async def wait_for_answer(service: Service, started: StartedRun, limits: Limits, notices: RunNotices) -> ChatAnswer:
     """Return the answer of a run once it ends or waits. Raise ModelFailed if it fails.
 
     The run does not depend on this wait: it goes on when the client disconnects.

@@ -28,9 +28,7 @@ def find_links(item: Item) -> Sequence[str]:
     return LINKED_CALL.findall(item.text[-MAX_SENTENCE_CHARS:]) if isinstance(item, ModelText) else ()
 
 
-async def remove_sentences(
-    service: Service, items: Sequence[Item], caller: Caller
-) -> tuple[Sequence[Item], list[str]]:
+async def remove_sentences(service: Service, items: Sequence[Item], caller: Caller) -> tuple[Sequence[Item], list[str]]:
     """Return the history as `replace_sentences` does, without the sentences that stay: the model sees none of them."""
     if not any(map(find_links, items)):
         return items, []

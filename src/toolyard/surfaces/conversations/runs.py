@@ -154,9 +154,7 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         reader = await service.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
         try:
             encoder = (
-                ObjectEncoder(
-                    await load_open_runs(service, conversation_id, cursor), build_notices(service, request)
-                )
+                ObjectEncoder(await load_open_runs(service, conversation_id, cursor), build_notices(service, request))
                 if form == "objects"
                 else EntryEncoder()
             )
