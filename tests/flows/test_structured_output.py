@@ -19,6 +19,7 @@ from toolyard.core.plan import AskModel, End, plan
 from toolyard.core.run_view import RunView
 from toolyard.core.state import fold
 from toolyard.core.tools import Tool
+from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.stream_objects import build_objects
 from toolyard.testing import Script, Scripted, Turn, call, say
 
@@ -148,7 +149,7 @@ async def test_readers_are_told_to_drop_the_first_text_and_end_with_the_last() -
         view, text, objects = RunView(run_id=run.id), "", list[dict[str, object]]()
         async for item in run.stream():
             view.apply(item)
-            for stream_object in build_objects(item, view):
+            for stream_object in build_objects(item, view, RunNotices()):
                 objects.append(stream_object)
                 if stream_object["type"] == "text.delta":
                     text += str(stream_object["content"])
@@ -167,7 +168,7 @@ async def test_a_run_that_fails_keeps_its_last_text_for_readers() -> None:
     restarts = 0
     for entry in entries:
         view.apply(entry)
-        restarts += sum(entry["type"] == "turn.restarted" for entry in build_objects(entry, view))
+        restarts += sum(entry["type"] == "turn.restarted" for entry in build_objects(entry, view, RunNotices()))
     assert (restarts, view.text, join_text(events)) == (1, WRONG, WORDS + WRONG)
 
 

@@ -18,18 +18,20 @@ from toolyard.engine.open_runs import load_open_runs
 from toolyard.surfaces.app_chat.answer import AnswerBuilder
 from toolyard.surfaces.app_chat.stream import AppEncoder
 from toolyard.surfaces.conversations.tool_events import CallEventEncoder
+from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.sse import EntryEncoder, ObjectEncoder, RunEncoder, StreamEncoder
 
+NOTICES = RunNotices(base_url="http://localhost")
 BuildEncoder = Callable[[OpenRuns, str, Cursor], StreamEncoder]
 
 
 def encode_app(runs: OpenRuns, run_id: str, at: Cursor) -> StreamEncoder:
-    return AppEncoder("k", AnswerBuilder("k", run_id, runs, seen_seq=at.seq, end_seq=at.seq), at)
+    return AppEncoder("k", AnswerBuilder("k", run_id, runs, NOTICES, seen_seq=at.seq, end_seq=at.seq), at)
 
 
 ENCODERS: dict[str, BuildEncoder] = {
-    "objects of a conversation": lambda runs, _, __: ObjectEncoder(runs),
-    "objects of a run": lambda runs, run_id, _: RunEncoder(runs.find(run_id) or RunView(run_id=run_id)),
+    "objects of a conversation": lambda runs, _, __: ObjectEncoder(runs, NOTICES),
+    "objects of a run": lambda runs, run_id, _: RunEncoder(runs.find(run_id) or RunView(run_id=run_id), NOTICES),
     "entries": lambda _, __, ___: EntryEncoder(),
     "calls": lambda _, __, ___: CallEventEncoder("k", 0.0),
     "app": encode_app,

@@ -145,8 +145,12 @@ StreamObject = Event | ResponseEnd | StreamStarted | StreamDone
 _decoder = msgspec.json.Decoder(StreamObject)
 
 
-class _TypeField(Struct):
+class _Marks(Struct):
+    """The fields that tell whether a client has a use for an object."""
+
     type: str = ""
+    notice: str = ""
+    """Set on a sentence of the server in place of what `AppClient` has an event of its own for."""
 
 
 _KNOWN_TYPES = frozenset(
@@ -158,5 +162,6 @@ _KNOWN_TYPES = frozenset(
 
 
 def parse_object(body: bytes) -> StreamObject | None:
-    """Return the object, or None if its type is unknown to this client, as of a newer server."""
-    return _decoder.decode(body) if msgspec.json.decode(body, type=_TypeField).type in _KNOWN_TYPES else None
+    """Return the object; None for a notice, and if its type is unknown to this client, as of a newer server."""
+    marks = msgspec.json.decode(body, type=_Marks)
+    return _decoder.decode(body) if marks.type in _KNOWN_TYPES and not marks.notice else None

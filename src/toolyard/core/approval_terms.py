@@ -6,6 +6,7 @@ from unicodedata import normalize
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.texts import NO_TEXTS, CustomTexts, fill_text, get_text
 
 APPROVER_KINDS = ("role:", "user:")
 MAX_QUORUM = 20
@@ -41,12 +42,19 @@ class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
             return ""
         return f"{by.user!r} may not decide this call: that is for {self.describe_approvers()}"
 
-    def describe_approvers(self) -> str:
+    def describe_approvers(self, language: str = "", texts: CustomTexts = NO_TEXTS) -> str:
         """Return who may decide, in words."""
         if not self.approvers:
-            return "another user with the role approver" if self.other else "the owner or the role approver"
-        words = [entry.replace("role:", "the role ", 1).replace("user:", "the user ", 1) for entry in self.approvers]
-        return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+            return get_text("approver_other", language, texts) if self.other else "the owner or the role approver"
+        words = [_describe_approver(entry, language, texts) for entry in self.approvers]
+        if len(words) == 1:
+            return words[0]
+        return fill_text(get_text("approver_list", language, texts), first=", ".join(words[:-1]), last=words[-1])
+
+
+def _describe_approver(entry: str, language: str, texts: CustomTexts) -> str:
+    kind, _, name = entry.partition(":")
+    return fill_text(get_text("approver_role" if kind == "role" else "approver_user", language, texts), name=name)
 
 
 def is_same_person(user: str, others: Iterable[str]) -> bool:

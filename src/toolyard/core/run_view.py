@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.approval_terms import ApprovalTerms
+from toolyard.core.caller import Caller
 from toolyard.core.events import (
     CallAnswered,
     CallApproved,
@@ -83,6 +84,8 @@ class CallView(Struct, kw_only=True):
     call: Call
     turn: int = 0
     """The turn that requested the call; 0 for a call of the run's input."""
+    asker: Caller | None = None
+    """Who started the run; None in a view that began in the middle of it."""
     phase: Phase = "requested"
     rule: str = ""
     """The policy rule of the verdict."""
@@ -116,7 +119,11 @@ class CallView(Struct, kw_only=True):
     @property
     def needs_others(self) -> bool:
         """Return whether the call waits for the approval of others: the caller who asked may not decide."""
-        return self.phase == "asking" and self.terms is not None and self.terms.other
+        if self.phase != "asking" or self.terms is None:
+            return False
+        if self.asker is None:
+            return self.terms.other
+        return bool(self.terms.find_refusal(self.asker, self.asker, self.asker))
 
     @property
     def awaited_approval(self) -> str:
@@ -288,7 +295,11 @@ class RunView(Struct, kw_only=True):
         self.calls[result.call_id].apply(event)
 
     def _add_call(self, call: Call) -> None:
-        self.calls[call.id] = CallView(call=call, turn=self.turns[-1].number if self.turns else 0)
+        self.calls[call.id] = CallView(
+            call=call,
+            turn=self.turns[-1].number if self.turns else 0,
+            asker=self.request.caller if self.request else None,
+        )
 
     def _apply_turn_event(self, event: TurnEvent) -> None:
         if isinstance(event, TurnStarted):

@@ -23,6 +23,15 @@ async def wait_for_current_run(service: Service, conversation: str, caller: Call
     return last
 
 
+async def load_front_run(service: Service, conversation: str) -> RunView | None:
+    """Return the run of a conversation that has started and not ended, as it is now."""
+    reader = await service.follow(conversation)
+    try:
+        return (await load_open_runs(service, conversation, Cursor(reader.end))).front
+    finally:
+        reader.detach()
+
+
 async def watch_current_run(
     service: Service, conversation: str, caller: Caller
 ) -> AsyncGenerator[RunView | None, None]:

@@ -15,7 +15,9 @@ from toolyard.core.state import State
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.chat_messages import ChatMessage, to_message, to_messages
+from toolyard.surfaces.current_run import load_front_run
 from toolyard.surfaces.errors import ModelFailed
+from toolyard.surfaces.run_notices import RunNotices, join_notice
 
 ANSWER_GRACE_S = 10.0
 """How long to wait beyond the run's own time limit: a run that reaches the limit takes a moment to stop."""
@@ -41,7 +43,10 @@ class WaitingCall(Struct, kw_only=True, rename={"awaited": "for"}):
 
 
 class ChatAnswer(Struct, kw_only=True):
-    """The answer to a chat message. Without an assistant message `status` says why; `…/events` shows what follows."""
+    """The answer to a chat message. `status` says whether it is final; `…/events` shows what follows.
+
+    The assistant message of a run that waits says what it waits for. It is stored nowhere.
+    """
 
     user_message: ChatMessage
     assistant_message: ChatMessage | None
@@ -59,7 +64,7 @@ class ChatAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-async def wait_for_answer(service: Service, started: StartedRun, limits: Limits) -> ChatAnswer:
+async def wait_for_answer(service: Service, started: StartedRun, limits: Limits, notices: RunNotices) -> ChatAnswer:
     """Return the answer of a run once it ends or waits. Raise ModelFailed if it fails.
 
     The run does not depend on this wait: it goes on when the client disconnects.
@@ -74,7 +79,12 @@ async def wait_for_answer(service: Service, started: StartedRun, limits: Limits)
         started.reader.detach()
     if (problem := view.problem) is not None:
         raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
-    return build_chat_answer(view, await service.view(started.conversation))
+    state = await service.view(started.conversation)
+    notice = notices.describe_waiting(view)
+    if _is_behind_waiting_run(state, view.run_id):
+        front = await load_front_run(service, started.conversation)
+        notice = notices.describe_run_in_front(front) if front is not None else ""
+    return build_chat_answer(view, state, notice)
 
 
 async def _wait_until_rest(service: Service, started: StartedRun, view: RunView) -> None:
@@ -101,14 +111,14 @@ def _is_behind_waiting_run(state: State, run_id: str) -> bool:
     return front is not None and front.suspended_at is not None and any(run.id == run_id for run in state.queue)
 
 
-def build_chat_answer(view: RunView, state: State) -> ChatAnswer:
-    """Return the answer about a run that has not failed."""
+def build_chat_answer(view: RunView, state: State, notice: str = "") -> ChatAnswer:
+    """Return the answer about a run that has not failed. `notice` says what it waits for."""
     status = _find_status(view)
     message = _STATUS_MESSAGES[status]
     last_items = next((turn.items for turn in reversed(view.turns) if turn.items), ())
     return ChatAnswer(
         user_message=_find_question(view, state),
-        assistant_message=find_final_message(view),
+        assistant_message=_build_notice_message(view, notice) if notice else find_final_message(view),
         message=f"{message}: {view.detail}" if view.detail else message,
         status=status,
         run_id=view.run_id,
@@ -132,6 +142,11 @@ def find_final_message(view: RunView) -> ChatMessage | None:
     messages = to_messages(view.list_items()) if view.status == "ended" else []
     last = messages[-1] if messages else None
     return last if last and last.role == "assistant" and not last.tool_calls else None
+
+
+def _build_notice_message(view: RunView, notice: str) -> ChatMessage:
+    """Return what the model has said so far and a sentence of the server as a message. It is stored nowhere."""
+    return ChatMessage(role="assistant", content=join_notice(view.text, notice), id=f"notice_{view.run_id}")
 
 
 def build_waiting_call(call: CallView) -> WaitingCall:

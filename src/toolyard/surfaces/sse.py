@@ -7,7 +7,7 @@ and catches up from the log when the ring has moved on. So a slow client costs n
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,12 +19,14 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.events import Entry, Published, RunSuspended, TextAppended
 from toolyard.core.run_view import OpenRuns, RunView
+from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.replayed_waits import is_at_rest
-from toolyard.engine.service import Service
+from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.errors import build_error_response
 from toolyard.surfaces.event_stream import EventStream
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.stream_objects import build_done, build_objects
+from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices
+from toolyard.surfaces.stream_objects import StreamObject, build_notice, build_objects, build_wait
 
 HEARTBEAT_S = 15.0
 NO_HEADERS: Mapping[str, str] = {}
@@ -96,37 +98,66 @@ class ObjectEncoder(ObjectFraming):
 
     over = False
 
-    def __init__(self, runs: OpenRuns) -> None:
+    def __init__(self, runs: OpenRuns, notices: RunNotices) -> None:
         self._runs = runs
+        self._notices = notices
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._runs.apply(published)
         if view is None:
             is_shown = isinstance(published, Entry) and not published.run  # an event of the conversation itself
-            return encode_objects(published, cursor, RunView(run_id="")) if is_shown else b""
-        return encode_objects(published, cursor, view)
+            return encode_objects(published, cursor, RunView(run_id=""), self._notices) if is_shown else b""
+        return encode_objects(published, cursor, view, self._notices)
 
 
 class RunEncoder(ObjectFraming):
     """Encodes one run as objects, until it ends or waits."""
 
-    def __init__(self, view: RunView, log_end: int = 0) -> None:
-        """Start from the view. The log had `log_end` entries when it was opened: waits before that may be over."""
+    def __init__(
+        self, view: RunView, notices: RunNotices, log_end: int = 0, runs_in_front: OpenRuns | None = None
+    ) -> None:
+        """Start from the view. The log had `log_end` entries when it was opened: waits before that may be over.
+
+        `runs_in_front` are those that a queued run waits for, as of where the reader starts.
+        """
         self._view = view
+        self._notices = notices
         self._log_end = log_end
+        self._runs_in_front = runs_in_front
+        self._described_wait = ("", 0)
         self.over = view.at_rest
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)
         if not isinstance(published, Entry):
-            return encode_objects(published, cursor, view) if view is not None else b""
+            return encode_objects(published, cursor, view, self._notices) if view is not None else b""
         self.over = is_at_rest(self._view, published.seq, self._log_end)
         if view is not None and (self.over or not isinstance(published.event, RunSuspended)):
-            return encode_objects(published, cursor, view)
+            objects = encode_objects(published, cursor, view, self._notices)
+            return self._encode_wait_in_front(published) + objects if self._runs_in_front else objects
         if self.over:
             # Other runs were queued since this one was suspended: only now it is certain that it still waits.
-            done = {**build_done(self._view), "correlation_id": published.correlation_id}
-            return b"id: %b\n%b" % (str(cursor).encode(), encode_event(done))
+            objects = build_wait(self._view, self._notices)
+            for stream_object in objects:
+                stream_object["correlation_id"] = published.correlation_id
+            return frame_objects(objects, cursor)
+        return self._encode_wait_in_front(published)
+
+    def _encode_wait_in_front(self, entry: Entry) -> bytes:
+        """Return what a run in front of this one waits for, once per wait, while this one is queued."""
+        if self._runs_in_front is None:
+            return b""
+        self._runs_in_front.apply(entry)
+        front = self._runs_in_front.front
+        if self._view.status != "queued":
+            self._runs_in_front = None
+        elif front is not None and front.end is None and is_at_rest(front, entry.seq, self._log_end):
+            wait = (front.run_id, front.waits)
+            if wait != self._described_wait:
+                self._described_wait = wait
+                # Texts of this run follow.
+                sentence = self._notices.describe_run_in_front(front) + NOTICE_SEPARATOR
+                return b"".join(map(encode_event, build_notice("waiting", sentence, self._view)))
         return b""
 
 
@@ -139,7 +170,7 @@ class EntryEncoder(ObjectFraming):
         return b"id: %b\ndata: %b\n\n" % (str(cursor).encode(), encode(published))
 
 
-def encode_objects(item: Published, cursor: Cursor, view: RunView) -> bytes:
+def encode_objects(item: Published, cursor: Cursor, view: RunView, notices: RunNotices) -> bytes:
     """Return one event per object of an item. Only the last one has the id of the entry that they were made from.
 
     A client that disconnects in between resumes before the entry, and receives all of its objects again.
@@ -147,7 +178,12 @@ def encode_objects(item: Published, cursor: Cursor, view: RunView) -> bytes:
     if isinstance(item, TextAppended):  # the hot path: bytes only, without a dict
         content = msgspec.json.encode(item.text)
         return b'id: %b\ndata: {"type":"text.delta","content":%b}\n\n' % (str(cursor).encode(), content)
-    *others, last = [encode_event(stream_object) for stream_object in build_objects(item, view)] or [b""]
+    return frame_objects(build_objects(item, view, notices), cursor)
+
+
+def frame_objects(objects: Sequence[StreamObject], cursor: Cursor) -> bytes:
+    """Return one event per object, the last one with the id."""
+    *others, last = [encode_event(stream_object) for stream_object in objects] or [b""]
     return b"%bid: %b\n%b" % (b"".join(others), str(cursor).encode(), last) if last else b""
 
 
@@ -214,16 +250,32 @@ async def stream_events(
         reader.detach()
 
 
-async def start_and_stream(service: Service, conversation: str, start: Start, headers: Mapping[str, str]) -> Stream:
+async def start_and_stream(
+    service: Service, conversation: str, start: Start, headers: Mapping[str, str], notices: RunNotices
+) -> Stream:
     """Start a run and stream it, or the run that an earlier request with the same key has started.
 
     An error of the start is raised here, before the response has begun.
     """
     started = await service.start_run(conversation, start, include_argument_deltas=False)
-    encoder = RunEncoder(RunView(run_id=started.run_id), started.reader.end)
+    try:
+        # A conversation that the request has opened has no run in front.
+        runs_in_front = None if start.may_open else await _load_runs_in_front(service, started)
+    except BaseException:
+        started.reader.detach()
+        raise
+    encoder = RunEncoder(RunView(run_id=started.run_id), notices, started.reader.end, runs_in_front)
     if started.repeated:
         headers = {**headers, **REPLAYED_HEADERS}
     return build_stream_response(stream_events(started.reader, encoder, start.correlation_id), headers)
+
+
+async def _load_runs_in_front(service: Service, started: StartedRun) -> OpenRuns | None:
+    """Return the runs that the started one waits for as of where its reader starts; None if it is not queued."""
+    state = await service.view(started.conversation)
+    if all(run.id != started.run_id for run in state.queue):
+        return None
+    return await load_open_runs(service, started.conversation, started.reader.cursor)
 
 
 def build_stream_response(pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] = NO_HEADERS) -> Stream:

@@ -3,7 +3,7 @@
 Every call has a `started` and a `finished` object, also one that was refused before it ran.
 """
 
-from typing import assert_never
+from typing import Literal, assert_never
 
 from toolyard.core.events import (
     ArgumentsAppended,
@@ -40,15 +40,16 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Result
 from toolyard.core.run_view import RunView, merge_citations
+from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices
 
 StreamObject = dict[str, object]
 
 
-def build_objects(item: Published, view: RunView) -> list[StreamObject]:
+def build_objects(item: Published, view: RunView, notices: RunNotices) -> list[StreamObject]:
     """Return the objects of an item. The item is already applied to the view, which is that of its run."""
     if not isinstance(item, Entry):
         return _build_fleeting(item, view)
-    objects = _build_durable(item.event, view)
+    objects = _build_durable(item.event, view, notices)
     for stream_object in objects:
         stream_object["correlation_id"] = item.correlation_id
     return objects
@@ -66,6 +67,22 @@ def build_done(view: RunView) -> StreamObject:
     return {**done, "detail": view.detail} if view.end else done
 
 
+def build_wait(view: RunView, notices: RunNotices) -> list[StreamObject]:
+    """Return the objects that end the stream of a run that waits: what it waits for in words, and `done`."""
+    return [*build_notice("waiting", notices.describe_waiting(view), view), build_done(view)]
+
+
+def build_notice(kind: Literal["waiting", "failed"], sentence: str, view: RunView) -> list[StreamObject]:
+    """Return a sentence of the server as the text that a client appends to what the run has said; none if it is empty.
+
+    It is marked, since it is no text of the model: the cursor does not count it, and it comes with no id of its own.
+    """
+    if not sentence:
+        return []
+    separator = NOTICE_SEPARATOR if any(turn.texts for turn in view.turns) else ""
+    return [{"type": "text.delta", "content": separator + sentence, "notice": kind}]
+
+
 def _build_fleeting(event: Fleeting, view: RunView) -> list[StreamObject]:
     match event:
         case TextAppended(text=text):
@@ -81,16 +98,16 @@ def _build_fleeting(event: Fleeting, view: RunView) -> list[StreamObject]:
             assert_never(event)
 
 
-def _build_durable(event: Durable, view: RunView) -> list[StreamObject]:
+def _build_durable(event: Durable, view: RunView, notices: RunNotices) -> list[StreamObject]:
     match event:
         case CallJudged() | CallStarted() | CallParked() | CallEnded() | CallApproved() | CallDenied() | CallAnswered():
             return _build_call(event, view)
         case TurnStarted() | TurnEnded() | TurnFailed():
             return _build_turn(event, view)
         case RunEnded():
-            return _build_run_end(event, view)
+            return _build_run_end(event, view, notices)
         case RunSuspended():
-            return [build_done(view)]
+            return build_wait(view, notices)
         case HistoryCompacted():
             sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
             return [{"type": "history.compacted", "summarised": event.summarised, **sizes}]
@@ -124,8 +141,8 @@ def _build_turn(event: TurnEvent, view: RunView) -> list[StreamObject]:
             assert_never(event)
 
 
-def _build_run_end(event: RunEnded, view: RunView) -> list[StreamObject]:
-    objects: list[StreamObject] = []
+def _build_run_end(event: RunEnded, view: RunView, notices: RunNotices) -> list[StreamObject]:
+    objects = build_notice("failed", notices.describe_failure(view), view)
     if event.message is not None:
         objects.append({"type": "text.delta", "content": event.message.text})
     if (problem := event.problem) is not None:

@@ -38,6 +38,7 @@ from toolyard.core.run_view import RunView
 from toolyard.core.state import fold
 from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
 from toolyard.surfaces.ag_ui.messages import build_messages, list_message_ids
+from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.sse import RunEncoder, StreamEncoder
 
 ANN = Caller(user="ann")
@@ -186,4 +187,4 @@ def measure_chunk_s(encoder: StreamEncoder) -> float:
 def test_a_chunk_costs_little_more_than_in_other_streams() -> None:
     exchange = Exchange(thread_id="t", run_id="r", is_current=True)
     cost_s = measure_chunk_s(ExchangeEncoder(RunView(run_id="run"), exchange, 0, 0))
-    assert cost_s <= 1.3 * measure_chunk_s(RunEncoder(RunView(run_id="run")))
+    assert cost_s <= 1.3 * measure_chunk_s(RunEncoder(RunView(run_id="run"), RunNotices()))

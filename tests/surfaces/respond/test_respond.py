@@ -96,15 +96,15 @@ async def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> 
 async def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
     async with open_client([call("delete_list")]) as http:
         received = await read_objects(http, prompt="go")
-        assert [event["type"] for event in received] == ["approval.required", "done"]
-        assert received[0]["name"] == "delete_list" and received[1]["ending"] == "waiting"
+        assert [event["type"] for event in received] == ["approval.required", "text.delta", "done"]
+        assert received[0]["name"] == "delete_list" and received[2]["ending"] == "waiting"
 
 
 async def test_a_model_failure_streams_one_error_and_a_failed_end() -> None:
     async with open_client([fail("overloaded", "unavailable")]) as http:
         streamed = await read_objects(http, prompt="go")
-        assert [event["type"] for event in streamed] == ["error", "done"]
-        assert (streamed[0]["error"], streamed[0]["error_type"]) == ("overloaded", "unavailable")
+        assert [event["type"] for event in streamed] == ["text.delta", "error", "done"]
+        assert (streamed[1]["error"], streamed[1]["error_type"]) == ("overloaded", "unavailable")
         assert streamed[-1]["ending"] == "failed"
 
 
@@ -120,7 +120,7 @@ async def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_fa
             replayed.append(event["type"])
             if event["type"] == "done":
                 break
-        assert chat == replayed == ["error", "done"]
+        assert chat == replayed == ["text.delta", "error", "done"]
 
 
 @pytest.mark.proves("003.mode-tools-chat")

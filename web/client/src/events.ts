@@ -179,8 +179,11 @@ const KNOWN_TYPES: ReadonlySet<string> = new Set<ServerEvent["type"]>([
   "done",
 ]);
 
-/** Return the event, or undefined if its type is not known. */
+/**
+ * Return the event, or undefined if its type is not known. A notice is a sentence of the server about what other events
+ * say already, for applications that show nothing but texts: it is skipped as well.
+ */
 export function parseEvent(json: string): ServerEvent | undefined {
-  const event = JSON.parse(json) as ServerEvent;
-  return KNOWN_TYPES.has(event.type) ? event : undefined;
+  const event = JSON.parse(json) as ServerEvent & { notice?: string };
+  return KNOWN_TYPES.has(event.type) && !event.notice ? event : undefined;
 }

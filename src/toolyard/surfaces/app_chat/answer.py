@@ -11,9 +11,9 @@ from msgspec import Struct, field
 from toolyard.core.events import Entry, Published
 from toolyard.core.items import Problem
 from toolyard.core.run_view import CallView, OpenRuns, RunView
-from toolyard.core.texts import NO_TEXTS, CustomTexts, get_text
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
+from toolyard.surfaces.run_notices import RunNotices, join_notice
 
 StopReason = Literal["done", "max_tool_turns", "max_session_turns", "limit", "cancelled", "failed"]
 _STOP_REASONS: Mapping[str, StopReason] = {
@@ -58,7 +58,7 @@ class AppWaitingAnswer(_AnswerBase, kw_only=True, rename="camel"):
 
     waiting: list[WaitingCall]
     message: AnswerMessage | None = None
-    """The model's text before the calls, such as the question that goes with a proposal."""
+    """The model's text before the calls, and a sentence of the server that says what the run waits for."""
     type: Literal["waiting"] = "waiting"
 
 
@@ -88,11 +88,11 @@ class AnswerBuilder:
         conversation: str,
         run_id: str,
         runs: OpenRuns,
+        notices: RunNotices,
         *,
         seen_seq: int = 0,
         end_seq: int = 0,
         is_stored: bool = True,
-        texts: CustomTexts = NO_TEXTS,
     ) -> None:
         """Start from the runs after entry `seen_seq`. The log had `end_seq` entries when the request came.
 
@@ -105,7 +105,7 @@ class AnswerBuilder:
         self._seen_seq = seen_seq
         self._end_seq = end_seq
         self._is_stored = is_stored
-        self._texts = texts
+        self.notices = notices
         self._delivered: frozenset[str] = frozenset()
         self.over = self._has_answer()
 
@@ -167,26 +167,24 @@ class AnswerBuilder:
                 waiting=others,
                 overridden_tools=self.overridden,
             )
+        content = join_notice(front.text, self.notices.describe_waiting(front))
         return AppWaitingAnswer(
             conversation_id=self._conversation,
             run_id=front.run_id,
             correlation_id=front.correlation_id,
             waiting=others,
-            message=AnswerMessage(content=front.text) if front.text else None,
+            message=AnswerMessage(content=content) if content else None,
             overridden_tools=self.overridden,
         )
 
     def _build_final(self, run: RunView) -> AppFinalAnswer:
         assert run.ending is not None
         reason = _STOP_REASONS.get(run.detail, "limit") if run.ending == "limit" else run.ending
-        failed = run.ending == "failed"
         return AppFinalAnswer(
             conversation_id=self._conversation,
             run_id=run.run_id,
             correlation_id=run.correlation_id,
-            message=AnswerMessage(
-                content=get_text("failed", run.language, self._texts) if failed else run.text or None
-            ),
+            message=AnswerMessage(content=self.notices.describe_failure(run) or run.text or None),
             stop_reason=reason,
             error=run.problem,
             detail=run.detail,

@@ -53,8 +53,10 @@ from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_req
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.run_notices import RunNotices, build_notices
 from toolyard.surfaces.sse import build_stream_response
 from toolyard.surfaces.surface import Surface
+from toolyard.surfaces.waiting_sentences import remove_sentences
 
 PATH = "/chat/v1/conversation"
 JSON = "application/json"
@@ -114,7 +116,7 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
         cursor = parse_cursor(after) if after else None
         key = await read_request_key(request)
         async with locks.hold(key):
-            response = await RequestHandler(service, context, cursor, key).handle(data)
+            response = await RequestHandler(service, context, cursor, key, build_notices(service, request)).handle(data)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return build_stream_response(response.stream(context.correlation_id), response.headers)
         return Response(await response.wait_for_answer(), headers=dict(response.headers))
@@ -126,13 +128,19 @@ class RequestHandler:
     """Handles one request: starts a run, delivers results to one, or resumes following one."""
 
     def __init__(
-        self, service: Service, context: RequestContext, cursor: Cursor | None, key: RequestKey | None
+        self,
+        service: Service,
+        context: RequestContext,
+        cursor: Cursor | None,
+        key: RequestKey | None,
+        notices: RunNotices,
     ) -> None:
         self._service = service
         self._caller = context.caller
         self._correlation_id = context.correlation_id
         self._cursor = cursor
         self._key = key
+        self._notices = notices
 
     async def handle(self, data: ConversationBody) -> AppResponse:
         if data.tool_results and data.messages:
@@ -158,7 +166,8 @@ class RequestHandler:
         first = find_first_new(data)
         new = data.messages[first:]
         used_ids = await find_used_ids(service, conversation_id, (message.id for message in new))
-        input = await read_history(new, service.clock, add_app_message, first, used_ids)
+        history = await read_history(new, service.clock, add_app_message, first, used_ids)
+        input, sources = await remove_sentences(service, history, caller)
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]
         overridden = service.list_taken_names((tool.name for tool in tools), caller)
         settings = replace(
@@ -184,6 +193,8 @@ class RequestHandler:
         if conversation_id and await service.find_request(self._key) is None:
             await self._update_settings(conversation_id, data)
         conversation = conversation_id or service.clock.new_id("conversation")
+        for source in sources:
+            await service.copy_blobs(source, conversation, input)
         started = await service.start_run(conversation, start, include_argument_deltas=False)
         reader = started.reader
         if started.repeated and self._cursor is not None:
@@ -293,10 +304,10 @@ class RequestHandler:
                 conversation,
                 run_id,
                 await load_open_runs(service, conversation, reader.cursor),
+                self._notices,
                 seen_seq=reader.cursor.seq,
                 end_seq=end,
                 is_stored=not state.settings.ephemeral if is_stored is None else is_stored,
-                texts=service.texts,
             )
         except BaseException:
             reader.detach()

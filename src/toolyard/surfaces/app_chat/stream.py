@@ -9,7 +9,7 @@ from toolyard.core.events import Entry, Published, RunEnded, RunSuspended
 from toolyard.engine.readers import Reader
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.sse import NO_HEADERS, ObjectFraming, encode_event, encode_objects, stream_events
-from toolyard.surfaces.stream_objects import build_done
+from toolyard.surfaces.stream_objects import build_wait
 
 T = TypeVar("T")
 
@@ -37,11 +37,12 @@ class AppEncoder(ObjectFraming):
         if view is None:
             return b""
         if not isinstance(published, Entry) or not isinstance(published.event, RunEnded | RunSuspended):
-            return encode_objects(published, cursor, view)
+            return encode_objects(published, cursor, view, self._builder.notices)
         if not self.over:
             return b""  # a replayed wait that is over by now: `done` may come only once
         self._answer_sent = True
-        return encode_event(self._builder.build_answer()) + encode_objects(published, cursor, view)
+        objects = encode_objects(published, cursor, view, self._builder.notices)
+        return encode_event(self._builder.build_answer()) + objects
 
     def closing(self) -> bytes:
         """Return the answer and `done` if no entry carried them.
@@ -51,7 +52,8 @@ class AppEncoder(ObjectFraming):
         run = self._builder.current_run
         if self._answer_sent or run is None:
             return b""
-        return encode_event(self._builder.build_answer()) + encode_event(build_done(run))
+        objects = build_wait(run, self._builder.notices)
+        return b"".join(map(encode_event, (self._builder.build_answer(), *objects)))
 
 
 class AppResponse:

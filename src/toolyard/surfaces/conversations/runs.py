@@ -30,6 +30,7 @@ from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_req
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ChatAnswer, wait_for_answer
+from toolyard.surfaces.run_notices import build_notices
 from toolyard.surfaces.sse import (
     EntryEncoder,
     ObjectEncoder,
@@ -106,7 +107,7 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
 
         The run goes on if you disconnect. The status is 202 if it waits for an approval, an answer or the application.
         """
-        context = get_request_context(request.scope)
+        context, notices = get_request_context(request.scope), build_notices(service, request)
         # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
         # the conversation may have been deleted during it.
         await service.require_conversation(conversation_id, context.caller)
@@ -125,9 +126,9 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
                 raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
             start = replace(parse_chat(data, attached, context, limits, service), request=key)
             if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-                return await start_and_stream(service, conversation_id, start, headers)
+                return await start_and_stream(service, conversation_id, start, headers, notices)
             started = await service.start_run(conversation_id, start, include_argument_deltas=False)
-        answer = await wait_for_answer(service, started, limits)
+        answer = await wait_for_answer(service, started, limits, notices)
         return Response(
             answer,
             status_code=202 if answer.status in ("waiting", "queued", "running") else 200,
@@ -153,7 +154,7 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         reader = await service.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
         try:
             encoder = (
-                ObjectEncoder(await load_open_runs(service, conversation_id, cursor))
+                ObjectEncoder(await load_open_runs(service, conversation_id, cursor), build_notices(service, request))
                 if form == "objects"
                 else EntryEncoder()
             )

@@ -33,7 +33,6 @@ from toolyard.surfaces.openai.decided_runs import (
     find_decided_run,
     find_delivered_call,
     find_linked_call,
-    replace_sentences,
     wait_for_decided_run,
     watch_decided_run,
 )
@@ -45,6 +44,7 @@ from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, 
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
+from toolyard.surfaces.waiting_sentences import replace_sentences
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""

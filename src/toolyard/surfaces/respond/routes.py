@@ -22,10 +22,12 @@ from toolyard.surfaces.history import add_message, find_used_ids, read_history
 from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.run_notices import build_notices
 from toolyard.surfaces.server_views import get_visible_error, list_visible_servers
 from toolyard.surfaces.sse import start_and_stream
 from toolyard.surfaces.surface import Surface
 from toolyard.surfaces.titles import build_title
+from toolyard.surfaces.waiting_sentences import remove_sentences
 
 
 class RespondBody(AnswerFields, Struct, kw_only=True):
@@ -91,7 +93,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         context = get_request_context(request.scope)
         if data.conversation_id:
             await service.require_conversation(data.conversation_id, context.caller)
-        input = await read_input(data, service)
+        input, sources = await remove_sentences(service, await read_input(data, service), context.caller)
         has_history = bool(data.history or data.conversation_history)
         settings = replace(
             service.default_settings,
@@ -116,7 +118,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         conversation = data.conversation_id or service.clock.new_id("conversation")
         async with locks.hold(start.request):
             headers = await admit_once(service, context.caller, start.request)
-            return await start_and_stream(service, conversation, start, headers)
+            for source in sources:
+                await service.copy_blobs(source, conversation, input)
+            return await start_and_stream(service, conversation, start, headers, build_notices(service, request))
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: HttpRequest) -> ToolsHealth:

@@ -36,8 +36,8 @@ from toolyard.surfaces.openai.runs import (
     stream_run,
     wait_for_rest,
 )
-from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.run_notices import build_notices
 from toolyard.surfaces.sse import build_stream_response
 
 A = TypeVar("A")
@@ -53,12 +53,12 @@ class Completions:
     async def create(self, request: HttpRequest, data: CompletionBody) -> Response[Completion] | Stream:
         service, starter, context = self._service, self._starter, get_request_context(request.scope)
         model = service.default_model if data.model in ("", DEFAULT) else data.model
-        created, base = int(service.clock.now()), str(request.base_url)
+        created, notices = int(service.clock.now()), build_notices(service, request)
         if not data.stream:
             admitted = await self._start(request, data, starter.start)
             view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
             raise_failure(view, list_option_fields(data))
-            body = build_completion(view, model, created, describe_waiting(view, base))
+            body = build_completion(view, model, created, notices.describe_waiting(view))
             return Response(body, headers=admitted.headers)
 
         def stream(admitted: AdmittedRun) -> AsyncGenerator[bytes, None]:
@@ -67,7 +67,7 @@ class Completions:
                 admitted.reader.end,
                 model=model,
                 created=created,
-                describe_waiting=lambda view: describe_waiting(view, base),
+                describe_waiting=notices.describe_waiting,
                 show_tools=bool(data.toolyard and data.toolyard.show_tools),
                 include_usage=bool(data.stream_options and data.stream_options.include_usage),
             )

@@ -22,6 +22,7 @@ from toolyard.surfaces.openai.chat.completion import (
     wants_only_final_text,
 )
 from toolyard.surfaces.openai.errors import build_stream_error
+from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.stream_objects import build_objects
 
 DONE = b"data: [DONE]\n\n"
@@ -99,7 +100,8 @@ class CompletionEncoder:
 
     def _encode_shown(self, published: Published) -> bytes:
         """Return what the server's tools do, as fields of deltas that other clients ignore."""
-        objects = [item for item in build_objects(published, self._view) if str(item["type"]).startswith("tool.")]
+        all_objects = build_objects(published, self._view, RunNotices())
+        objects = [item for item in all_objects if str(item["type"]).startswith("tool.")]
         deltas: list[dict[str, object]] = [{"toolyard": item} for item in objects]
         for delta, item in zip(deltas, objects, strict=True):
             if item.get("message"):

@@ -79,8 +79,8 @@ from toolyard.surfaces.openai.runs import (
     stream_run,
     wait_for_rest,
 )
-from toolyard.surfaces.openai.waiting_text import describe_waiting
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.sse import build_stream_response, stream_events
 
 A = TypeVar("A")
@@ -125,7 +125,7 @@ class Responses:
         else:
             view = await wait_for_rest(self._service, admitted, context.caller, self._choose_hold(traits))
             raise_failure(view, OPTION_FIELDS)
-        return Response(build_response(view, traits, _describe(view, traits, base)), headers=admitted.headers)
+        return Response(build_response(view, traits, self._describe(view, traits, base)), headers=admitted.headers)
 
     async def stream(
         self, request: HttpRequest, data: ResponseBody, complete: ResponseBody
@@ -163,7 +163,7 @@ class Responses:
             start=admitted.reader.cursor,
             before_run=admitted.reader.cursor.seq,
             build=lambda view, text: build_response(view, traits, text),
-            describe_waiting=lambda view: _describe(view, traits, base),
+            describe_waiting=lambda view: self._describe(view, traits, base),
             approval_label=traits.fields.approval_label,
         )
         correlation_id = get_request_context(request.scope).correlation_id
@@ -320,7 +320,7 @@ class Responses:
     async def load(self, response_id: str, caller: Caller, base: str) -> ResponseObject:
         stored = await self.find_run(response_id, caller)
         traits = self._find_traits(stored)
-        return build_response(stored.view, traits, _describe(stored.view, traits, base))
+        return build_response(stored.view, traits, self._describe(stored.view, traits, base))
 
     def _find_traits(self, stored: StoredRun) -> ResponseTraits:
         request = stored.view.request
@@ -350,7 +350,7 @@ class Responses:
             start=start,
             before_run=first,
             build=lambda view, text: build_response(view, traits, text),
-            describe_waiting=lambda view: _describe(view, traits, base),
+            describe_waiting=lambda view: self._describe(view, traits, base),
             after=after,
             approval_label=traits.fields.approval_label,
             reasonings=_find_reasonings(entries),
@@ -388,6 +388,11 @@ class Responses:
         ids = frozenset((await self._service.view(view.conversation)).find_used_ids(_list_item_ids(view)))
         await self._service.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
 
+    def _describe(self, view: RunView, traits: ResponseTraits, base: str) -> str:
+        """Return the sentence for what a run waits for, but for approvals that are items of their own."""
+        notices = RunNotices(texts=self._service.texts, base_url=base)
+        return notices.describe_waiting(view, with_approvals=not traits.fields.approval_label)
+
 
 def _find_reasonings(entries: Sequence[Entry]) -> dict[int, str]:
     """Return the reasoning of the turns that have ended, by their numbers."""
@@ -402,8 +407,3 @@ def _find_reasonings(entries: Sequence[Entry]) -> dict[int, str]:
 
 def _list_item_ids(view: RunView) -> set[str]:
     return {item.id for item in (*(view.request.input if view.request else ()), *view.list_items())}
-
-
-def _describe(view: RunView, traits: ResponseTraits, base: str) -> str:
-    """Return the sentence for what a run waits for, but for approvals that are items of their own."""
-    return describe_waiting(view, base, with_approvals=not traits.fields.approval_label)
