@@ -22,6 +22,7 @@ from toolyard.core.items import Problem
 from toolyard.core.limits import Budget
 from toolyard.core.ports import AuthorizeHook, Monitored, Offer, Policy, PolicyRequest, ToolHooks, Venue, Verdict
 from toolyard.core.run_state import CallState
+from toolyard.core.schema_expansion import UnboundedSchema, measure_schema
 from toolyard.core.state import State
 from toolyard.core.templates import check_slots
 from toolyard.core.tools import NAME_PATTERN, Tool, hash_definition
@@ -407,7 +408,9 @@ class Registry:
         try:
             check_encodable(entry.tool)
             check_slots(entry.tool)
-        except Invalid as error:
+            if entry.hooks.validate is not None:  # else the validator measures it
+                measure_schema(entry.tool.parameters)
+        except (Invalid, UnboundedSchema) as error:
             raise Misconfigured(f"tool {entry.tool.name!r}: {error}") from None
         if entry.hooks.validate is None:
             self.schemas.compile(entry.tool, entry.hash)

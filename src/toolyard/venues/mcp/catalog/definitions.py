@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.schema_expansion import UnboundedSchema, measure_schema
 from toolyard.core.tools import Tool
 
 PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -38,7 +39,13 @@ def find_defect(definition: object) -> str:
         size = len(msgspec.json.encode(schema))
     except (RecursionError, msgspec.MsgspecError):
         return "its inputSchema cannot be written"
-    return f"its inputSchema of {size:,} bytes is over {MAX_SCHEMA_BYTES:,}" if size > MAX_SCHEMA_BYTES else ""
+    if size > MAX_SCHEMA_BYTES:
+        return f"its inputSchema of {size:,} bytes is over {MAX_SCHEMA_BYTES:,}"
+    try:
+        measure_schema(cast(Json, schema))
+    except UnboundedSchema as error:
+        return f"its inputSchema cannot be used: {error}"
+    return ""
 
 
 def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is_reviewed: bool = False) -> Tool:
