@@ -538,6 +538,13 @@ class KeyValue(Protocol):
 
     async def set_record(self, kind: str, name: str, body: bytes) -> None: ...
 
+    async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Set those of the records whose names are free, and return what is stored under each name now.
+
+        Of several replicas that add a name at once, one does, and all of them get its record.
+        """
+        ...
+
     async def delete_record(self, kind: str, name: str) -> None: ...
 
     async def read_versions(self) -> Mapping[str, int]:
