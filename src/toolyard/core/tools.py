@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.setting_types import CountOrZero, Country, Domain
+from toolyard.core.tool_identity import ToolIdentity
 
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always", "other"]
@@ -107,6 +108,17 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The name of the tool on its server."""
     alias: str = ""
     """The name that the configuration sets. `name` differs from it if the alias was taken."""
+    former_names: tuple[str, ...] = ()
+    """The other names that are bound to the tool of an MCP server: what was said of them was said of this tool."""
+
+    @property
+    def identity(self) -> ToolIdentity:
+        return ToolIdentity(self.server, self.remote) if self.server else ToolIdentity("", self.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all names that stand for the tool, the one that it is offered under first."""
+        return (self.name, *self.former_names)
 
     @property
     def repeatable(self) -> bool:
