@@ -14,6 +14,7 @@ from toolyard.core.items import Call, Part, Problem
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.remembered_approvals import RememberedApproval
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import NativeTools
 
@@ -235,7 +236,7 @@ class PolicyRequest(Struct, frozen=True, kw_only=True):
     tool: Tool
     caller: Caller
     settings: Settings
-    remembered: frozenset[str] = frozenset()
+    remembered: frozenset[RememberedApproval] = frozenset()
     arguments: dict[str, object] | None = None
 
 

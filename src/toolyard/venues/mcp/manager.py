@@ -22,7 +22,7 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
 from toolyard.core.store import AuditedKeyValue
-from toolyard.core.tool_identity import TOOL_NAMES
+from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
@@ -90,6 +90,7 @@ class McpManager:
         self._store = store
         self._clock = clock
         self._auditor = Auditor(store, clock)
+        self._reserved_names = reserved_names
         self._on_tools_changed = on_tools_changed
         self._servers: dict[str, ManagedServer] = {}
         self._listeners: list[NotificationHandler] = []
@@ -288,6 +289,10 @@ class McpManager:
         if (server := self._servers.get(id)) is None:
             raise NotFound(f"there is no server {id[:80]!r}")
         return server
+
+    def find_tool_identity(self, name: str) -> ToolIdentity | None:
+        """Return the tool of a server that a name is bound to; None for a name of another venue's tool."""
+        return None if name in self._reserved_names() else self.router.find_identity(name)
 
     def get_definition(self, id: str, tool: str, caller: Caller) -> Json:
         """Return a tool's definition as its server lists it for this caller; empty if it does not."""
