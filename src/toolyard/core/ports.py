@@ -307,6 +307,17 @@ class Servers(Protocol):
         """
         ...
 
+    def list_names(self, id: str) -> Sequence[str]:
+        """Return the names that are bound to tools of a server, also of one that was removed."""
+        ...
+
+    async def free_names(self, id: str) -> Sequence[str]:
+        """Free the tool names of a server that was removed, for tools of other servers, and return them.
+
+        Raises NotFound if none is bound to it, and Refused while there is the server.
+        """
+        ...
+
 
 NotificationHandler = Callable[[str, str, dict[str, object], Caller | None], None]
 """Called with a notification: server, method, parameters, and the caller whose session it came from, or None."""

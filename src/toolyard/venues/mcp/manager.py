@@ -252,6 +252,22 @@ class McpManager:
             await self._wait_until_started([server])
         return server.build_card()
 
+    def list_names(self, id: str) -> Sequence[str]:
+        """Return the names that are bound to tools of a server, whether there is that server or not."""
+        return self.router.list_server_names(id)
+
+    async def free_names(self, id: str) -> Sequence[str]:
+        """Free the tool names of a server that was removed: from now on they may be bound to tools of other servers."""
+        async with self._changing(), self._pin_records.changing():
+            if id in self._servers:
+                raise Refused(f"there is a server {id!r}: its tools keep their names until it is removed")
+            if not (names := self.list_names(id)):
+                raise NotFound(f"no names are bound to tools of a server {id[:80]!r}")
+            content_hash = hash_content(sorted(names))
+            async with self._auditor.record("server.free_names", id, tenant="", content_hash=content_hash):
+                await self._name_records.unbind(names)
+        return names
+
     async def _act_start(self, server: ManagedServer) -> None:
         if server.status in ("stopped", "failed"):
             server.stop()
