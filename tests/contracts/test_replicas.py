@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from contracts.test_store import (
     CountsItselfStore,
     ForgetfulRequestStore,
+    OverwritesRecordsStore,
     UnlockedStore,
     append,
     append_events,
@@ -218,6 +219,17 @@ async def a_change_of_records_or_keys_raises_their_version(first: Store, second:
     assert list(await first.keys()) == []
 
 
+async def a_record_that_replicas_add_at_once_is_one(first: Store, second: Store, end_lease: EndLease) -> None:
+    names = [f"name-{number}" for number in range(20)]
+    before = dict(await second.read_versions())
+    stored = await asyncio.gather(
+        first.add_records("name", dict.fromkeys(names, b"first")),
+        second.add_records("name", dict.fromkeys(reversed(names), b"second")),
+    )
+    assert dict(stored[0]) == dict(stored[1]) == dict(await first.list_records("name"))
+    assert dict(await first.read_versions())["name"] > before.get("name", 0)
+
+
 async def a_lock_is_held_across_replicas(first: Store, second: Store, end_lease: EndLease) -> None:
     steps: list[str] = []
     entered = asyncio.Event()
@@ -414,6 +426,7 @@ BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     followers_are_named_to_the_next_owner_and_see_where_logs_end: NoFollowersStore,
     deleting_tells_whom_it_concerns: NoFollowersStore,
     a_change_of_records_or_keys_raises_their_version: UnversionedStore,
+    a_record_that_replicas_add_at_once_is_one: OverwritesRecordsStore,
     a_lock_is_held_across_replicas: UnlockedStore,
     a_rate_limit_is_shared: OwnLimitStore,
     a_message_reaches_the_replica_that_it_is_for: BroadcastStore,

@@ -1,7 +1,7 @@
 """What every store promises. Each promise is kept by every store, and broken by a store made to break it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -649,6 +649,21 @@ async def records_are_kept_by_kind_in_the_order_of_their_first_setting(store: St
     assert list(await store.list_records("pin")) == [("b", b"3")]
 
 
+async def a_record_that_is_added_replaces_none_and_the_stored_one_is_returned(store: Store) -> None:
+    await store.set_record("name", "b", b"old")
+    assert dict(await store.add_records("name", {"c": b"1", "b": b"new", "a": b"\0"})) == {
+        "c": b"1",
+        "b": b"old",
+        "a": b"\0",
+    }
+    assert dict(await store.add_records("name", {"a": b"2"})) == {"a": b"\0"}
+    assert dict(await store.add_records("name", {})) == {}
+    assert dict(await store.list_records("name")) == {"b": b"old", "c": b"1", "a": b"\0"}
+    assert await store.read_record("other", "a") is None
+    added = await asyncio.gather(*(store.add_records("race", {"x": bytes([number])}) for number in range(8)))
+    assert len({records["x"] for records in added}) == 1
+
+
 async def a_lock_keeps_other_tasks_waiting_until_its_block_ends(store: Store) -> None:
     steps: list[str] = []
 
@@ -760,6 +775,7 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     token = AccessToken(kind="session", hash="h", created_at=1.0, expires_at=2.0)
     await assert_refused(StoreDown, store.save_token(token))
     await assert_refused(StoreDown, store.read_token("session", "h"))
+    await assert_refused(StoreDown, store.add_records("name", {"a": b""}))
     await assert_refused(StoreDown, store.take_allowance("u", 1, 1.0))
     await assert_refused(StoreDown, store.append_audit(AuditRecord(at=1.0, action="key.add")))
     await assert_refused(StoreDown, store.read_audit(AuditQuery()))
@@ -1022,6 +1038,15 @@ class NewestRecordFirstStore(MemoryStore):
         return (await super().list_records(kind))[::-1]
 
 
+class OverwritesRecordsStore(MemoryStore):
+    """Adds a record whether its name is free or not."""
+
+    async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        for name, body in records.items():
+            await self.set_record(kind, name, body)
+        return records
+
+
 class UnlockedStore(MemoryStore):
     """Lets everybody in."""
 
@@ -1103,6 +1128,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_request_that_is_kept_for_less_expires_earlier: KeepsAllRequestsAlikeStore,
     open_runs_are_listed_with_their_cards_and_counted: OpenForEverStore,
     records_are_kept_by_kind_in_the_order_of_their_first_setting: NewestRecordFirstStore,
+    a_record_that_is_added_replaces_none_and_the_stored_one_is_returned: OverwritesRecordsStore,
     a_lock_keeps_other_tasks_waiting_until_its_block_ends: UnlockedStore,
     presets_that_are_shared_at_the_same_time_are_all_kept: UnlockedSlowStore,
     audit_entries_are_one_chain_however_many_are_written_at_once: ForkingAuditStore,

@@ -19,13 +19,13 @@ from toolyard.core.items import Call
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Venue
+from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.mcp import (
     Connector,
     McpManager,
     McpVenue,
-    Route,
     Router,
     build_meta,
     build_tool,
@@ -72,7 +72,7 @@ class InProcessVenue:
         for server, client in clients.items():
             for listed in (await client.list_tools()).tools:
                 definition: Json = listed.model_dump(by_alias=True, mode="json", exclude_none=True)
-                name = router.assign(Route(server, listed.name), reserved_names)
+                name = router.assign(ToolIdentity(server, listed.name), reserved_names)
                 tools.append(build_tool(definition, name, server, ServerSpec(trust=True)))
         return cls(clients, tools)
 

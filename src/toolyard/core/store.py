@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord
 from toolyard.core.events import Entry
-from toolyard.core.setting_types import Hash, Name, Origin, RecordedHash, RecordedTime, Timestamp
+from toolyard.core.setting_types import Hash, Name, Origin, RecordedHash, RecordedTime, RecordedTools, Timestamp
 
 
 class FutureLike(Protocol):
@@ -431,6 +431,8 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether requests with this key may name the end user whom they are made for."""
     tools: frozenset[Name] = frozenset()
     """The tools that requests with this key may use, by name or as patterns such as `stock_*`; empty means any."""
+    bound_tools: RecordedTools = frozenset()
+    """Those of `tools` that named a tool of a server when the key was added, with that tool."""
     models: frozenset[Name] = frozenset()
     """The models that requests with this key may use, by name or as patterns; empty means any."""
     origins: frozenset[Origin] = frozenset()
@@ -537,6 +539,13 @@ class KeyValue(Protocol):
         ...
 
     async def set_record(self, kind: str, name: str, body: bytes) -> None: ...
+
+    async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """Set those of the records whose names are free, and return what is stored under each name now.
+
+        Of several replicas that add a name at once, one does, and all of them get its record.
+        """
+        ...
 
     async def delete_record(self, kind: str, name: str) -> None: ...
 

@@ -434,6 +434,11 @@ class MemoryStore:
         self._data.records[kind, name] = body
         self._data.versions[kind] += 1
 
+    async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        self._require_open()
+        self._data.versions[kind] += 1
+        return {name: self._data.records.setdefault((kind, name), body) for name, body in records.items()}
+
     async def delete_record(self, kind: str, name: str) -> None:
         self._require_open()
         self._data.records.pop((kind, name), None)

@@ -28,6 +28,11 @@ _LIST_RECORDS = "SELECT name, body FROM records WHERE kind = $1 ORDER BY positio
 _SET_RECORD = f"""WITH bump AS ({_BUMP_RECORDS})
 INSERT INTO records (kind, name, body) VALUES ($1, $2, $3)
 ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body"""
+# An update that changes nothing returns the row that is there already, also one that another replica has just added.
+# The names are sorted, so that two replicas that add several of them never wait for each other.
+_ADD_RECORDS = f"""WITH bump AS ({_BUMP_RECORDS})
+INSERT INTO records (kind, name, body) SELECT $1, name, body FROM unnest($2::text[], $3::bytea[]) AS added (name, body)
+ORDER BY name COLLATE "C" ON CONFLICT (kind, name) DO UPDATE SET body = records.body RETURNING name, body"""
 _DELETE_RECORD = f"WITH bump AS ({_BUMP_RECORDS}) DELETE FROM records WHERE kind = $1 AND name = $2"
 # GCRA: `free_at` is when the allowance is full again, in ticks times `per_minute`. In this unit a request costs a
 # minute of ticks, always an integer. `used` never exceeds the allowance, also after a clock was set back.
@@ -65,6 +70,10 @@ class PostgresRecords(LeasedPorts):
 
     async def set_record(self, kind: str, name: str, body: bytes) -> None:
         await self._database.fetch(_SET_RECORD, kind, name, body)
+
+    async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        rows = await self._database.fetch(_ADD_RECORDS, kind, list(records), list(records.values()))
+        return dict(rows)
 
     async def delete_record(self, kind: str, name: str) -> None:
         await self._database.fetch(_DELETE_RECORD, kind, name)

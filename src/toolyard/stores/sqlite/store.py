@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -78,6 +78,9 @@ _REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
 _LIST_RECORDS = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
 _READ_RECORD = "SELECT body FROM shelf WHERE kind = ? AND name = ?"
 _SET_RECORD = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
+# An update that changes nothing returns the row that is there already.
+_ADD_RECORD = """INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET body = shelf.body RETURNING body"""
 _DELETE_RECORD = "DELETE FROM shelf WHERE kind = ? AND name = ?"
 
 _T = TypeVar("_T")
@@ -267,6 +270,13 @@ class SqliteStore(SingleProcessPorts):
     async def set_record(self, kind: str, name: str, body: bytes) -> None:
         row = (kind, name, body)
         await self._writer.run(lambda connection: connection.execute(_SET_RECORD, row).rowcount, len(body))
+
+    async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        def add(connection: sqlite3.Connection) -> dict[str, bytes]:
+            rows = ((name, connection.execute(_ADD_RECORD, (kind, name, body))) for name, body in records.items())
+            return {name: row.fetchone()[0] for name, row in rows}
+
+        return await self._writer.run(add, sum(map(len, records.values())))
 
     async def delete_record(self, kind: str, name: str) -> None:
         await self._writer.run(lambda connection: connection.execute(_DELETE_RECORD, (kind, name)).rowcount)

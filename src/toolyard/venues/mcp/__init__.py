@@ -7,7 +7,7 @@ and tools. None of them loads the MCP SDK: a `Connector` does, when the first se
 from toolyard.venues.mcp.calls.client_results import unwrap_result
 from toolyard.venues.mcp.calls.content import parse_call_result
 from toolyard.venues.mcp.catalog.definitions import build_tool
-from toolyard.venues.mcp.catalog.router import Route, Router
+from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector
 from toolyard.venues.mcp.manager import McpManager
 from toolyard.venues.mcp.outcomes import ErrorReply, NoReply, ResultReply, ServerReply
@@ -20,7 +20,6 @@ __all__ = [
     "McpVenue",
     "NoReply",
     "ResultReply",
-    "Route",
     "Router",
     "ServerReply",
     "build_meta",

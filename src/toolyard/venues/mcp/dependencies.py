@@ -13,6 +13,7 @@ from toolyard.core.tools import Tool
 from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
+from toolyard.venues.mcp.catalog.name_records import NameRecords
 from toolyard.venues.mcp.catalog.pin_records import PinRecords
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.outcomes import SHARED, McpConnection, SessionKind
@@ -82,6 +83,7 @@ class ServerDependencies:
     store: SharedKeyValue
     sealed_records: SealedRecords
     pin_records: PinRecords
+    name_records: NameRecords
     clock: Clock
     auditor: Auditor
     router: Router

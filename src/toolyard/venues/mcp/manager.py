@@ -22,11 +22,13 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
 from toolyard.core.store import AuditedKeyValue
+from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
+from toolyard.venues.mcp.catalog.name_records import NameRecords
 from toolyard.venues.mcp.catalog.pin_records import PINS, PinRecords
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
@@ -40,7 +42,7 @@ START_S = 10.0
 """How long opening a yard, or adding a server, waits for servers whose tools have never been listed."""
 STOP_S = 10.0
 MAX_SERVERS = 200
-FOLLOWED_KINDS = (SERVERS, RUNS, PINS)
+FOLLOWED_KINDS = (SERVERS, RUNS, PINS, TOOL_NAMES)
 """The kinds of records whose changes by other replicas `follow` takes over; `follow_grants` does so for TOKENS."""
 T = TypeVar("T")
 _log = logging.getLogger("toolyard.mcp")
@@ -88,6 +90,7 @@ class McpManager:
         self._store = store
         self._clock = clock
         self._auditor = Auditor(store, clock)
+        self._reserved_names = reserved_names
         self._on_tools_changed = on_tools_changed
         self._servers: dict[str, ManagedServer] = {}
         self._listeners: list[NotificationHandler] = []
@@ -97,7 +100,8 @@ class McpManager:
         self._tasks: set[asyncio.Task[object]] = set()
         self._change_lock = asyncio.Lock()
         self.router = Router()
-        self._pin_records = PinRecords(store, self.router, reserved_names)
+        self._name_records = NameRecords(store, self.router, reserved_names)
+        self._pin_records = PinRecords(store, self._name_records)
         self._sealed_records = SealedRecords(store, secret)
         self.sign_ins = PendingSignIns(
             self.get_server, self._get_connector, self._wait_until, self._sealed_records, clock, self._auditor
@@ -108,6 +112,7 @@ class McpManager:
             store=store,
             sealed_records=self._sealed_records,
             pin_records=self._pin_records,
+            name_records=self._name_records,
             clock=clock,
             auditor=self._auditor,
             router=self.router,
@@ -133,6 +138,8 @@ class McpManager:
         for id, record in stored.items():
             if id not in self._servers:
                 self._add(id, record, configured=False)
+        for server in self._servers.values():
+            await server.load()
         for id, run in (await self._read_runs()).items():
             if (server := self._servers.get(id)) is not None and server.configured and not run.should_run:
                 server.record = replace(server.record, should_run=False, stopped_at=run.stopped_at)
@@ -151,7 +158,7 @@ class McpManager:
             await self._follow_records()
             async with self._pin_records.reading():
                 for server in self._servers.values():
-                    server.take_stored_pins()
+                    await server.take_stored_pins()
         self._publish_changes()
 
     async def follow_grants(self) -> None:
@@ -194,7 +201,9 @@ class McpManager:
                 # A replica may have listed the tools of an earlier server of this id after it was removed.
                 await self._pin_records.delete(id)
                 await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
-            server = self._add(id, record, configured=False)
+            async with self._pin_records.reading():
+                server = self._add(id, record, configured=False)
+                await server.load()
             self._start(server)
         await self._wait_until_started([server])
         return server.build_card()
@@ -247,6 +256,22 @@ class McpManager:
             await self._wait_until_started([server])
         return server.build_card()
 
+    def list_names(self, id: str) -> Sequence[str]:
+        """Return the names that are bound to tools of a server, whether there is that server or not."""
+        return self.router.list_server_names(id)
+
+    async def free_names(self, id: str) -> Sequence[str]:
+        """Free the tool names of a server that was removed: from now on they may be bound to tools of other servers."""
+        async with self._changing(), self._pin_records.changing():
+            if id in self._servers:
+                raise Refused(f"there is a server {id!r}: its tools keep their names until it is removed")
+            if not (names := self.list_names(id)):
+                raise NotFound(f"no names are bound to tools of a server {id[:80]!r}")
+            content_hash = hash_content(sorted(names))
+            async with self._auditor.record("server.free_names", id, tenant="", content_hash=content_hash):
+                await self._name_records.unbind(names)
+        return names
+
     async def _act_start(self, server: ManagedServer) -> None:
         if server.status in ("stopped", "failed"):
             server.stop()
@@ -284,6 +309,10 @@ class McpManager:
         if (server := self._servers.get(id)) is None:
             raise NotFound(f"there is no server {id[:80]!r}")
         return server
+
+    def find_tool_identity(self, name: str) -> ToolIdentity | None:
+        """Return the tool of a server that a name is bound to; None for a name of another venue's tool."""
+        return None if name in self._reserved_names() else self.router.find_identity(name)
 
     def get_definition(self, id: str, tool: str, caller: Caller) -> Json:
         """Return a tool's definition as its server lists it for this caller; empty if it does not."""
@@ -363,8 +392,8 @@ class McpManager:
         for id, record in stored.items():
             if id not in self._servers:
                 async with self._pin_records.reading():
-                    self.router.remove_server(id)  # its configuration may choose other names than those of its pins
                     server = self._add(id, record, configured=False)
+                    await server.load()
                 if record.should_run:
                     server.start()
 
@@ -391,8 +420,8 @@ class McpManager:
         server.removed = True  # the old object must not write pins any more: the record belongs to the new one
         server.stop()
         async with self._pin_records.reading():
-            self.router.remove_server(server.id)
             changed = self._add(server.id, record, configured=False)
+            await changed.load()
         if record.should_run:
             changed.start()
         return changed
@@ -401,7 +430,7 @@ class McpManager:
         del self._servers[server.id]
         server.removed = True
         self._stop(server)
-        self.router.remove_server(server.id)
+        self.router.drop_aliases(server.id)
 
     def _start(self, server: ManagedServer) -> None:
         server.record = replace(server.record, should_run=True, started_at=self._clock.now(), stopped_at=None)

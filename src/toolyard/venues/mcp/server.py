@@ -5,7 +5,7 @@ each tenant, and no session serves two users. Its first listing, over any sessio
 session yet; once a caller's own session has listed the tools, that caller gets the accepted ones of that listing.
 """
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from weakref import WeakValueDictionary
 
@@ -18,6 +18,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerStatus, ServerTool
 from toolyard.core.ports import CallerTools
+from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.catalog.caller_views import CallerKey, CallerViews, ListedDefinition
@@ -35,7 +36,6 @@ from toolyard.venues.mcp.catalog.pins import (
     reject_pins,
     update_pins,
 )
-from toolyard.venues.mcp.catalog.router import Route
 from toolyard.venues.mcp.dependencies import ServerDependencies
 from toolyard.venues.mcp.outcomes import FORBIDDEN, ErrorReply, McpConnection, NoReply, SessionKind
 from toolyard.venues.mcp.sessions.extra_sessions import ExtraSessions
@@ -77,29 +77,28 @@ class ManagedServer:
         self._views = CallerViews()
         self._caller_tools: dict[CallerKey, CallerTools] = {}
         self._update_tools()
-        self.take_stored_pins()
 
-    def take_stored_pins(self) -> None:
+    async def load(self) -> None:
+        """Keep the aliases of the configuration for this server's tools, and take over what is stored about them."""
+        self._deps.router.keep_aliases(self.id, self.spec.names)
+        await self.take_stored_pins()
+
+    async def take_stored_pins(self) -> None:
         """Take over the pins that this process or another one has stored."""
         stored = self._deps.pin_records.get(self.id)
         if stored is None or self.removed:
             return
-        # Reserve all stored names before assigning any: a name that models already know must not go to a sibling tool.
-        for remote, pin in stored.items():
-            name = self.spec.names.get(remote, pin.offered_as)
-            if name not in self._deps.reserved_names():
-                self._deps.router.reserve(name, Route(self.id, remote))
         if self._listed_here:
             pins = merge_pins(self._pins, stored)
         else:
             listed = self._views.count_definitions()
             pins = {**{remote: pin for remote, pin in self._pins.items() if remote in listed}, **stored}
-        self._set_pins({remote: replace(pin, offered_as=self._assign_name(remote)) for remote, pin in pins.items()})
+        # The configuration may have other aliases than the process that stored the pins.
+        names = await self._bind_names(pins)
+        self._set_pins({remote: replace(pin, offered_as=names[remote]) for remote, pin in pins.items()})
 
     def _set_pins(self, pins: Pins) -> None:
         if pins != self._pins or not self.was_listed:
-            for dropped in self._pins.keys() - pins.keys():
-                self._deps.router.remove(Route(self.id, dropped))
             self._pins, self.was_listed = pins, True
             self._update_tools()
             for caller_key in self._views:
@@ -108,7 +107,7 @@ class ManagedServer:
     @asynccontextmanager
     async def _changing_pins(self) -> AsyncGenerator[None]:
         async with self._deps.pin_records.changing():
-            self.take_stored_pins()
+            await self.take_stored_pins()
             yield
 
     @property
@@ -234,8 +233,9 @@ class ManagedServer:
         """Take over a listing of the shared session, or of one caller's. Pins are stored before tools are offered."""
         caller_key = SHARED_KEY if caller is None else self.resolve_caller(caller)[0]
         async with self._changing_pins():
+            names = await self._bind_names(index_by_name(tools))
             if self.was_listed and self.spec.auth == "caller":
-                await self._save_pins(self._add_caller_pins(index_by_name(tools)))
+                await self._save_pins(self._add_caller_pins(index_by_name(tools), names))
             else:
                 before = self._pins if self.was_listed else None
                 await self._save_pins(
@@ -244,7 +244,7 @@ class ManagedServer:
                         tools,
                         trusting=self._is_trusting,
                         accept_first=self.spec.pin != "review",
-                        assign_name=self._assign_name,
+                        assign_name=names.__getitem__,
                     )
                 )
                 self._listed_here = True
@@ -256,13 +256,13 @@ class ManagedServer:
         if self.spec.auth == "caller":
             self._end_sessions(SHARED_KEY)  # it was needed for the first listing only; callers have their own sessions
 
-    def _add_caller_pins(self, tools: Mapping[str, Json]) -> Pins:
-        """Return the pins with one for each tool that only this caller gets: a pin reserves the tool's name.
+    def _add_caller_pins(self, tools: Mapping[str, Json], names: Mapping[str, str]) -> Pins:
+        """Return the pins with one for each tool that only this caller gets.
 
         Such a pin accepts nothing and is not `present`, so the tool stays hidden from callers without a listing.
         """
         added = {
-            remote: Pin(offered_as=self._assign_name(remote), seen=definition, present=False)
+            remote: Pin(offered_as=names[remote], seen=definition, present=False)
             for remote, definition in tools.items()
             if remote not in self._pins
         }
@@ -327,6 +327,11 @@ class ManagedServer:
         # A removed server must not write again: its record is gone, or belongs to the server that replaced it.
         # An empty first listing is stored too, because it decides that later tools are quarantined.
         if not self.removed and (pins != self._pins or not self.was_listed):
+            # Pins are dropped only of tools that nobody ever accepted: nothing can hold to their names.
+            dropped = [ToolIdentity(self.id, remote) for remote in self._pins.keys() - pins.keys()]
+            await self._deps.name_records.unbind(
+                {name for identity in dropped for name in self._deps.router.list_names(identity)}
+            )
             await self._deps.pin_records.save(self.id, pins)
             self._set_pins(pins)
 
@@ -410,11 +415,10 @@ class ManagedServer:
         return () if self.is_available else tuple(self._tools.values())
 
     def _build_tool(self, remote: str, pin: Pin) -> Tool:
-        tool = self._deps.apply_rules(
-            build_tool(pin.seen, pin.offered_as, self.id, self.spec, is_reviewed=pin.is_reviewed)
-        )
-        if alias := self.spec.names.get(remote, ""):
-            tool = replace(tool, alias=alias)
+        names, reserved_names = self._deps.router.list_names(ToolIdentity(self.id, remote)), self._deps.reserved_names()
+        former_names = tuple(name for name in names if name != pin.offered_as and name not in reserved_names)
+        tool = build_tool(pin.seen, pin.offered_as, self.id, self.spec, is_reviewed=pin.is_reviewed)
+        tool = self._deps.apply_rules(replace(tool, alias=self.spec.names.get(remote, ""), former_names=former_names))
         before = self._tools.get(remote)
         return before if before is not None and before == tool else tool
 
@@ -472,9 +476,9 @@ class ManagedServer:
         pin = self._pins.get(remote)
         return pin.seen if pin is not None else {}
 
-    def _assign_name(self, remote: str) -> str:
-        alias = self.spec.names.get(remote, "")
-        return self._deps.router.assign(Route(self.id, remote), self._deps.reserved_names(), alias)
+    async def _bind_names(self, remotes: Iterable[str]) -> dict[str, str]:
+        """Return the names under which tools are offered. They are stored before anybody is shown them."""
+        return await self._deps.name_records.bind(self.id, remotes, self.spec.names)
 
     def build_card(self) -> ServerCard:
         shared = self._connections.get(SHARED_KEY)

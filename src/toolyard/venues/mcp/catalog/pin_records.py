@@ -4,24 +4,24 @@ What a replica's own session lists is its own: another replica may be connected 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import msgspec
 
 from toolyard.core.store import SharedKeyValue
+from toolyard.core.tool_identity import ToolIdentity
+from toolyard.venues.mcp.catalog.name_records import NameRecords
 from toolyard.venues.mcp.catalog.pins import Pins
-from toolyard.venues.mcp.catalog.router import Route, Router
 
 PINS = "mcp.pins"
 _pins_decoder = msgspec.json.Decoder(Pins)
 
 
 class PinRecords:
-    def __init__(self, store: SharedKeyValue, router: Router, reserved_names: Callable[[], Collection[str]]) -> None:
+    def __init__(self, store: SharedKeyValue, name_records: NameRecords) -> None:
         self._store = store
-        self._router = router
-        self._reserved_names = reserved_names
+        self._name_records = name_records
         self._bodies: dict[str, bytes] = {}
         self._pins: dict[str, Pins] = {}
         self._lock = asyncio.Lock()
@@ -31,7 +31,7 @@ class PinRecords:
         return self._pins.get(server)
 
     async def load(self) -> None:
-        """Read the pins at the start. Each server takes its names itself: its configuration may have other ones."""
+        """Read the pins and the names of tools at the start."""
         async with self._lock:
             await self._read()
 
@@ -66,13 +66,12 @@ class PinRecords:
             self._pins.pop(server, None)
 
     async def _read_changes(self) -> None:
-        """Read what other replicas have changed, and reserve the names that they have given to tools."""
+        """Read what other replicas have changed."""
         if self._store.is_shared:
-            for server in await self._read():
-                self._reserve_names(server)
+            await self._read()
 
-    async def _read(self) -> list[str]:
-        """Read the pins of all servers, and return the servers whose pins have changed."""
+    async def _read(self) -> None:
+        """Read the pins of all servers, then the names of their tools: each was bound before its pin was stored."""
         bodies = dict(await self._store.list_records(PINS))
         changed = [server for server, body in bodies.items() if body != self._bodies.get(server)]
         self._pins = {
@@ -80,10 +79,6 @@ class PinRecords:
             for server, body in bodies.items()
         }
         self._bodies = bodies
-        return changed
-
-    def _reserve_names(self, server: str) -> None:
-        """Reserve the names that are stored, before any is assigned: replicas must not give one name to two tools."""
-        for remote, pin in self._pins[server].items():
-            if pin.offered_as not in self._reserved_names():
-                self._router.reserve(pin.offered_as, Route(server, remote))
+        await self._name_records.read()
+        pins = ((server, remote, pin) for server in changed for remote, pin in self._pins[server].items())
+        await self._name_records.adopt({pin.offered_as: ToolIdentity(server, remote) for server, remote, pin in pins})
