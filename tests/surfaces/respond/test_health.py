@@ -1,10 +1,12 @@
 """Whether the server can do its work, and whether each tool that a caller is offered can be run."""
 
 import asyncio
+import resource
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,40 @@ async def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_with
         ):
             status, error, _ = await http.send_request(method, url, body, x_api_key="boss")
             assert status == 503 and "no such table" in error["error"] and str(tmp_path) not in str(error)
+        connection.close()
+
+
+@contextmanager
+def full_disk() -> Generator[None]:
+    """Let no file of this process grow or be written beyond its first bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_space_again(tmp_path: Path) -> None:
+    async with open_api_client(store=f"sqlite:///{tmp_path}/yard.db") as http:
+        assert (await http.send_request("GET", "/readyz"))[0] == 200
+        with full_disk():
+            assert (await http.send_request("POST", "/conversations", {"title": "groceries"}))[0] == 503
+            health = await wait_for_health(http, lambda health: health["status"] == "unhealthy")
+            assert health["store"].startswith("the store takes no write: ")
+            for _ in range(2):
+                status, error, _ = await http.send_request("GET", "/readyz")
+                assert (status, error["error"]) == (503, health["store"])
+        assert (await http.send_request("GET", "/readyz"))[0] == 200
+        assert (await http.send_request("POST", "/conversations", {"title": "groceries"}))[0] == 201
+
+
+async def test_a_probe_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "yard.db"
+    async with open_api_client(store=f"sqlite:///{path}") as http:
+        assert (await http.send_request("GET", "/readyz"))[0] == 200
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("SELECT count(*) FROM shelf WHERE length(body) > 1000").fetchone() == (0,)
         connection.close()
 
 
