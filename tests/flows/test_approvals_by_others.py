@@ -1,11 +1,13 @@
 """Calls that others decide: never the one who asked, only who is named, as many as are needed, and each once."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import regex
 from msgspec.structs import replace
 
 from support import (
@@ -19,11 +21,13 @@ from support import (
     wait_for_event,
 )
 from toolyard import ApprovalTerms, Caller, PolicyRequest, Run, Verdict, Yard, tool
+from toolyard.core.approval_terms import is_same_person
 from toolyard.core.audit import AuditQuery, hash_content
 from toolyard.core.errors import Misconfigured, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallJudged, CallStarted, RunSuspended
 from toolyard.testing import Script, Scripted, ScriptedCall, Turn, call, say
 
+IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
 ASKER = Caller(user="bob", tenant="t", roles=frozenset({"approver", "finance"}))
 ANN = Caller(user="ann", tenant="t", roles=frozenset({"finance"}))
 EVE = Caller(user="eve", tenant="t", roles=frozenset({"finance"}))
@@ -117,7 +121,10 @@ async def test_the_caller_who_asked_may_not_decide_and_is_told_who_may() -> None
         assert get_ending(events).ending == "done" and bank.paid == [5]
 
 
-@pytest.mark.parametrize("name", ["Bob", "BOB", "ｂｏｂ", " bob "])
+@pytest.mark.parametrize(
+    "name",
+    ["Bob", "BOB", "ｂｏｂ", " bob ", "b\u200bob", "b\u00adob", "\ufeffbob", "bob\u2060", "bob\ufe0f", "\u200b bob"],
+)
 async def test_the_caller_who_asked_may_not_decide_under_a_name_that_is_written_differently(name: str) -> None:
     bank = Bank()
     async with ask_for(call("pay", amount=5), bank) as asked:
@@ -138,6 +145,14 @@ async def test_a_name_that_is_written_differently_is_not_a_second_approval() -> 
         await asked.approve(EVE)
         await collect_events(asked.run)
         assert bank.paid == [5]
+
+
+def test_no_character_that_unicode_ignores_makes_another_person() -> None:
+    ignorable = [chr(code) for code in range(sys.maxunicode + 1) if IGNORABLE.match(chr(code))]
+    assert len(ignorable) > 4_000
+    assert [letter for letter in ignorable if not is_same_person(f"B{letter}ob", ["bob"])] == []
+    assert [letter for letter in ignorable if not is_same_person(f"{letter}Andre{letter}\u0301", ["andr\u00e9"])] == []
+    assert not is_same_person("bob", ["rob"])
 
 
 @pytest.mark.parametrize("by", [ANN, Caller(user="dan", tenant="t")], ids=["by role", "by name"])

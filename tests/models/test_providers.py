@@ -218,3 +218,32 @@ def test_a_yard_shows_the_provider_of_its_model_as_a_server_does() -> None:
     (card,) = ModelResolver("anthropic:claude", settings).provider_cards()
     assert (card.id, card.models, card.has_key) == ("anthropic", ("claude",), True)
     assert card.base_url.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://gateway.example:99999/v1?api_key=sk-hidden",
+        "https://user:sk-hidden/x@gateway.example/v1",
+        "https://user:sk-hidden@gateway.example/v1",
+        "https://user:sk-hidden@gateway.example:99999/v1",
+        "https://[gateway.example/v1?api_key=sk-hidden",
+        "https://gateway.example:99999/v1?note=it's&api_key=sk-hidden",
+        "https://?api_key=sk-hidden",
+        "gateway.example/v1?api_key=sk-hidden",
+        "user:sk-hidden@gateway.example/v1",
+        "gateway.example/v1#api_key=sk-hidden",
+    ],
+)
+def test_the_error_for_a_bad_address_does_not_show_its_credentials(base_url: str) -> None:
+    settings = ModelSettings(providers={"gateway": Provider(base_url=base_url, api_key="k")})
+    with pytest.raises(Misconfigured) as refused:
+        ModelResolver("gateway:m", settings).check()
+    assert "hidden" not in str(refused.value) and "http" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["http://host/v1?api_key=sk-hidden", "htp://host/v1?api_key=sk-hidden#m"])
+def test_the_error_for_a_bad_name_does_not_show_the_credentials_of_its_address(name: str) -> None:
+    with pytest.raises(Misconfigured) as refused:
+        ModelResolver(name, ModelSettings()).check()
+    assert "hidden" not in str(refused.value) and "host/v1" in str(refused.value)

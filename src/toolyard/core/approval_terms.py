@@ -1,5 +1,6 @@
 """Who may decide a call, how many approvals it takes and until when. Data, and the checks on it. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import normalize
 
@@ -10,6 +11,12 @@ from toolyard.core.texts import NO_TEXTS, CustomTexts, fill_text, get_text
 
 APPROVER_KINDS = ("role:", "user:")
 MAX_QUORUM = 20
+_IGNORABLE = re.compile(
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff]"
+)
+"""Unicode's Default_Ignorable_Code_Point, which `unicodedata` does not have: characters that show nothing."""
 
 
 class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -58,15 +65,18 @@ def _describe_approver(entry: str, language: str, texts: CustomTexts) -> str:
 
 
 def is_same_person(user: str, others: Iterable[str]) -> bool:
-    """Return whether a user's name is one of `others`, all of one tenant, without regard to case and Unicode form.
+    """Return whether a user's name is one of `others`, all of one tenant.
 
-    Identity providers and programs write one name in several ways, and one person must not count as two.
+    Case, Unicode form and invisible characters make no difference: identity providers and programs write one
+    name in several ways, and one person must not count as two.
     """
     return _fold_name(user) in map(_fold_name, others)
 
 
 def _fold_name(user: str) -> str:
-    return normalize("NFKC", user).casefold().strip()
+    visible = _IGNORABLE.sub("", normalize("NFKC", user).casefold())
+    # Letters that an invisible character had kept apart may now be composed.
+    return normalize("NFKC", visible).casefold().strip()
 
 
 def iter_term_problems(

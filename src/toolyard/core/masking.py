@@ -11,6 +11,7 @@ _DATABASE_USERINFO = re.compile(r"(?<=://).*@", re.DOTALL)
 """Up to the last @ of all: people forget to encode a / or a # in the password of a database."""
 _DATABASE_SCHEMES = frozenset({"postgresql", "postgres"})
 _PARAMETER = re.compile(r"(?<=[?&#])(?P<name>[^=&#?]{1,100})=[^&#]+")
+_QUERY_OR_FRAGMENT = re.compile(r"[?#]")
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|credential|signature|\bsig\b|\bcode\b", re.IGNORECASE)
 _SCHEMES_WITH_PARAMETERS = frozenset({"http", "https", "ws", "wss"}) | _DATABASE_SCHEMES
 
@@ -22,6 +23,13 @@ def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
     a value tells a reader little and may be secret under any name.
     """
     return _ADDRESS.sub(lambda address: _mask_address(address, every_parameter), text) if "://" in text else text
+
+
+def shorten_address(address: str) -> str:
+    """Return an address without credentials, query and fragment: for an error, also if it is not a valid address."""
+    place = _QUERY_OR_FRAGMENT.split(address, maxsplit=1)[0]
+    scheme, mark, rest = place.rpartition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
 
 
 def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:

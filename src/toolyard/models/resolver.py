@@ -15,6 +15,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured, MissingKey
+from toolyard.core.masking import shorten_address
 from toolyard.core.model_cards import ModelCard, describe_model_problem
 from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
 from toolyard.core.options import Options
@@ -71,7 +72,7 @@ class ModelSettings:
         parts = parse_model_name(name)
         if parts.base_url:
             if not parts.model:
-                raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
+                raise Misconfigured(f"{shorten_address(name)!r} names no model: write http://host/v1#model")
             key = self.environment.get(MODEL_KEY_VARIABLE, "")
             return ModelEndpoint(base_url=parts.base_url, model=parts.model, api_key=key)
         provider, preset = self.providers.get(parts.provider, Provider()), self.find_preset(parts.provider)
@@ -80,7 +81,8 @@ class ModelSettings:
             raise Misconfigured(f"{name!r} needs an address: set the environment variable {preset.address_variable}")
         if not parts.provider or not base_url or not parts.model:
             names = ", ".join(f"{prefix}:…" for prefix in (*PROVIDERS, *(self.providers.keys() - PROVIDERS)))
-            raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
+            shown = shorten_address(name) if "://" in name else name
+            raise Misconfigured(f"{shown!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
         api_key = provider.api_key or preset.resolve_key(self.environment)
         # Configured headers may carry the credentials instead of a key, so that no key is missing then.
         missing = preset.key_variable if not api_key and not provider.headers else ""

@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.loopback import is_loopback
+from toolyard.core.masking import shorten_address
 from toolyard.models.http.connection import HttpConnection
 
 
@@ -36,12 +37,10 @@ def parse_endpoint(url: str) -> HttpEndpoint:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise Misconfigured(f"{url!r} is not an address: {error}") from None
+    except ValueError:  # its text may contain a part of a password
+        raise Misconfigured(f"{shorten_address(url)!r} is not an address: its host or port is wrong") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
-        raise Misconfigured(
-            f"{_strip_credentials(parts)!r} is not an address to send requests to: write https://host/path"
-        )
+        raise Misconfigured(f"{shorten_address(url)!r} is not an address to send requests to: write https://host/path")
     tls = parts.scheme == "https"
     authority = parts.netloc.encode("idna").decode() if not parts.netloc.isascii() else parts.netloc
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -96,7 +95,7 @@ def _find_proxy(scheme: str, netloc: str) -> SplitResult | None:
         return None
     proxy = urlsplit(address if "://" in address else f"http://{address}")
     if proxy.scheme != "http" or not proxy.hostname:
-        raise Misconfigured(f"the proxy {_strip_credentials(proxy)!r} cannot be used: write http://host:port")
+        raise Misconfigured(f"the proxy {shorten_address(address)!r} cannot be used: write http://host:port")
     return proxy
 
 
@@ -105,11 +104,6 @@ def _build_proxy_authorization(proxy: SplitResult) -> dict[str, str]:
         return {}
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
     return {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-
-
-def _strip_credentials(parts: SplitResult) -> str:
-    """Return the address without a user name and password, so that they do not appear in an error."""
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 @functools.lru_cache(maxsize=4)

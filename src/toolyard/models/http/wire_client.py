@@ -10,6 +10,7 @@ from typing import TypedDict
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
+from toolyard.core.masking import shorten_address
 from toolyard.core.ports import ModelRequest, WireExchange
 from toolyard.models.http.client import Deadlines, HttpClient, HttpResponse, Retry
 from toolyard.models.http.problems import WireFailure, mask_problem
@@ -132,7 +133,8 @@ def build_url(base_url: str, path: str) -> str:
     """Return the URL of a path below the base URL, whose query (if any) stays at the end."""
     base, mark, query = base_url.strip().partition("?")
     if not base.startswith(("http://", "https://")):
-        raise Misconfigured(f"the model's base URL must begin with http:// or https://, not {base[:40]!r}")
+        shown = shorten_address(base)[:40]
+        raise Misconfigured(f"the model's base URL must begin with http:// or https://, not {shown!r}")
     return f"{base.rstrip('/')}{path}{mark}{query}"
 
 
