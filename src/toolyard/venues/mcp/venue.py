@@ -36,6 +36,8 @@ _ERROR_TYPES = {-32602: "validation_error", -32601: "not_found", -32001: "timeou
 
 MAX_ASKING_SESSIONS = 8
 """Sessions of one kind and caller. On all but the last a call waits for the answer to its server's question."""
+MAX_TURN_SHARE = 0.1
+"""The part of its time that a call waits at most for other calls of its session that may ask."""
 MAX_ERROR_CHARS = 2000
 ASK_AGAIN = (
     "(The tool asks its user in a way that only the older protocol revision has. It may have done something before it "
@@ -127,17 +129,16 @@ class _CallRunner:
         While a question of another call is open, a call that may ask gets another session. A tool that is known not
         to ask keeps the first one, because a server may hold state per session.
         """
-        caller, extra_sessions, quiet = (
-            self._context.caller,
-            self._server.extra_sessions,
-            self._elicitations.is_quiet(self._key),
-        )
+        caller, extra_sessions, elicitations = self._context.caller, self._server.extra_sessions, self._elicitations
         kind = await extra_sessions.choose(caller, self._context.mcp_client, self._tool.remote)
+        if await extra_sessions.get(caller, kind).get_era() == "modern":  # where no question interrupts a call
+            yield extra_sessions.get(caller, kind)
+            return
         for number in range(MAX_ASKING_SESSIONS):
             connection = extra_sessions.get(caller, replace(kind, number=number))
-            async with self._elicitations.get_turn_lock(connection, alone=number > 0):
-                # Checked with the lock held: the call that held it before may have left a question open.
-                if quiet or not self._elicitations.has_open_question(connection):
+            async with elicitations.take_turn(connection, self._key, self._max_turn_wait_s):
+                # Checked in turn: the call before may have left a question open.
+                if elicitations.is_quiet(self._key) or not elicitations.has_open_question(connection):
                     yield connection
                     return
         raise Refused(
@@ -145,13 +146,18 @@ class _CallRunner:
             "try again once one of them is answered"
         )
 
+    @property
+    def _max_turn_wait_s(self) -> float:
+        return max(0.0, self._context.deadline - self._manager.now()) * MAX_TURN_SHARE
+
     async def resume(self, token: str, answer: Json) -> Value | Failure | Pending:
         # New era: the token holds all that is needed to send the call again. Old era: the request is still open in
         # this process, unless it was restarted; then only a repeatable call is sent again, with the answer prepared.
         if (pending_round := decode_token(token)) is not None:
             return await self._continue_round(pending_round, answer)
         reply, waiting = build_reply(answer), self._elicitations.find_waiting(token)
-        async with self._elicitations.get_turn_lock(waiting.connection if waiting else self._shared_connection):
+        connection = waiting.connection if waiting else self._shared_connection
+        async with self._elicitations.take_turn(connection, self._key, self._max_turn_wait_s):
             ticket = self._elicitations.resume(token)
             if ticket is not None:
                 if mismatch := self._validate_reply(ticket.question or {}, reply):

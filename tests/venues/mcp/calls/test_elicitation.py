@@ -1,8 +1,8 @@
 """A server asks the user: the call waits, shows the question, and goes on with the answer. In both eras."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from support import TEST_TIMEOUT_S, collect_events, get_problem, open_yard, wait_for_event, wait_until
 from toolyard import Caller, Run, Yard
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallEnded, CallParked
+from toolyard.core.events import CallEnded, CallParked, CallStarted
 from toolyard.core.items import Result
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.testing import Scripted
@@ -160,19 +160,64 @@ async def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_pa
             await yard.answer(run.conversation, question.call_id, {"name": "Ann"})
 
 
-async def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
-    """Two calls of two users at once; afterwards the server's calls run one at a time, and each is asked."""
-    plain = PlainServer(tmp_path, trust=True)
+async def test_the_first_calls_of_a_server_that_ask_at_once_are_all_asked(tmp_path: Path) -> None:
+    """Nobody knows yet that the tool asks, and the server does not say which call a question belongs to."""
+    plain = PlainServer(tmp_path, trust=True, call_s=300.0)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
-        slow = yard.call("slow", {}, caller=Caller(user="bob"))
-        waiting = asyncio.create_task(collect_events(slow))
+        names = ("ann", "bob", "cleo", "dan")
+        runs = [yard.call("ask", {}, caller=Caller(user=name)) for name in names]
+        await asyncio.gather(*(answer_with_name(yard, run, name) for run, name in zip(runs, names, strict=True)))
+    assert plain.read_notes("began") == ["ask"] * 4
+
+
+async def test_calls_of_a_tool_that_has_answered_without_asking_run_at_once(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, "waits", trust=True)
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
+        for count in (1, 3):
+            results = await asyncio.gather(*(wait_result(yard.call("meet", {})) for _ in range(count)))
+            assert [result.outcome for result in results] == ["ok"] * count
+
+
+async def test_a_call_does_not_wait_for_a_slow_call_that_may_ask(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, trust=True, call_s=10.0)
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
+        slow = asyncio.create_task(collect_events(yard.call("slow", {})))
         await wait_until(lambda: plain.read_notes("began") == ["slow"])
-        refused = await wait_result(yard.call("ask", {}, caller=Caller(user="ann")))
-        assert "which of several calls" in refused.content
-        await slow.stop()
-        await waiting
+        assert (await wait_result(yard.call("add", {}))).outcome == "ok" and not slow.done()
+        slow.cancel()
+        await asyncio.wait([slow])
+
+
+@asynccontextmanager
+async def open_yard_with_unclear_question(plain: PlainServer) -> AsyncGenerator[tuple[Yard, Run, Run], None]:
+    """Yield a yard with a call of Bob and one of Ann; the server asks for hers, which it had never done before."""
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
+        for tool in ("held", "ask_later", "look"):
+            await wait_result(yard.call(tool, {}))
+        bobs = yard.call("held", {}, caller=Caller(user="bob"))
+        await wait_for_event(bobs, CallStarted)
+        await wait_until(lambda: plain.read_notes("began")[3:] == ["held"])
+        anns = yard.call("ask_later", {}, caller=Caller(user="ann"))
+        await wait_for_event(anns, CallStarted)
+        await wait_until(lambda: bool(plain.read_notes("asked")))
+        await wait_result(yard.call("look", {}))  # its answer comes after the question
+        yield yard, bobs, anns
+
+
+async def test_a_question_that_could_be_anybodys_waits_until_the_other_calls_are_answered(tmp_path: Path) -> None:
+    async with open_yard_with_unclear_question(PlainServer(tmp_path, "waits", trust=True)) as (yard, bobs, anns):
+        await wait_result(yard.call("let_go", {}))
+        assert (await wait_result(bobs)).outcome == "ok"
+        await answer_with_name(yard, anns, "ann")
+
+
+async def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
+    """Bob's call is stopped without an answer: the question may have been about it."""
+    async with open_yard_with_unclear_question(PlainServer(tmp_path, "waits", trust=True)) as (yard, bobs, anns):
+        await bobs.stop()
+        assert "which of several calls" in (await wait_result(anns)).content
         for name in ("ann", "bob"):
-            await answer_with_name(yard, yard.call("ask", {}, caller=Caller(user=name)), name)
+            await answer_with_name(yard, yard.call("ask_later", {}, caller=Caller(user=name)), name)
 
 
 async def answer_with_name(yard: Yard, run: Run, name: str) -> None:

@@ -17,6 +17,9 @@ ANSWERS: dict[str, "threading.Event"] = {}
 REPLIES: dict[str, object] = {}
 CANCELLED: set[object] = set()
 LISTINGS: list[int] = []
+CALLS: list[str] = []
+MEETING = 3
+ALL_MET, LET_GO = threading.Event(), threading.Event()
 
 
 def note(line: str) -> None:
@@ -51,6 +54,8 @@ def list_tools() -> list[dict[str, object]]:
         definitions += [tool(f"heavy_{number}", "m" * 1024 * 1024) for number in range(40)]
     if "many" in TRICKS:
         definitions += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
+    if "waits" in TRICKS:
+        definitions += [tool("meet"), tool("held"), tool("let_go"), tool("ask_later")]
     if "typed" in TRICKS:
         count = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
         kinds = ("typed_right", "typed_wrong", "typed_missing", "typed_failed")
@@ -105,6 +110,7 @@ def ask_client(
     name = f"q{request}"
     ANSWERS[name] = threading.Event()
     send({"id": name, "method": method, "params": params})
+    note(f"asked {name}")
     ANSWERS[name].wait()
     return text(f"answered {json.dumps(REPLIES[name], sort_keys=True)}")
 
@@ -119,7 +125,23 @@ def was_cancelled(request: object, name: str) -> bool:
     return False
 
 
+def wait_for_others(name: str) -> None:
+    """Return at the first call; later ones of `meet` wait for each other, and those of `held` for `let_go`."""
+    CALLS.append(name)
+    if name == "let_go":
+        LET_GO.set()
+    elif name == "held" and CALLS.count(name) > 1:
+        LET_GO.wait()
+    elif name == "meet" and CALLS.count(name) > 1:
+        if CALLS.count(name) > MEETING:
+            ALL_MET.set()
+        ALL_MET.wait()
+
+
 def run(request: object, name: str, params: dict[str, object]) -> dict[str, object]:
+    wait_for_others(name)
+    if name == "ask_later" and CALLS.count(name) > 1:
+        return ask_client(request)
     if name in ("slow", "slow_look") and was_cancelled(request, name):
         return {}
     if name in ("ask", "ask_look"):

@@ -1,15 +1,17 @@
 """Questions of servers in the old era, where the call's request stays open until the answer comes.
 
-A server of the old era does not name the call that its question belongs to, unless it is reached over HTTP. If several
-calls are possible, the question is refused, because it could be put to the wrong user; from then on the calls of that
-session run one at a time. A call that waits for its user's answer is also possible: until it goes on, calls that may
-ask take another session.
+A server of the old era does not name the call that its question belongs to, unless it is reached over HTTP. So calls
+that may ask take turns on a session: those of a tool that has asked before, or that was never answered. A call that
+waits for its user's answer may ask again: until it goes on, calls that may ask take another session.
+
+A question that several calls may have asked all the same waits until all but one are answered. It is refused if that
+cannot be awaited, because it could be put to the wrong user.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 from weakref import WeakKeyDictionary, WeakSet
@@ -18,12 +20,13 @@ import msgspec
 
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_servers import INPUT_RESPONSES
-from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
+from toolyard.venues.mcp.outcomes import McpConnection, NoReply, ServerReply
 
 MAX_WAITING = 1000
 MAX_REMEMBERED = 20_000
 MAX_QUESTION_BYTES = 4 * 1024 * 1024
 """A question is kept in the log of its conversation. A request for sampling is one, too, and may have images."""
+UNCLEAR = "it cannot be told which of several calls this question belongs to; ask again"
 ToolKey = tuple[str, str]
 """The id of a server, and the name of a tool on it."""
 
@@ -50,6 +53,16 @@ class PendingRequest:
     def is_running(self) -> bool:
         return self.task is None or not self.task.done()
 
+    @property
+    def has_open_question(self) -> bool:
+        return self.reply is not None and not self.reply.done()
+
+    @property
+    def was_answered(self) -> bool:
+        """Whether the server has answered the call, so that no later question can belong to it."""
+        task = self.task
+        return task is not None and task.done() and not task.cancelled() and not isinstance(task.result(), NoReply)
+
     async def wait_for_outcome(self) -> ServerReply | None:
         """Return the answer of the server, or None if it has asked a question first."""
         assert self.task is not None
@@ -69,7 +82,10 @@ class Elicitations:
         self._running: set[PendingRequest] = set()
         self._waiting: dict[str, PendingRequest] = {}
         self._turn_locks: WeakKeyDictionary[object, asyncio.Lock] = WeakKeyDictionary()
-        self._ambiguous: WeakSet[object] = WeakSet()
+        self._attributing: WeakSet[object] = WeakSet()
+        """The connections whose last question named its call, so that calls need no turns."""
+        self._unclear: WeakSet[object] = WeakSet()
+        """The connections on which a question waits until it is clear which call it belongs to."""
         self._asks: dict[ToolKey, bool] = {}
         """Whether a tool has ever asked; tools that were not called are missing."""
 
@@ -79,16 +95,28 @@ class Elicitations:
     def end(self, ticket: PendingRequest) -> None:
         self._running.discard(ticket)
 
-    def get_turn_lock(self, connection: object, *, alone: bool = False) -> AbstractAsyncContextManager[object]:
-        """Return a lock for calls that must run one at a time on a connection, or a context that does not wait.
+    @asynccontextmanager
+    async def take_turn(self, connection: object, tool: ToolKey, max_wait_s: float) -> AsyncGenerator[None]:
+        """Wait until no other call that may ask runs on the connection, and let none begin during the block.
 
-        Calls take turns on a connection that has asked while several calls were possible, while a question is open on
-        it, and if `alone` is set.
+        A tool that has answered without asking needs no turn. Nobody waits for longer than `max_wait_s`, because a
+        call may be slow and never ask.
         """
         lock = self._turn_locks.setdefault(connection, asyncio.Lock())
-        # A lock that is held counts as needed even if its reason has passed: its holder still counts on being alone.
-        needed = alone or connection in self._ambiguous or self.has_open_question(connection) or lock.locked()
-        return lock if needed else nullcontext()
+        is_held = False
+        try:
+            if self._needs_turn(connection, tool):
+                is_held = await _acquire(lock, max_wait_s)
+            if is_held and not self._needs_turn(connection, tool):  # the call before has shown that it needs none
+                lock.release()
+                is_held = False
+            yield
+        finally:
+            if is_held:
+                lock.release()
+
+    def _needs_turn(self, connection: object, tool: ToolKey) -> bool:
+        return not self.is_quiet(tool) and connection not in self._attributing
 
     def is_quiet(self, tool: ToolKey) -> bool:
         """Return whether a tool has answered before and never asked."""
@@ -117,26 +145,42 @@ class Elicitations:
         """
         if len(msgspec.json.encode(question)) > MAX_QUESTION_BYTES:
             raise LookupError(f"the question is longer than {MAX_QUESTION_BYTES:,} bytes")
-        ticket = owner if isinstance(owner, PendingRequest) else self._find_only_request(connection)
+        if isinstance(owner, PendingRequest):
+            ticket = owner
+            self._attributing.add(connection)
+        else:
+            self._attributing.discard(connection)
+            ticket = await self._find_asking_request(connection)
         ticket.unattributed, self._asks[ticket.tool] = owner is None, True
         if (prepared_reply := ticket.prepared.get(hash_question(question))) is not None:
             return prepared_reply
-        if ticket.reply is not None and not ticket.reply.done():
+        if ticket.has_open_question:
             raise LookupError("a question of this call waits for its answer already; ask again later")
         ticket.question = question
         ticket.reply = asyncio.get_running_loop().create_future()
         ticket.update_event.set()
         return await ticket.reply
 
-    def _find_only_request(self, connection: object) -> PendingRequest:
-        """Return the only call on this connection that runs or waits. Raise LookupError if there is not exactly one."""
+    async def _find_asking_request(self, connection: object) -> PendingRequest:
+        """Return the only call on this connection that can have asked; wait until all others are answered.
+
+        Raise LookupError if there is no such call, or if waiting does not help: another call waits for its user, or
+        for its own question to become clear, or it has ended without an answer and may be the one that asked.
+        """
         tickets = (*self._running, *self._waiting.values())
         candidates = [ticket for ticket in tickets if ticket.connection is connection and ticket.is_running]
-        if len(candidates) == 1:
-            return candidates[0]
-        self._ambiguous.add(connection)
-        self._asks.update((ticket.tool, True) for ticket in candidates)
-        raise LookupError("it cannot be told which of several calls this question belongs to; ask again")
+        if len(candidates) > 1:
+            if connection in self._unclear or any(ticket.has_open_question for ticket in candidates):
+                self._asks.update((ticket.tool, True) for ticket in candidates)
+                raise LookupError(UNCLEAR)
+            self._unclear.add(connection)
+            try:
+                candidates = await _await_answers(candidates)
+            finally:
+                self._unclear.discard(connection)
+        if len(candidates) != 1:
+            raise LookupError(UNCLEAR)
+        return candidates[0]
 
     def park(self, ticket: PendingRequest, within_s: float) -> str:
         """Keep a call that waits for an answer, and return the token by which this process finds it again."""
@@ -170,6 +214,25 @@ class Elicitations:
         """Drop the questions of a call that has ended otherwise: it was stopped, or nobody answered in time."""
         for token in [token for token, ticket in self._waiting.items() if ticket.call_id == call_id]:
             self.drop(token)
+
+
+async def _acquire(lock: asyncio.Lock, max_wait_s: float) -> bool:
+    try:
+        async with asyncio.timeout(max_wait_s):
+            return await lock.acquire()
+    except TimeoutError:
+        return False
+
+
+async def _await_answers(candidates: list[PendingRequest]) -> list[PendingRequest]:
+    """Wait until all calls but one are answered, and return the rest; none if a call ended without an answer."""
+    # Calls that begin later are no candidates: the question was there before.
+    while len(candidates) > 1:
+        await asyncio.wait([ticket.task for ticket in candidates if ticket.task], return_when=asyncio.FIRST_COMPLETED)
+        if not all(ticket.is_running or ticket.was_answered for ticket in candidates):
+            return []
+        candidates = [ticket for ticket in candidates if ticket.is_running]
+    return candidates
 
 
 def hash_question(question: Json) -> str:
