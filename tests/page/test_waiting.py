@@ -234,3 +234,35 @@ def test_a_user_whom_a_call_names_as_approver_is_told_of_it_without_the_role(
     expect(page.get_by_role("link", name="Inbox 1")).to_have_count(0)
     assert SOLD == [("refund", 5)]
     expect(other.page).to_have_title("Toolyard")
+
+
+def test_who_waits_for_others_is_told_whom_and_reads_who_decided_and_why(windows: Windows, sites: ExitStack) -> None:
+    @tool(approval="other", approvers=["role:finance"], approvals=2, approval_reason=True)
+    def pay(amount: int) -> str:
+        """Pay an amount."""
+        return f"{amount} is paid"
+
+    windows.expected_complaint = "401"
+    keys = [build_key("ann"), build_key("bob", "finance"), build_key("cy", "finance")]
+    server = sites.enter_context(start_site({"pay": [call("pay", amount=5), say("Paid.")]}, tools=[pay], keys=keys))
+    ann = sign_in(windows, server, "ann")
+    ann.send("pay")
+    expect(ann.card("pay")).to_contain_text("needs approval")
+    header = ann.page.get_by_role("main").locator("header")
+    expect(header).to_contain_text("Waiting for the role finance")
+    expect(header).not_to_contain_text("Waiting for you")
+    expect(ann.page.get_by_role("status")).to_have_text("Waiting for the role finance")
+    for user, reason, before in (("bob", "It is invoice 7.", ""), ("cy", "Seen.", "approved by bob: It is invoice 7.")):
+        window = sign_in(windows, server, user)
+        window.page.goto(f"{server.url}/#/inbox")
+        expect(window.card("pay")).to_contain_text(before)
+        window.card("pay").get_by_placeholder("Reason (required)").fill(reason)
+        window.card("pay").get_by_role("button", name="Approve").click()
+        expect(window.page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(ann.answer).to_have_text("Paid.")
+    ann.card("pay").get_by_role("button").first.click()
+    expect(ann.card("pay")).to_contain_text("approved by bob: It is invoice 7.")
+    expect(ann.card("pay")).to_contain_text("approved by cy: Seen.")
+    ann.page.get_by_role("link", name="Trace", exact=True).click()
+    ann.page.get_by_role("button", name="pay").click()
+    expect(ann.page.get_by_role("main")).to_contain_text("approved by bob: It is invoice 7.")

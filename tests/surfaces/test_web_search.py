@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from hosting import NativeScripted, SearchingModel, add, list_offered_tools, local_web_search
 from surfaces.talk import NOTHING_ENABLED, Json, build_key, drop_deltas, open_api_client
 from toolyard import Tool
-from toolyard.core.web_search import NO_SEARCH_NOTE
-from toolyard.testing import say
+from toolyard.core.ports import Model
+from toolyard.core.web_search import NO_SEARCH_NOTE, SearchRules
+from toolyard.testing import Scripted, say
 from toolyard.venues.function import as_tool
 from venues.mcp.plain import PlainServer
 
@@ -164,3 +165,40 @@ async def test_a_direct_call_of_a_provider_s_tool_is_told_that_it_runs_elsewhere
         assert (await http.send_request("POST", f"{conversation}/calls", body))[0] == 202
         received = drop_deltas(await http.read_until_done(conversation))
         assert [event["error_type"] for event in received if event.get("state") == "finished"] == ["unavailable"]
+
+
+@pytest.mark.parametrize(
+    ("model", "rules", "settings"),
+    [
+        (Scripted([]), SearchRules(), {}),
+        (NativeScripted([]), SearchRules(prefer="off"), {}),
+        (NativeScripted([]), SearchRules(prefer="auto", full_logging=True), {}),
+        (NativeScripted([]), SearchRules(), {"web_search": "off"}),
+    ],
+    ids=["no provider", "off", "full logging", "off in the conversation"],
+)
+async def test_a_search_that_cannot_run_is_neither_listed_nor_enabled_nor_called(
+    model: Model, rules: SearchRules, settings: dict[str, str]
+) -> None:
+    async with open_api_client(model, tools=ADD_ONLY, web_search=rules) as http:
+        path = await http.create_conversation(**settings)
+        if not settings:
+            assert [tool["name"] for tool in (await http.get("/tools"))["tools"]] == ["add"]
+        available = (await http.get(f"{path}/tools/available"))["available_tools"]
+        enabled = (await http.get(f"{path}/tools"))["enabled_tools"]
+        shown = (await http.get(path))["conversation"]["enabled_tools"]
+        assert [[tool["tool_name"] for tool in tools] for tools in (available, enabled, shown)] == [["add"]] * 3
+        await http.send_request("POST", f"{path}/calls", {"tool": "web_search"})
+        received = drop_deltas(await http.read_until_done(path))
+        assert [event["error_type"] for event in received if event.get("state") == "finished"] == ["unknown_tool"]
+
+
+async def test_a_search_of_the_provider_is_enabled_before_the_conversation_asks_for_searches() -> None:
+    settings = {"web_search": "off"}
+    async with open_api_client(NativeScripted([]), default_settings=NOTHING_ENABLED) as http:
+        path = await http.create_conversation(**settings)
+        answer = await http.post(f"{path}/tools", {"server_id": "provider", "tool_name": "web_search"})
+        assert answer["enabled_tools"] == []
+        await http.put(path, {"web_search": "auto"})
+        (enabled,) = (await http.get(f"{path}/tools"))["enabled_tools"]
+        assert enabled["tool_name"] == "web_search"

@@ -170,6 +170,8 @@ def _describe_call(call: CallSpan) -> str:
         notes.append(call.error.error_type)
     if call.decided_by:
         notes.append(f"by {call.decided_by}")
+    if reasons := [decision.reason for decision in call.decisions if decision.reason]:
+        notes.append(f"({'; '.join(reasons)})")
     if call.attempts > 1:
         notes.append(f"×{call.attempts}")
     return " ".join(notes)

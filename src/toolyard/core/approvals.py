@@ -7,6 +7,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Deny
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallApproved, CallDenied, CallEnded, Durable
+from toolyard.core.items import ApprovalRecord
 from toolyard.core.results import build_user_denied_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
@@ -27,7 +28,9 @@ def decide_approval(state: State, command: Approve | Deny, now: float) -> tuple[
         raise Refused("this call has to be confirmed each time: approve it without `remember`")
     if isinstance(command, Deny):
         denied = CallDenied(call_id=command.call_id, by=command.by.user, reason=command.reason)
-        return denied, CallEnded(result=build_user_denied_result(call.call, command.reason, now))
+        # A reason that every decision needs is for people. Any other one is given to tell the model.
+        reason = "" if call.terms is not None and call.terms.reason_required else command.reason
+        return denied, CallEnded(result=build_user_denied_result(call.call, reason, now))
     return (
         CallApproved(
             call_id=command.call_id,
@@ -97,6 +100,8 @@ class ApprovalView(Struct, frozen=True, kw_only=True):
     remaining: int = 1
     """How many more approvals the call needs."""
     approved_by: tuple[str, ...] = ()
+    decisions: tuple[ApprovalRecord, ...] = ()
+    """The decisions so far, with their reasons."""
     reason_required: bool = False
     expires_at: float
     may_decide: bool
@@ -120,6 +125,7 @@ def build_approval_view(state: State, call: CallState, caller: Caller) -> Approv
         needed=terms.quorum,
         remaining=count_remaining(call),
         approved_by=approved_by,
+        decisions=call.decisions,
         reason_required=terms.reason_required,
         expires_at=call.expires_at,
         may_decide=not refusal,

@@ -121,6 +121,14 @@ class Call(_ModelItem, frozen=True, kw_only=True, tag="call"):
     """
 
 
+class ApprovalRecord(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What a person decided on a call, and why."""
+
+    by: str
+    approved: bool
+    reason: str = ""
+
+
 class Result(_Item, frozen=True, kw_only=True, tag="result"):
     """The result of a call. Every call gets exactly one, whatever happened."""
 
@@ -145,6 +153,8 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
     """The names of the patterns of secrets that were replaced in the content."""
     untrusted: str = ""
     """Who may have written the content, if that is not to be trusted: it may hold instructions to the model."""
+    decisions: tuple[ApprovalRecord, ...] = ()
+    """Who approved or denied the call. For people: no wire sends it to a model. Folded, so that no entry has it."""
 
 
 Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result

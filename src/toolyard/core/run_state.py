@@ -7,7 +7,7 @@ from msgspec import Struct
 from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import CallAnswered, CallApproved, CallParked, Finish, RunQueued
-from toolyard.core.items import Call, Problem, Result, Usage
+from toolyard.core.items import ApprovalRecord, Call, Problem, Result, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.trust import UntrustedSource
@@ -34,6 +34,8 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
     """The tool that a person was asked about; None in logs of earlier versions."""
     approvals: tuple[CallApproved, ...] = ()
     """The approvals so far of a call that needs several, or that was asked about again."""
+    decisions: tuple[ApprovalRecord, ...] = ()
+    """All decisions on the call, also those on other terms before it was asked about again."""
     epoch: int = 0
     attempt: int = 0
     owners: int = 0

@@ -45,7 +45,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.history import find_open_calls
-from toolyard.core.items import Call, Citation, Item, ModelText, Problem, Result, Usage
+from toolyard.core.items import ApprovalRecord, Call, Citation, Item, ModelText, Problem, Result, Usage
 from toolyard.core.run_state import MAX_OUTPUT_REPAIRS, Phase
 from toolyard.core.trust import UntrustedSource
 
@@ -100,6 +100,8 @@ class CallView(Struct, kw_only=True):
     """The number of the last attempt; 0 if the call never started."""
     parked: CallParked | None = None
     """Why the call waited last for its result, or with which question."""
+    decisions: tuple[ApprovalRecord, ...] = ()
+    """Who approved or denied the call, and why."""
     result: Result | None = None
 
     @property
@@ -141,6 +143,7 @@ class CallView(Struct, kw_only=True):
                     self.phase = "allowed" if event.verdict == "allow" else "asking"
             case CallApproved():
                 self.edited = event.arguments
+                self.decisions += (ApprovalRecord(by=event.by, approved=True, reason=event.reason),)
                 if not event.remaining:
                     self.phase = "allowed"
             case CallAnswered():
@@ -150,9 +153,10 @@ class CallView(Struct, kw_only=True):
             case CallParked():
                 self.phase, self.parked, self.expires_at = "parked", event, event.expires_at
             case CallEnded():
-                self.phase, self.result = "closed", event.result
-            case CallDenied():
-                pass  # the end of the call follows
+                self.phase, result = "closed", event.result
+                self.result = replace(result, decisions=self.decisions) if self.decisions else result
+            case CallDenied():  # the end of the call follows
+                self.decisions += (ApprovalRecord(by=event.by, approved=False, reason=event.reason),)
             case _:
                 assert_never(event)
 

@@ -43,7 +43,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.history import History, find_open_calls
-from toolyard.core.items import Call, Item, Result
+from toolyard.core.items import ApprovalRecord, Call, Item, Result
 from toolyard.core.remembered_approvals import ALL_APPROVED, RememberedApproval, remember_identity, remember_name
 from toolyard.core.run_state import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.trust import join_sources, mark_model_items, name_description_source
@@ -358,13 +358,16 @@ def _apply_call_event(state: State, event: CallEvent) -> State:
             return _judge_call(state, event)
         case CallApproved():
             call = _require_call(state, event.call_id, "asking")
-            approvals = (*call.approvals, event)
+            record = ApprovalRecord(by=event.by, approved=True, reason=event.reason)
+            call = replace(call, approvals=(*call.approvals, event), decisions=(*call.decisions, record))
             if event.remaining:
-                return _put_call(state, replace(call, approvals=approvals))
+                return _put_call(state, call)
             state = replace(state, remembered=state.remembered.union(_list_remembered(call, event)))
-            return _put_call(state, replace(call, phase="allowed", approved=event, approvals=approvals))
+            return _put_call(state, replace(call, phase="allowed", approved=event))
         case CallDenied():
-            return _put_call(state, _require_call(state, event.call_id, "asking"))
+            call = _require_call(state, event.call_id, "asking")
+            record = ApprovalRecord(by=event.by, approved=False, reason=event.reason)
+            return _put_call(state, replace(call, decisions=(*call.decisions, record)))
         case CallParked():
             call = _require_call(state, event.call_id, "running")
             # The count of owners starts again: the owner that parked the call did not die with it.
@@ -419,6 +422,8 @@ def _start_call(state: State, event: CallStarted) -> State:
 
 def _close_call(state: State, result: Result) -> State:
     call = _require_call(state, result.call_id, "requested", "asking", "allowed", "running", "parked")
+    if call.decisions:
+        result = replace(result, decisions=call.decisions)
     state = _put_call(_remember_by_name(state, call, result), replace(call, phase="closed", result=result))
     if result.handle:
         state = replace(state, has_handles=True)

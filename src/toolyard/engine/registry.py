@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions
 MAX_OFFERS = 512
 TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})
 """Cached in place of an offer where there are more tools than the budget allows."""
+NO_SETTINGS = Settings()
 _log = logging.getLogger("toolyard.registry")
 
 
@@ -137,14 +138,14 @@ class Registry:
     def names(self) -> list[str]:
         return list(self._tools)
 
-    def usable_tools(self, caller: Caller) -> list[Tool]:
-        """Return the tools that this caller may use in a conversation where everything is enabled."""
+    def usable_tools(self, caller: Caller, settings: Settings = NO_SETTINGS) -> list[Tool]:
+        """Return the tools that this caller may use in a conversation with these settings and everything enabled."""
         registered = [
             entry.tool
             for entry in self._table_for(caller).values()
             if entry.on_demand == "always" and not find_denial(entry.hooks.authorize, caller)
         ]
-        return self._filter_permitted((*registered, *self.native_tools()), caller)
+        return self._filter_permitted((*registered, *self.native_tools(settings)), caller)
 
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools that this caller may use once their servers run again."""
@@ -154,9 +155,10 @@ class Registry:
         requests = (PolicyRequest(tool=tool, caller=caller, settings=Settings()) for tool in tools)
         return [request.tool for request in requests if self._policy.judge(request).decision != "deny"]
 
-    def native_tools(self) -> list[Tool]:
-        """Return the tools that the provider of the default model runs itself."""
-        return self._search_planner.native_tools(entry.tool for entry in self._native.values())
+    def native_tools(self, settings: Settings = NO_SETTINGS) -> list[Tool]:
+        """Return the tools that the provider of a conversation's model, or of the default one, runs itself."""
+        native = (entry.tool for entry in self._native.values())
+        return self._search_planner.native_tools(native, settings.model, settings.web_search)
 
     def list_registered(self, caller: Caller) -> tuple[list[RegisteredTool], list[tuple[Tool, Venue]]]:
         """Return the registered tools of this caller, and the listed tools that could not be registered."""
@@ -178,7 +180,11 @@ class Registry:
     def lookup(self, call: CallState, state: State) -> RegisteredTool | None:
         """Return the tool of a call, in the version of the run's caller."""
         request = state.run.request if state.run else None
-        return self.find(call.call.tool, request.app_tools, request.caller) if request else self.find(call.call.tool)
+        name = call.call.tool
+        entry = self.find(name, request.app_tools, request.caller) if request else self.find(name)
+        if entry is None or entry.tool.venue != "provider" or entry.tool in self.native_tools(state.settings):
+            return entry
+        return None  # no provider runs it here
 
     def lacks_tools(self, state: State) -> bool:
         """Return whether an open call is of a tool that was offered and that is missing or another one here."""

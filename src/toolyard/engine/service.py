@@ -340,9 +340,14 @@ class Service:
         of_division = self._deps.division_for(caller).requests_per_minute
         return self._deps.requests_per_minute if of_division is None else of_division
 
-    def list_tools(self, caller: Caller, *, include_native: bool = True) -> list[Tool]:
-        """Return the tools that this caller may use; `include_native` adds tools that only a provider can call."""
-        usable = self._deps.registry.usable_tools(caller)
+    def list_tools(
+        self, caller: Caller, settings: Settings | None = None, *, include_native: bool = True
+    ) -> list[Tool]:
+        """Return the tools that this caller may use, where the settings of a conversation are given in that one.
+
+        `include_native` adds tools that only a provider can call.
+        """
+        usable = self._deps.registry.usable_tools(caller, settings or Settings())
         return usable if include_native else [tool for tool in usable if tool.venue != "provider"]
 
     async def wait_for_tools(self, caller: Caller, is_listed: Callable[[], bool] | None = None) -> None:

@@ -37,7 +37,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call, Item, Outcome, Problem, Result, Usage
+from toolyard.core.items import ApprovalRecord, Call, Item, Outcome, Problem, Result, Usage
 from toolyard.core.run_view import RunStatus
 from toolyard.observability.telemetry import mask_secrets
 
@@ -80,6 +80,8 @@ class CallSpan(Struct, frozen=True, kw_only=True):
     asked_at: float | None = None
     decided_at: float | None = None
     decided_by: str = ""
+    decisions: tuple[ApprovalRecord, ...] = ()
+    """Each decision on the call, with its reason."""
     started_at: float | None = None
     attempts: int = 0
     parked_at: float | None = None
@@ -281,14 +283,18 @@ class _TraceBuilder:
             case CallJudged(verdict=verdict, rule=rule):
                 asked_at = at if verdict == "ask" else None
                 span = replace(span, judged_at=at, verdict=verdict, rule=rule, asked_at=asked_at, decided_by="")
-            case CallApproved(by=by, arguments=edited, remaining=remaining):
+            case CallApproved(by=by, arguments=edited, remaining=remaining, reason=reason):
                 everybody = f"{span.decided_by}, {by}" if span.decided_by else by
-                decided_at = None if remaining else at
                 span = replace(
-                    span, decided_at=decided_at, decided_by=everybody, edited=edited and _mask_arguments(edited)
+                    span,
+                    decided_at=None if remaining else at,
+                    decided_by=everybody,
+                    decisions=(*span.decisions, ApprovalRecord(by=by, approved=True, reason=reason)),
+                    edited=edited and _mask_arguments(edited),
                 )
-            case CallDenied(by=by):
-                span = replace(span, decided_at=at, decided_by=by)
+            case CallDenied(by=by, reason=reason):
+                record = ApprovalRecord(by=by, approved=False, reason=reason)
+                span = replace(span, decided_at=at, decided_by=by, decisions=(*span.decisions, record))
             case CallStarted(attempt=attempt):
                 started_at = at if span.started_at is None else span.started_at
                 span = replace(span, started_at=started_at, attempts=attempt)

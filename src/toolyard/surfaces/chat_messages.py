@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from toolyard.core.items import (
+    ApprovalRecord,
     Call,
     Citation,
     Item,
@@ -46,6 +47,8 @@ class ChatMessage(Struct, gc=False, kw_only=True):
     name: str | None = None
     citations: list[Citation] | UnsetType = UNSET
     """The sources of the content, if the provider names them."""
+    decisions: list[ApprovalRecord] | UnsetType = UNSET
+    """Who approved or denied the call that the message is the result of, and why. The model is not told."""
 
 
 def to_messages(items: Iterable[Item]) -> list[ChatMessage]:
@@ -87,6 +90,7 @@ def to_message(group: Sequence[Item]) -> ChatMessage:
                 message.tool_calls = [*(message.tool_calls or ()), _build_tool_call(item)]
             case Result():
                 message.content, message.tool_call_id, message.name = item.content, item.call_id, item.tool
+                message.decisions = list(item.decisions) or UNSET
             case Reasoning():
                 pass
     return message

@@ -164,8 +164,9 @@ def _build_call(event: CallEvent, view: RunView) -> list[StreamObject]:
         case CallParked(call_id=call_id, question=question, expires_at=expires_at):
             fields = _call_fields(view, call_id)
             return [{"type": "question.asked", **fields, "question": question, "expires_at": expires_at}]
-        case CallApproved(call_id=call_id, by=by, remaining=remaining) if remaining:
-            return [{"type": "approval.given", **_call_fields(view, call_id), "by": by, "remaining": remaining}]
+        case CallApproved(call_id=call_id, by=by, remaining=remaining, reason=reason) if remaining:
+            about = {"by": by, "remaining": remaining, **({"reason": reason} if reason else {})}
+            return [{"type": "approval.given", **_call_fields(view, call_id), **about}]
         case CallJudged() | CallApproved() | CallDenied() | CallAnswered():
             return []  # the call's `started` or `finished` follows
         case _:
@@ -185,7 +186,9 @@ def _build_approval_request(event: CallJudged, view: RunView) -> StreamObject:
 
 
 def _build_call_start(call_id: str, view: RunView) -> StreamObject:
-    return {"type": "tool.status", "state": "started", **_call_fields_with_arguments(view, call_id)}
+    call = view.calls.get(call_id)
+    decisions = {"decisions": call.decisions} if call and call.decisions else {}
+    return {"type": "tool.status", "state": "started", **_call_fields_with_arguments(view, call_id), **decisions}
 
 
 def _build_call_finish(result: Result, view: RunView, ran_by: str) -> list[StreamObject]:

@@ -50,8 +50,9 @@ class AllowedTools(Struct, frozen=True):
         return (*self.usable, *self.unavailable)
 
 
-def list_allowed_tools(service: Service, caller: Caller) -> AllowedTools:
-    return AllowedTools(service.list_tools(caller), service.unavailable_tools(caller))
+def list_allowed_tools(service: Service, caller: Caller, settings: Settings | None = None) -> AllowedTools:
+    """Return the tools that a caller may use, where the settings of a conversation are given in that one."""
+    return AllowedTools(service.list_tools(caller, settings), service.unavailable_tools(caller))
 
 
 def list_enabled_tools(allowed_tools: AllowedTools, settings: Settings) -> list[EnabledTool]:

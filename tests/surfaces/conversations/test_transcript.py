@@ -3,7 +3,7 @@
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, TextPart, UserMessage
+from toolyard.core.items import ApprovalRecord, Call, FilePart, Item, ModelText, Reasoning, Result, TextPart, UserMessage
 from toolyard.core.store import ConversationCard
 from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
 
@@ -97,3 +97,14 @@ def test_names_in_markdown_are_no_links_pictures_or_html() -> None:
     text = render_markdown(build_transcript(replace(CARD, title=name), items, TranscriptContent()))
     escaped = r"!\[x\](https://evil.example/a.png) \<img src=x onerror=alert(1)\>"
     assert text.startswith(f"# {escaped}\n") and f"- attached: {escaped}\n" in text and r"**a\*\*b** (not" in text
+
+
+def test_a_call_is_shown_with_who_decided_it_and_why() -> None:
+    call = Call(id="call_1", at=0.0, tool="pay", arguments={})
+    decisions = (ApprovalRecord(by="ann", approved=True, reason="invoice 7"), ApprovalRecord(by="eve", approved=False))
+    result = Result(
+        id="call_1.result", at=1.0, call_id="call_1", tool="pay", outcome="denied", content="no", decisions=decisions
+    )
+    text = render_markdown(build_transcript(CARD, [call, result], TranscriptContent(arguments=True)))
+    assert "- approved by ann: invoice 7\n" in text and "- denied by eve\n" in text
+    assert "ann" not in render_markdown(build_transcript(CARD, [call, result], TranscriptContent()))

@@ -8,6 +8,7 @@ import { formatRelative } from "../format"
 import { withoutAddedDefaults, type Schema } from "../components/schemaFields"
 import { countRemaining, describeApprovers } from "./approvalTerms"
 import { ArgumentsDiff } from "./ArgumentsDiff"
+import { Decisions } from "./Decisions"
 import { UntrustedSources } from "./UntrustedSources"
 import type { CallView } from "../state/view"
 import { loadOpenRuns } from "../state/openRuns"
@@ -54,6 +55,7 @@ export function Approval({ call, schema, description }: { call: CallView; schema
       </p>
       {description && <p className="about">{description}</p>}
       {call.terms && <p className="hint">{t("ask.others", { approvers: describeApprovers(call.terms, t), n: countRemaining(call) })}</p>}
+      <Decisions decisions={call.decisions} />
       {call.sources?.length ? <UntrustedSources sources={call.sources} /> : null}
       {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={(changed) => setEdited(changed && withoutAddedDefaults((schema ?? {}) as Schema, call.call.arguments, changed))} problems={fields} /> : <JsonView value={call.call.arguments} />}
       {mode === "edit" && edited && <ArgumentsDiff before={call.call.arguments} after={edited} />}

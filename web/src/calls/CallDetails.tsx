@@ -6,6 +6,7 @@ import { formatBytes, formatDateTime } from "../format"
 import { useConversation } from "../state/conversationContext"
 import { useLanguage, useTranslate } from "../locales"
 import { ArgumentsDiff } from "./ArgumentsDiff"
+import { Decisions } from "./Decisions"
 import { OriginalResult } from "./OriginalResult"
 import { ResultView } from "./ResultView"
 
@@ -18,7 +19,6 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
   const facts = [
     where && [t(call.startedAt || result ? "call.ran" : "call.runs"), where],
     call.rule && [t("call.rule"), call.rule],
-    call.decision && ["", t("call.decidedBy", { decision: t(`call.${call.decision}`), by: call.decidedBy ?? "" })],
     call.startedAt && ["", formatDateTime(call.startedAt, language)],
   ].filter(Boolean) as [string, string][]
   return (
@@ -38,6 +38,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
           {result.handle && <small>{t("call.truncated", { bytes: formatBytes(result.whole_bytes ?? 0) })}</small>}
         </>
       )}
+      <Decisions decisions={call.decisions} />
       <p className="facts">
         {facts.map(([name, value]) => (
           <span key={name + value}>

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest"
+import type { Translate } from "../locales"
 import type { CallView } from "../state/view"
-import { countRemaining, mayDecideCall } from "./approvalTerms"
+import type { CallParked } from "../wire/types"
+import { countRemaining, describeWait, mayDecideCall } from "./approvalTerms"
 
 const ANN = { user: "ann", roles: ["finance"] }
 const KIM = { user: "kim", roles: ["approver"] }
@@ -28,5 +30,20 @@ describe("a call", () => {
   test("counts each person once", () => {
     const call = ask({ terms: { approvers: ["role:finance"], quorum: 2 }, approvedBy: ["ann"] })
     expect([mayDecideCall(call, ANN, false), countRemaining(call)]).toEqual([false, 1])
+  })
+})
+
+describe("a run that waits", () => {
+  const t = ((key: string, values?: { name?: string }) => values?.name ?? key) as Translate
+  const parked = (kind: "client" | "question") => ask({ phase: "parked", parked: { type: "call.parked", call_id: "a", kind } as CallParked })
+
+  test("waits for the user only if the user may decide one of its calls", () => {
+    const call = ask({ terms: { approvers: ["role:finance"] } })
+    expect([describeWait([call], KIM, "kim", t), describeWait([call], ANN, "kim", t)]).toEqual(["finance", ""])
+    expect([describeWait([call, ask({})], KIM, "kim", t), describeWait([ask({})], ANN, "bob", t)]).toEqual(["", "bob"])
+  })
+
+  test("waits for the application that runs a call, and for its owner with a question", () => {
+    expect([describeWait([parked("client")], ANN, "ann", t), describeWait([parked("question")], ANN, "ann", t)]).toEqual(["chat.application", ""])
   })
 })

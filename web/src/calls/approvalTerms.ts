@@ -13,6 +13,18 @@ export function mayDecideCall(call: CallView, me: Pick<Me, "user" | "roles">, mi
   return mine || me.roles.includes("approver")
 }
 
+/**
+ * Return whom the calls of a run wait for: empty if that is the user, else a name. `owner` is the owner of the
+ * conversation, who decides where a call does not say otherwise. Calls of applications wait for these.
+ */
+export function describeWait(calls: readonly CallView[], me: Pick<Me, "user" | "roles">, owner: string, t: Translate): string {
+  const mine = owner === me.user
+  if (calls.some((call) => (call.phase === "asking" ? mayDecideCall(call, me, mine) : call.parked?.kind !== "client" && mine))) return ""
+  const asking = calls.find((call) => call.phase === "asking")
+  if (asking?.terms) return describeApprovers(asking.terms, t)
+  return asking || calls.some((call) => call.parked?.kind !== "client") ? owner : t("chat.application")
+}
+
 export function countRemaining(call: CallView): number {
   return Math.max(1, (call.terms?.quorum ?? 1) - (call.approvedBy?.length ?? 0))
 }

@@ -2,11 +2,13 @@ import type { ConversationView } from "../state/view"
 import { useTranslate } from "../locales"
 
 /** Announces the state of the conversation to screen readers; reading out streamed text would never come to an end. */
-export function Announcer({ view, waiting }: { view: ConversationView; waiting: number }) {
+export function Announcer({ view, waiting, waitsFor }: { view: ConversationView; waiting: number; waitsFor: string }) {
   const t = useTranslate()
   const last = view.rows.at(-1)
   const announcement = waiting
-    ? t("ask.several", { n: waiting })
+    ? waitsFor
+      ? t("chat.waitingFor", { who: waitsFor })
+      : t("ask.several", { n: waiting })
     : view.run
       ? t("chat.working")
       : last?.kind === "ending"

@@ -17,6 +17,7 @@ import { ConversationContext, type MessageActions } from "../state/conversationC
 import { Announcer } from "./Announcer"
 import { Thread } from "./Thread"
 import { Toolbar } from "./Toolbar"
+import { describeWait } from "../calls/approvalTerms"
 
 /** Return whether Escape has another meaning here: it closes a menu or dialog, clears a search or ends a composition. */
 function hasOtherMeaning(event: KeyboardEvent): boolean {
@@ -53,6 +54,7 @@ export function Conversation({ id }: { id: string }) {
   }, [running, mine, stop])
   const waiting = useMemo(() => listWaitingCalls(view), [view])
   useEffect(() => void loadOpenRuns(), [running, waiting.length]) // what this page sees first, the rest of it shows at once
+  const waitsFor = waiting.length ? describeWait(waiting, me, view.owner || me.user, t) : ""
   const mayDecide = mine || me.roles.includes("approver")
   const [failed, fail, clear] = useProblem()
   const idle = mine && !running && view.queue.length === 0
@@ -70,7 +72,7 @@ export function Conversation({ id }: { id: string }) {
   return (
     <ConversationContext value={context}>
       <div className="chat">
-        <Toolbar conversation={id} view={view} mine={mine} />
+        <Toolbar conversation={id} view={view} mine={mine} waitsFor={waitsFor} />
         <Thread view={view} loading={status === "loading"} sent={sent} />
         <div className="chat-foot">
           {status === "away" && (
@@ -86,7 +88,7 @@ export function Conversation({ id }: { id: string }) {
           )}
           {mine ? <Composer key={id} conversation={id} model={view.model} send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
         </div>
-        <Announcer view={view} waiting={waiting.length} />
+        <Announcer view={view} waiting={waiting.length} waitsFor={waitsFor} />
       </div>
     </ConversationContext>
   )

@@ -9,7 +9,15 @@ import { ShareDialog } from "../sharing/ShareDialog"
 import { ModelPicker } from "./ModelPicker"
 import { SettingsDialog } from "./SettingsDialog"
 
-export function Toolbar({ conversation, view, mine }: { conversation: string; view: ConversationView; mine: boolean }) {
+interface ToolbarProps {
+  conversation: string
+  view: ConversationView
+  mine: boolean
+  /** Whom the run waits for; empty for the user. */
+  waitsFor: string
+}
+
+export function Toolbar({ conversation, view, mine, waitsFor }: ToolbarProps) {
   const t = useTranslate()
   const [settings, setSettings] = useState(false)
   const [sharing, setSharing] = useState(false)
@@ -20,7 +28,7 @@ export function Toolbar({ conversation, view, mine }: { conversation: string; vi
   return (
     <header className="toolbar">
       <h1>{view.title || (view.seq > 0 && t("list.untitled"))}</h1>
-      {view.run && <span className={waiting ? "pill asking" : "pill running"}>{t(waiting ? "chat.waiting" : "chat.working")}</span>}
+      {view.run && <span className={waiting ? "pill asking" : "pill running"}>{waiting ? (waitsFor ? t("chat.waitingFor", { who: waitsFor }) : t("chat.waiting")) : t("chat.working")}</span>}
       <span className="grow" />
       <ModelPicker model={view.model} onChoose={mine ? chooseModel : null} />
       {mine && (

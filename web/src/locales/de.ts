@@ -72,6 +72,8 @@ export const de: Record<MessageKey, string> = {
   "chat.thinking": "Denkt nach",
   "chat.working": "Arbeitet",
   "chat.waiting": "Wartet auf dich",
+  "chat.waitingFor": "Wartet auf: {who}",
+  "chat.application": "die Anwendung",
   "chat.reconnecting": "Verbindung verloren. Neuer Versuch…",
   "chat.gone": "Diese Unterhaltung gibt es nicht, oder sie gehört jemand anderem.",
   "chat.readOnly": "Diese Unterhaltung gehört {user}. Du kannst mitlesen.",

@@ -70,6 +70,8 @@ export const en = {
   "chat.thinking": "Thinking",
   "chat.working": "Working",
   "chat.waiting": "Waiting for you",
+  "chat.waitingFor": "Waiting for {who}",
+  "chat.application": "the application",
   "chat.reconnecting": "Connection lost. Trying again…",
   "chat.gone": "This conversation is not there, or not yours.",
   "chat.readOnly": "This conversation belongs to {user}. You may read along.",

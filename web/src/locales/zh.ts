@@ -72,6 +72,8 @@ export const zh: Record<MessageKey, string> = {
   "chat.thinking": "思考中",
   "chat.working": "处理中",
   "chat.waiting": "等待您处理",
+  "chat.waitingFor": "等待：{who}",
+  "chat.application": "应用",
   "chat.reconnecting": "连接中断，正在重试…",
   "chat.gone": "此对话不存在，或不属于您。",
   "chat.readOnly": "此对话属于 {user}，您只能查看。",

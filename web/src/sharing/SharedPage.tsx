@@ -4,6 +4,7 @@ import { formatDateTime } from "../format"
 import type { SharedConversation, TranscriptCall, TranscriptMessage } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate } from "../locales"
+import { Decisions } from "../calls/Decisions"
 
 export default function SharedPage({ token }: { token: string }) {
   const t = useTranslate()
@@ -58,6 +59,7 @@ function SharedCall({ call }: { call: TranscriptCall }) {
   return (
     <details className="shared-call">
       <summary>{title}</summary>
+      <Decisions decisions={call.decisions} />
       <pre tabIndex={0}>{JSON.stringify(call.arguments, null, 2)}</pre>
       {call.result !== null && <pre tabIndex={0}>{call.result}</pre>}
     </details>

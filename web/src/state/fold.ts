@@ -4,7 +4,7 @@
 // A reconnect may deliver an item again, so applying an item twice must change nothing. An entry is stored and numbered:
 // one that is not newer than the view is skipped. A live event is not stored: it carries the offset at which its text
 // belongs, and fits nowhere else. What live events built is replaced when the entry of the ended turn arrives.
-import type { Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, Settings, TurnEnded } from "../wire/types"
+import type { ApprovalRecord, Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, Settings, TurnEnded } from "../wire/types"
 import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, ConversationView } from "./view"
 
 export type StreamItem = Entry | Fleeting
@@ -78,6 +78,10 @@ function applyEntry(view: ConversationView, entry: Entry, event: Durable): void 
   }
 }
 
+function addDecision(call: CallView, { by, reason = "" }: { by: string; reason?: string }, approved: boolean): ApprovalRecord[] {
+  return [...(call.decisions ?? []), { by, approved, reason }]
+}
+
 type CallEvent = Extract<Durable, { type: `call.${string}` }>
 
 function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent): void {
@@ -95,19 +99,20 @@ function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent):
       return
     case "call.approved":
       if (event.remaining) {
-        updateCall(view, event.call_id, (call) => ({ approvedBy: [...(call.approvedBy ?? []), event.by] }))
+        updateCall(view, event.call_id, (call) => ({ approvedBy: [...(call.approvedBy ?? []), event.by], decisions: addDecision(call, event, true) }))
         return
       }
-      updateCall(view, event.call_id, {
+      updateCall(view, event.call_id, (call) => ({
         phase: "allowed",
         decision: "approved",
         decidedBy: event.by,
+        decisions: addDecision(call, event, true),
         edited: event.arguments ?? undefined,
-      })
+      }))
       rememberApproval(view, event.remember ?? "no", event.call_id)
       return
     case "call.denied":
-      updateCall(view, event.call_id, { decision: "denied", decidedBy: event.by, reason: event.reason ?? "" })
+      updateCall(view, event.call_id, (call) => ({ decision: "denied", decidedBy: event.by, decisions: addDecision(call, event, false) }))
       return
     case "call.started":
       updateCall(view, event.call_id, (call) => ({

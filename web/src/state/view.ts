@@ -1,5 +1,5 @@
 // What the page shows of a conversation. `fold.ts` builds it from the event stream, components render it.
-import type { ApprovalTerms, Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
+import type { ApprovalRecord, ApprovalTerms, Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
 
 export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
@@ -22,7 +22,8 @@ export interface CallView {
   mayDecide?: boolean
   decision?: "approved" | "denied"
   decidedBy?: string
-  reason?: string
+  /** Each person's decision on the call, with its reason. */
+  decisions?: ApprovalRecord[]
   edited?: Record<string, unknown> | undefined
   startedAt?: number
   attempt?: number

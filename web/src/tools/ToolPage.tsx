@@ -80,7 +80,7 @@ export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps
           ))}
         </dl>
       </section>
-      <TryTool tool={tool} onCallChanged={onCallChanged} />
+      {tool.venue !== "provider" && <TryTool tool={tool} onCallChanged={onCallChanged} />}
       <details className="schema">
         <summary>{t("tools.schema")}</summary>
         <JsonView value={tool.parameters} />

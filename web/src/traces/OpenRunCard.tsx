@@ -68,7 +68,7 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
 /** Return what the server says about a call that asks: it knows whether the user may decide. */
 function toApproval({ approval, terms }: OpenCall): Partial<CallView> {
   if (!approval) return {}
-  return { rule: approval.rule, terms: terms ?? null, approvedBy: approval.approved_by, mayDecide: approval.may_decide }
+  return { rule: approval.rule, terms: terms ?? null, approvedBy: approval.approved_by, decisions: approval.decisions, mayDecide: approval.may_decide }
 }
 
 function toCallView(open: OpenCall): CallView {

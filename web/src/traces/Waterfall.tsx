@@ -6,6 +6,7 @@ import type { CallSpan, Compaction, Trace, TurnSpan } from "../wire/types"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { RecordedTurn } from "./RecordedTurn"
 import { buildAxis, buildSpans, type Axis, type Span } from "./waterfallLayout"
+import { Decisions } from "../calls/Decisions"
 
 const LEGEND = [
   ["turn", "traces.thinking"],
@@ -94,11 +95,11 @@ function CallFacts({ call }: { call: CallSpan }) {
             <b>{t("call.rule")}</b> {call.rule}
           </span>
         )}
-        {call.decided_by && <span>{t("call.decidedBy", { by: call.decided_by, decision: t(call.outcome === "denied" ? "call.denied" : "call.approved") })}</span>}
         {call.attempts > 1 && <span>{t("call.attempt", { n: call.attempts })}</span>}
         {call.provider_ran_it && <span>{t("venue.provider")}</span>}
         <span className="faint">{call.id}</span>
       </p>
+      <Decisions decisions={call.decisions} />
       <JsonView value={call.edited ?? call.arguments} />
       {call.error && <p className="problem">{call.error.error}</p>}
     </div>

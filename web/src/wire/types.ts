@@ -56,6 +56,12 @@ export interface ApprovalNeed {
   approval_s: number
 }
 
+export interface ApprovalRecord {
+  by: string
+  approved: boolean
+  reason?: string
+}
+
 export interface ApprovalTerms {
   other?: boolean
   approvers?: Array<string>
@@ -71,6 +77,7 @@ export interface ApprovalView {
   needed: number
   remaining: number
   approved_by: Array<string>
+  decisions: Array<ApprovalRecord>
   reason_required: boolean
   expires_at: number
   may_decide: boolean
@@ -255,6 +262,7 @@ export interface CallSpan {
   asked_at: number | null
   decided_at: number | null
   decided_by: string
+  decisions: Array<ApprovalRecord>
   started_at: number | null
   attempts: number
   parked_at: number | null
@@ -304,6 +312,7 @@ export interface ChatMessage {
   tool_call_id: string | null
   name: string | null
   citations: Array<Citation>
+  decisions: Array<ApprovalRecord>
 }
 
 export interface ChatToolCall {
@@ -777,6 +786,7 @@ export interface Result {
   native?: string
   redacted?: Array<string>
   untrusted?: string
+  decisions?: Array<ApprovalRecord>
 }
 
 export interface RunAnswer {
@@ -1098,6 +1108,7 @@ export interface TranscriptCall {
   outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
   arguments: Record<string, unknown> | null
   result: string | null
+  decisions: Array<ApprovalRecord>
 }
 
 export interface TranscriptMessage {

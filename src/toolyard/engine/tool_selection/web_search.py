@@ -82,10 +82,21 @@ class SearchPlanner:
         self._find_native = find_native
         self._default_model = default_model
 
-    def native_tools(self, native: Iterable[Tool]) -> list[Tool]:
-        """Return the tools of `native` that the provider of the default model has."""
-        hosts = self._find_native(self._default_model)
-        return [tool for tool in native if _explain_mismatch(tool, hosts) == ""]
+    def native_tools(self, native: Iterable[Tool], model: str = "", mode: SearchMode = "") -> list[Tool]:
+        """Return the tools of `native` that the provider of a model, or of the default one, runs under a search mode.
+
+        Without a mode a request may ask for a search, so that it counts as one that runs.
+        """
+        hosts = self._find_native(model or self._default_model)
+        searches = self._may_search_natively(self.choose_mode(mode))
+        return [
+            tool for tool in native if not _explain_mismatch(tool, hosts) and (searches or tool.name != SEARCH_TOOL)
+        ]
+
+    def _may_search_natively(self, mode: SearchMode) -> bool:
+        if mode == "auto":
+            return not (self._rules.custom_control or self._rules.full_logging)
+        return mode in ("", "native")
 
     def choose_mode(self, mode: SearchMode) -> SearchMode:
         """Return the mode of the request or its conversation, or else the server's."""

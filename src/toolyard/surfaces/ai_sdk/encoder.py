@@ -316,7 +316,8 @@ class UiMessageEncoder:
     def _build_approved(self, event: CallApproved) -> list[Frame]:
         if event.remaining:
             return []  # the approval request stays open
-        call, response = self._view.calls[event.call_id].call, self._build_response(event.call_id, approved=True)
+        call = self._view.calls[event.call_id].call
+        response = self._build_response(event.call_id, approved=True, reason=event.reason)
         if event.arguments is None or self._is_client_tool(call.tool):
             return response
         return [*response, build_input(call, event.arguments, is_client=False)]

@@ -225,7 +225,8 @@ async def load_answer(service: Service, request: HttpRequest, conversation_id: s
     caller = get_request_context(request.scope).caller
     card = await service.require_conversation(conversation_id, caller, "see")
     state = await load_state(service, conversation_id, caller, "see")
-    conversation = build_conversation(card, state, service.limits_for(caller), list_allowed_tools(service, caller))
+    allowed_tools = list_allowed_tools(service, caller, state.settings)
+    conversation = build_conversation(card, state, service.limits_for(caller), allowed_tools)
     return ConversationAnswer(conversation=conversation, message=message)
 
 

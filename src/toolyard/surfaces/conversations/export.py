@@ -58,7 +58,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             content = TranscriptContent(arguments=True, system=True)
             body = render_markdown(build_transcript(card, state.full_history, content)).encode()
             return build_file(body, "text/markdown", f"{card.id}.md")
-        tools = list_allowed_tools(service, caller)
+        tools = list_allowed_tools(service, caller, state.settings)
         answer = ConversationExport(
             exported_at=to_iso_time(service.clock.now()),
             conversation=build_conversation(card, state, service.limits_for(caller), tools),

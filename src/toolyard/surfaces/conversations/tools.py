@@ -60,21 +60,22 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         context: RequestContext, conversation_id: str, name: ToolRef, *, enable: bool
     ) -> EnabledTools:
         settings = (await load_state(service, conversation_id, context.caller)).settings
-        allowed_tools = list_allowed_tools(service, context.caller)
-        change = build_tools_change(settings, allowed_tools.all, name, enable=enable)
+        # A provider's search is enabled before a request or the conversation asks for searches, or after that.
+        known_tools = list_allowed_tools(service, context.caller).all
+        change = build_tools_change(settings, known_tools, name, enable=enable)
         await service.submit(
             conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
         )
         settings = (await service.view(conversation_id)).settings
         message = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
-        return build_enabled_tools(allowed_tools, settings, message)
+        return build_enabled_tools(list_allowed_tools(service, context.caller, settings), settings, message)
 
     @get(f"{TOOLS_PATH}/available", responses=ERRORS, tags=["tools"])
     async def list_available(request: HttpRequest, conversation_id: PathId) -> AvailableTools:
         """List the tools that can be enabled: those that the caller may use and whose servers run."""
         caller = get_request_context(request.scope).caller
-        await service.require_conversation(conversation_id, caller, "see")
-        tools = [build_available_tool(tool) for tool in service.list_tools(caller)]
+        settings = (await load_state(service, conversation_id, caller, "see")).settings
+        tools = [build_available_tool(tool) for tool in service.list_tools(caller, settings)]
         return AvailableTools(available_tools=tools, count=len(tools))
 
     @get(TOOLS_PATH, responses=ERRORS, tags=["tools"])
@@ -82,7 +83,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """List the enabled tools. A tool whose server is stopped is listed with `"available": false`."""
         caller = get_request_context(request.scope).caller
         state = await load_state(service, conversation_id, caller, "see")
-        return build_enabled_tools(list_allowed_tools(service, caller), state.settings, "Enabled tools")
+        allowed_tools = list_allowed_tools(service, caller, state.settings)
+        return build_enabled_tools(allowed_tools, state.settings, "Enabled tools")
 
     @post(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
     async def enable(request: HttpRequest, conversation_id: PathId, data: JSONBody[ToolRef]) -> EnabledTools:

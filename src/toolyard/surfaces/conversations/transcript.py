@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.items import (
+    ApprovalRecord,
     Call,
     FilePart,
     Item,
@@ -34,6 +35,8 @@ class TranscriptCall(Struct, kw_only=True):
     """Null if the call had not ended."""
     arguments: dict[str, object] | None = None
     result: str | None = None
+    decisions: list[ApprovalRecord] = []
+    """Who approved or denied the call, and why; left out with the result."""
 
 
 class TranscriptMessage(Struct, kw_only=True):
@@ -104,7 +107,8 @@ class _TranscriptBuilder:
             case Result():
                 if call := self._calls.get(item.call_id):
                     call.outcome = item.outcome
-                    call.result = item.content if self._content.arguments else None
+                    if self._content.arguments:
+                        call.result, call.decisions = item.content, list(item.decisions)
 
     def _start(self, item: Item, role: str) -> TranscriptMessage:
         self.messages.append(TranscriptMessage(id=item.id, role=role, timestamp=to_iso_time(item.at)))
@@ -133,11 +137,17 @@ def render_markdown(transcript: Transcript) -> str:
 
 def _render_call(call: TranscriptCall) -> Sequence[str]:
     blocks = [f"**{_to_line(call.tool)}** ({call.outcome or 'not ended'})"]
+    blocks += [_describe_decision(decision) for decision in call.decisions]
     if call.arguments is not None:
         blocks.append(_fence(msgspec.json.format(msgspec.json.encode(call.arguments), indent=2).decode(), "json"))
     if call.result is not None:
         blocks.append(_fence(call.result))
     return blocks
+
+
+def _describe_decision(decision: ApprovalRecord) -> str:
+    reason = f": {_to_line(decision.reason)}" if decision.reason else ""
+    return f"- {'approved' if decision.approved else 'denied'} by {_to_line(decision.by)}{reason}"
 
 
 def _quote(text: str) -> str:
