@@ -271,6 +271,7 @@ class App:
             clock=self.clock,
             reserved_names=lambda: local,
             apply_rules=wiring.apply_rules,
+            find_defect=self.registry.find_defect,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
             secret=wiring.secret,
             allows_private=lambda: (

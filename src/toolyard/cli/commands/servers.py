@@ -184,8 +184,13 @@ def run_tools(options: argparse.Namespace) -> None:
     tools = _with_server(
         options, lambda server: server.request("GET", f"{_build_path(options)}/tools", _ListedTools)
     ).tools
-    rows = [(tool.name, tool.offered_as, tool.state, tool.description.partition("\n")[0][:80]) for tool in tools]
+    rows = [(tool.name, tool.offered_as, tool.state, _describe_tool(tool)) for tool in tools]
     print(format_table(("name", "offered as", "state", "what it does"), rows) if rows else "It lists no tools.")
+
+
+def _describe_tool(tool: _ListedTool) -> str:
+    """Return what a tool does, or why it cannot be offered."""
+    return tool.difference if tool.state == "unusable" else tool.description.partition("\n")[0][:80]
 
 
 def run_accept(options: argparse.Namespace) -> None:

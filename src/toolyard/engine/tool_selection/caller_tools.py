@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.items import Problem
 from toolyard.core.ports import CallerTools, CallerToolsVenue, ToolHooks, Venue
 from toolyard.core.tools import Tool
 
@@ -60,6 +61,14 @@ class ToolTables:
     def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
         """Return the tools of this caller whose servers are stopped or failed."""
         return self._venue.unavailable_tools(caller) if self._venue else ()
+
+    def explain_absence(self, name: str, caller: Caller) -> Problem | None:
+        """Return why a tool that one of this caller's servers has is not offered; None if no server has it."""
+        return self._venue.explain_absence(name, caller) if self._venue else None
+
+    def list_outages(self, caller: Caller) -> Sequence[str]:
+        """Return for each of this caller's servers whose tools are not known why it does not run."""
+        return self._venue.list_outages(caller) if self._venue else ()
 
     def table_for(self, caller: Caller, tools: ToolTable) -> ToolTable:
         """Return everybody's tools with those of this caller in their place."""

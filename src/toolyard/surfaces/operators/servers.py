@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import Forbidden, Invalid, NotFound
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from toolyard.core.items import Call
 from toolyard.core.mcp_servers import AddServers, ServerCard, ServerSpec, ServerTool
 from toolyard.core.ports import Servers
@@ -34,6 +34,7 @@ from toolyard.surfaces.server_views import (
     ServerAnswer,
     ServerView,
     build_server_view,
+    describe_outage,
     describe_status,
     find_server_card,
     list_visible_servers,
@@ -223,7 +224,7 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
         context = get_request_context(request.scope)
         card = find_server_card(servers, server_id, context.caller)
-        tool = _find_accepted_tool(card, data.tool_name)
+        tool = _find_accepted_tool(card, data.tool_name, context.caller)
         clock = service.clock
         call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
         start = service.build_start(
@@ -327,13 +328,15 @@ def build_tool_view(tool: ServerTool) -> ServerToolView:
     )
 
 
-def _find_accepted_tool(card: ServerCard, name: str) -> ServerTool:
+def _find_accepted_tool(card: ServerCard, name: str, caller: Caller) -> ServerTool:
+    """Return the tool of this name. Raise NotFound, or Unavailable if the server has not listed its tools yet."""
     for tool in card.tools:
         if name in (tool.name, tool.offered_as):
-            if tool.state != "accepted":
-                how = "kept out" if tool.state == "rejected" else "quarantined"
-                raise NotFound(f"the tool {name[:80]!r} is {how}: an administrator has to accept it first")
+            if reason := tool.explain_absence(card.id):
+                raise NotFound(reason)
             return tool
+    if not card.tools and (outage := describe_outage(card, caller)):
+        raise Unavailable(outage)
     raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
 
 
