@@ -38,6 +38,8 @@ _PACKAGE_RUNNERS = {
 }
 """Programs that fetch a package and run it, and their flags that name it."""
 _FIXED_VERSION = re.compile(r"(?:.@|===?)v?\d")
+SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
+MAX_ID_CHARS = 64
 ServerAction = Literal["start", "stop", "accept", "reject", "remove"]
 ToolState = Literal["accepted", "new", "changed", "rejected", "unusable"]
 """`new` and `changed` since the tools were last accepted: quarantined, no model is shown them. `rejected` once an
@@ -179,6 +181,12 @@ def mask_spec(spec: ServerSpec) -> ServerSpec:
         headers=dict.fromkeys(spec.headers, MASK),
         oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
     )
+
+
+def build_server_id(name: str) -> str:
+    """Return the name if it is valid as an id, else in lower case with hyphens for other characters; empty if none."""
+    server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
+    return server_id if len(server_id) <= MAX_ID_CHARS and re.match(SERVER_ID, server_id) else ""
 
 
 def name_address(error: str, url: str) -> str:

@@ -171,11 +171,12 @@ def run_add(options: argparse.Namespace) -> int:
         "cwd": options.cwd,
         "url": options.server_url,
         "headers": dict(_parse_pair(header, ":") for header in options.headers),
-        "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
         "pin": "off" if options.no_pin else "review" if options.review else "on",
         "replicas": "each" if options.each_replica else "one",
     }
+    if options.trust:  # otherwise the server's settings decide
+        config["trust"] = True
     body = {"name": options.name, "config": config}
     return _report_start(_with_server(options, lambda server: server.request("POST", "/servers", _ServerAnswer, body)))
 
