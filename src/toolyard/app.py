@@ -205,6 +205,8 @@ class Wiring:
     """Hashes of the parts of the configuration whose changes are audited, by name."""
     add_servers: AddServers | None = None
     """Which servers administrators may add over HTTP. None means all while there are no keys, else those with a URL."""
+    trust_added_servers: bool = False
+    """Whether servers that are added over HTTP are trusted unless the request says otherwise."""
     private_addresses: bool | None = None
     """Whether servers that were added at run time may be at private addresses. None means while there are no keys."""
     apply_rules: Callable[[Tool], Tool] = lambda tool: tool
@@ -276,6 +278,7 @@ class App:
             clock=self.clock,
             reserved_names=lambda: local,
             apply_rules=wiring.apply_rules,
+            find_defect=self.registry.find_defect,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
             secret=wiring.secret,
             allows_private=lambda: (
@@ -364,6 +367,7 @@ class App:
             socket_limits=self._wiring.socket_limits,
             proxies=TrustedProxies(self._wiring.trusted_proxies),
             add_servers=lambda: self._wiring.add_servers or ("all" if self.access.is_local else "url"),
+            trust_added_servers=self._wiring.trust_added_servers,
             provider_sign_ins=sign_ins,
         )
 

@@ -128,7 +128,9 @@ async def test_it_edits_context() -> None:
         await http.post(f"{path}/chat", {"content": "go"})
         assert "Rules: Slippers only." in model.requests[1].system
         assert "floor" not in model.requests[1].system
-        assert (await http.get(f"{path}/context"))["count"] == 1
+        listed = await http.get(f"{path}/context")
+        assert listed["count"] == 1
+        assert [item["content"] for item in listed["context"]] == ["Slippers only."], "the page reads a list"
         await http.put(f"{path}/context/nowhere", {"content": "x"}, expect=404)
         await http.put(entry_path, {"descriptive_name": ""}, expect=422)
         await http.delete(entry_path)

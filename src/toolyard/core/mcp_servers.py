@@ -29,6 +29,8 @@ ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "
 """`idle` until the next call; `restarting` between two attempts; `failed` after many failures, with rare attempts."""
 STDERR_LABEL = "; its last words: "
 """Comes before the last stderr lines in the error of a server that ended."""
+ADDRESS_LABEL = "; its address: "
+"""Comes before the address in the error of a server that is reached over HTTP."""
 _PACKAGE_RUNNERS = {
     "npx": ("-p", "--package"),
     "bunx": ("-p", "--package"),
@@ -36,6 +38,8 @@ _PACKAGE_RUNNERS = {
 }
 """Programs that fetch a package and run it, and their flags that name it."""
 _FIXED_VERSION = re.compile(r"(?:.@|===?)v?\d")
+SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
+MAX_ID_CHARS = 64
 ServerAction = Literal["start", "stop", "accept", "reject", "remove"]
 ToolState = Literal["accepted", "new", "changed", "rejected", "unusable"]
 """`new` and `changed` since the tools were last accepted: quarantined, no model is shown them. `rejected` once an
@@ -179,6 +183,42 @@ def mask_spec(spec: ServerSpec) -> ServerSpec:
     )
 
 
+def build_server_id(name: str) -> str:
+    """Return the name if it is valid as an id, else in lower case with hyphens for other characters; empty if none."""
+    server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
+    return server_id if len(server_id) <= MAX_ID_CHARS and re.match(SERVER_ID, server_id) else ""
+
+
+def name_address(error: str, url: str) -> str:
+    """Return the error of a connection with the address that it was for, without its secrets."""
+    return f"{error}{ADDRESS_LABEL}{mask_addresses(url, every_parameter=True)}" if url else error
+
+
+def select_visible_error(error: str, caller: Caller) -> str:
+    """Return a server's error; unless for an administrator without its address and its last standard error lines."""
+    if caller.administers_server:
+        return error
+    return error.partition(STDERR_LABEL)[0].partition(ADDRESS_LABEL)[0]
+
+
+def describe_outage(server: str, status: ServerStatus, error: str, *, is_startable: bool = True) -> str:
+    """Return why a server's tools cannot be called now, and what to do; empty if they can be.
+
+    If it is not startable, the error says what to do: starting it would lead to the same error.
+    """
+    start = f"`toolyard servers start {server}`"
+    if status == "stopped":
+        return f"the server {server!r} is stopped; an administrator can start it: {start}"
+    if status == "starting":
+        return f"the server {server!r} is still starting; try again in a moment"
+    if status not in ("failed", "restarting"):
+        return ""
+    if not is_startable:
+        return f"the server {server!r} cannot be used: {error}"
+    why = f": {error}" if error else ""
+    return f"the server {server!r} does not run{why} (it is tried again by itself, and at once with {start})"
+
+
 class ServerTool(Struct, frozen=True, kw_only=True):
     """A tool as its server lists it, and whether it is offered."""
 
@@ -197,6 +237,16 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     callers: int = 0
     """How many callers get this version; 0 means all. A version of single callers is shown to administrators only."""
 
+    def explain_absence(self, server: str) -> str:
+        """Return why the tool is not offered, and what to do; empty if it is offered."""
+        if self.state == "accepted":
+            return ""
+        tool = f"the tool {self.name[:80]!r} of the server {server!r} is"
+        if self.state == "unusable":
+            return f"{tool} not offered: {self.why}"
+        how = "kept out" if self.state == "rejected" else "quarantined"
+        return f"{tool} {how}: an administrator has to accept it first"
+
 
 class ServerCard(Struct, frozen=True, kw_only=True):
     """A server with its status and tools."""
@@ -208,6 +258,8 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     started_at: float | None = None
     stopped_at: float | None = None
     error: str = ""
+    is_startable: bool = True
+    """Whether starting the server may help after an error: not if a person has to sign in or to configure it first."""
     process_id: int | None = None
     protocol: str = ""
     configured: bool = False
@@ -221,3 +273,8 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.spec.display_name or self.id
+
+    def describe_outage(self, caller: Caller) -> str:
+        """Return why the server's tools cannot be called now, and what to do; empty if they can be."""
+        error = select_visible_error(self.error, caller)
+        return describe_outage(self.id, self.status, error, is_startable=self.is_startable)

@@ -226,6 +226,14 @@ class CallerToolsVenue(Venue, Protocol):
         """
         ...
 
+    def explain_absence(self, name: str, caller: Caller) -> Problem | None:
+        """Return why a tool that one of this caller's servers has is not offered; None if no server has it."""
+        ...
+
+    def list_outages(self, caller: Caller) -> Sequence[str]:
+        """Return for each of this caller's servers whose tools are not known why it does not run."""
+        ...
+
 
 STRICTNESS: dict[Decision, int] = {"allow": 0, "ask": 1, "deny": 2}
 

@@ -18,7 +18,6 @@ from toolyard.core.state import State
 from toolyard.core.texts import check_language
 from toolyard.core.tools import may_use_with_key
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
 
 def check_command(command: StateCommand, state: State, deps: Deps) -> None:
@@ -81,7 +80,8 @@ def _check_start(command: Start, deps: Deps) -> None:
         raise Invalid(str(error)) from None
     choice = command.tool_choice
     if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
-        raise Invalid(build_unknown_tool_problem(choice, registry.names()).error, {"field": "tool_choice"})
+        problem = registry.describe_missing_tool(choice, registry.names(), command.by)
+        raise Invalid(problem.error, {"field": "tool_choice"})
 
 
 def _check_key_model(command: Start, state: State, deps: Deps) -> None:

@@ -27,7 +27,6 @@ from toolyard.core.trust import (
 from toolyard.engine.access_explanation import AccessExplanation, explain_access
 from toolyard.engine.registry import Registry, find_denial, get_caller
 from toolyard.engine.tool_selection.caller_tools import RegisteredTool, is_certain
-from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
 MAX_PROPOSAL_S = 600.0
 
@@ -88,7 +87,7 @@ class PolicyCheck:
         return self._build_judgement(call, entry, self._ask_policy(entry, call, state), state, now)
 
     def _describe_unknown_tool(self, call: CallState, state: State) -> Problem:
-        return build_unknown_tool_problem(call.call.tool, state.offered)
+        return self._registry.describe_missing_tool(call.call.tool, state.offered, get_caller(state))
 
     def _find_problem(self, call: CallState, position: int, state: State) -> Problem | None:
         max_calls = state.run.limits.calls_per_turn if state.run else 0

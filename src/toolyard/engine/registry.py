@@ -27,6 +27,7 @@ from toolyard.core.tools import NAME_PATTERN, Tool, hash_definition
 from toolyard.core.web_search import SEARCH_TOOL
 from toolyard.engine.tool_selection.caller_tools import Availability, RegisteredTool, ToolTable, ToolTables
 from toolyard.engine.tool_selection.offers import ToolSelector
+from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 from toolyard.engine.tool_selection.web_search import NO_SEARCH_PLAN, SearchPlan, SearchPlanner, SearchRequest
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
@@ -211,6 +212,11 @@ class Registry:
         request = state.run.request if state.run else None
         entries = (self.find(name, request.app_tools, request.caller) for name in state.offered) if request else ()
         return [entry.tool for entry in entries if entry is not None]
+
+    def describe_missing_tool(self, name: str, offered: Iterable[str], caller: Caller) -> Problem:
+        """Return why there is no such tool for this caller: its server does not offer it now, or nobody has it."""
+        absence = self._tables.explain_absence(name, caller)
+        return absence or build_unknown_tool_problem(name, offered, self._tables.list_outages(caller))
 
     def is_taken(self, name: str, caller: Caller) -> bool:
         """Return whether the server has a tool of that name for this caller."""
@@ -408,6 +414,15 @@ class Registry:
             self._offers.clear()
         self._offers[key] = offer
         return offer
+
+    def find_defect(self, tool: Tool) -> str:
+        """Return why a tool cannot be offered, whatever the names of the others; empty if it can be."""
+        entry = RegisteredTool(tool=tool, venue=self._client, hooks=ToolHooks(), hash=hash_definition(tool))
+        try:
+            self._check(entry, {})
+        except Misconfigured as error:
+            return str(error).removeprefix(f"tool {tool.name!r}: ")
+        return ""
 
     def _check(self, entry: RegisteredTool, others: Mapping[str, RegisteredTool]) -> None:
         self._check_name(entry.tool, entry.tool.name in others)

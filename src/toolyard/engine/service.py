@@ -363,6 +363,10 @@ class Service:
         """Return the tools that this caller may use once their servers run again."""
         return self._deps.registry.unavailable_tools(caller)
 
+    def describe_missing_tool(self, name: str, caller: Caller) -> Problem:
+        """Return why there is no such tool for this caller: its server does not offer it now, or nobody has it."""
+        return self._deps.registry.describe_missing_tool(name, [tool.name for tool in self.list_tools(caller)], caller)
+
     def list_taken_names(self, names: Iterable[str], caller: Caller) -> list[str]:
         """Return the names that the server's own tools have: an application's tool of such a name is not offered."""
         return [name for name in names if self._deps.registry.is_taken(name, caller)]

@@ -69,6 +69,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         servers=servers,
         config_hashes=hash_config(config, servers),
         add_servers=config.add_servers,
+        trust_added_servers=config.trust_added_servers,
         private_addresses=config.private_addresses,
         apply_rules=lambda tool: _apply_rules_by_name(tool, config.tool),
         default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
@@ -118,7 +119,8 @@ def hash_config(config: Config, servers: Mapping[str, ServerSpec]) -> dict[str, 
         "tokens": jwt,
         "identity_provider": replace(config.oidc, client_secret="") if config.oidc else None,
         "servers": {name: mask_spec(spec) for name, spec in servers.items()},
-        "added_servers": (config.add_servers, config.private_addresses),
+        # Without the last part if it has its default, so that the hash is the one that earlier versions stored.
+        "added_servers": (config.add_servers, config.private_addresses, *[True][: config.trust_added_servers]),
     }
     return {name: hash_content(part) for name, part in parts.items()}
 

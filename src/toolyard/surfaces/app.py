@@ -62,6 +62,7 @@ def asgi(
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
     proxies: TrustedProxies | None = None,
     add_servers: Callable[[], AddServers] = lambda: "all",
+    trust_added_servers: bool = False,
     provider_sign_ins: ProviderSignIns | None = None,
 ) -> AuthMiddleware:
     """Return the application for these services."""
@@ -75,6 +76,7 @@ def asgi(
         approval_hold_s=approval_hold_s,
         socket_limits=socket_limits,
         add_servers=add_servers,
+        trust_added_servers=trust_added_servers,
         provider_sign_ins=provider_sign_ins,
     )
     app = Litestar(

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
-from toolyard.core.mcp_servers import STDERR_LABEL, ServerCard, mask_spec
+from toolyard.core.mcp_servers import ServerCard, mask_spec, select_visible_error
 from toolyard.core.ports import Servers
 from toolyard.observability.telemetry import mask_secrets
 
@@ -28,6 +28,8 @@ class ServerView(Struct, kw_only=True):
     tools: int
     quarantined: int
     rejected: int
+    unusable: int
+    """How many tools cannot be offered, such as for a schema that is not valid; the list of tools says why."""
     configured: bool
     warning: str
     """What administrators should change in its configuration; empty for others."""
@@ -59,6 +61,7 @@ def build_server_view(card: ServerCard, caller: Caller) -> ServerView:
         tools=sum(tool.state == "accepted" for tool in card.tools),
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         rejected=sum(tool.state == "rejected" for tool in card.tools),
+        unusable=sum(tool.state == "unusable" for tool in card.tools),
         configured=card.configured,
         warning=card.spec.version_warning if caller.administers_server else "",
         log=[str(mask_secrets(line)) for line in card.log] if caller.administers_server else [],
@@ -76,9 +79,13 @@ def build_config_view(card: ServerCard, caller: Caller) -> dict[str, object]:
 
 
 def get_visible_error(card: ServerCard, caller: Caller) -> str:
-    """Return the server's error; without its last standard error lines unless the caller is an administrator."""
-    error = card.error if caller.administers_server else card.error.partition(STDERR_LABEL)[0]
-    return str(mask_secrets(error))
+    """Return the server's error, with secrets masked; see `select_visible_error`."""
+    return str(mask_secrets(select_visible_error(card.error, caller)))
+
+
+def describe_outage(card: ServerCard, caller: Caller) -> str:
+    """Return why the server's tools cannot be called now, and what to do; empty if they can be."""
+    return str(mask_secrets(card.describe_outage(caller)))
 
 
 def describe_status(card: ServerCard, caller: Caller) -> str:

@@ -61,6 +61,8 @@ class Backend:
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
     add_servers: Callable[[], AddServers] = lambda: "all"
     """Returns which MCP servers may be added or changed by requests."""
+    trust_added_servers: bool = False
+    """Whether MCP servers that requests add are trusted unless they say otherwise."""
     provider_sign_ins: ProviderSignIns | None = None
     """Sign-ins at the identity provider; None if none is configured."""
 

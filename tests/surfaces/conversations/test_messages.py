@@ -198,7 +198,8 @@ async def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> N
         added = await http.post(f"{path}/context", note, expect=201)
         assert set(added) == {"success", "context_id", "context", "message"} and added["context"] == note
         context_id = added["context_id"]
-        assert (await http.get(f"{path}/context"))["context"] == {context_id: note}
+        listed = await http.get(f"{path}/context")
+        assert (listed["context"], listed["contexts"]) == ([{"id": context_id, **note}], {context_id: note})
         assert (await http.get(f"{path}/context/{context_id}"))["context"] == note
         assert (await http.get(path))["conversation"]["context"] == {context_id: note}
         await http.post(f"{path}/chat", {"content": "go"})
@@ -223,4 +224,6 @@ async def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(
         answers = await asyncio.gather(*map(add, range(105)))
         assert sorted(status for status, _ in answers) == [201] * 100 + [422] * 5
         stored_context = (await http.get(f"{path}/context"))["context"]
-        assert set(stored_context) == {answer["context_id"] for status, answer in answers if status == 201}
+        assert {item["id"] for item in stored_context} == {
+            answer["context_id"] for status, answer in answers if status == 201
+        }

@@ -414,3 +414,35 @@ async def test_administrators_are_warned_of_a_package_without_a_version(caplog: 
         assert (await http.with_key("boss").get("/servers/time"))["server"]["warning"] == warning
         assert (await http.with_key("ann").get("/servers/time"))["server"]["warning"] == ""
     assert f"the server 'time' {warning}" in caplog.messages
+
+
+async def test_a_server_that_is_added_is_not_trusted_and_the_answer_says_so(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path)
+    async with open_api_client() as http:
+        added = await http.post("/servers", build_body(plain), expect=201)
+        assert added["server"]["config"]["trust"] is False
+        assert "every call of its tools asks a person first" in added["message"]
+        assert 'PUT /servers/plain {"trust": true}' in added["message"]
+        await http.post("/servers/plain/tools/call", {"tool_name": "add"}, expect=202)
+        changed = await http.put("/servers/plain", {"trust": True})
+        assert changed["server"]["config"]["trust"] is True and "asks a person" not in changed["message"]
+        assert (await http.post("/servers/plain/tools/call", {"tool_name": "add"}))["success"]
+        assert "asks a person" in (await http.put("/servers/plain", {"trust": False}))["message"]
+
+
+@pytest.mark.parametrize("change", [{}, {"nothing": 1}, {"config": 3}, {"trust": "yes please"}, {"name": ""}])
+async def test_a_change_that_says_nothing_clear_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    async with open_api_client() as http:
+        await http.post("/servers", build_body(PlainServer(tmp_path)), expect=201)
+        await http.put("/servers/plain", change, expect=422)
+
+
+async def test_an_administrator_may_vouch_for_the_servers_that_are_added(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    plain, other = PlainServer(tmp_path), PlainServer(tmp_path / "other")
+    async with open_api_client(trust_added_servers=True) as http:
+        added = await http.post("/servers", build_body(plain), expect=201)
+        assert added["server"]["config"]["trust"] is True and "asks a person" not in added["message"]
+        assert (await http.post("/servers/plain/tools/call", {"tool_name": "add"}))["success"]
+        added = await http.post("/servers", build_body(other, "other", trust=False), expect=201)
+        assert added["server"]["config"]["trust"] is False, "the client asked for no trust"

@@ -1,5 +1,6 @@
 """The plain server as a test wants it: what it is told to do, and what it noted."""
 
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,10 @@ class PlainServer:
         args = ("-S", "-E", str(SCRIPT), str(self.notes), *tricks)
         options = {"trust": True, **more}
         self.spec = ServerSpec(command=sys.executable, args=args, **options)  # pyright: ignore[reportArgumentType]
+
+    def add_tools(self, *definitions: dict[str, object]) -> None:
+        """Let it list these too, from its next listing on."""
+        self.notes.with_suffix(".tools").write_text(json.dumps(definitions))
 
     def read_notes(self, what: str) -> list[str]:
         """The rest of each line that begins so."""

@@ -180,11 +180,12 @@ def run_add(options: argparse.Namespace) -> int:
         "cwd": options.cwd,
         "url": options.server_url,
         "headers": dict(_parse_pair(header, ":") for header in options.headers),
-        "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
         "pin": "off" if options.no_pin else "review" if options.review else "on",
         "replicas": "each" if options.each_replica else "one",
     }
+    if options.trust:  # otherwise the server's settings decide
+        config["trust"] = True
     body = {"name": options.name, "config": config}
     return _report_start(_with_server(options, lambda server: server.request("POST", "/servers", _ServerAnswer, body)))
 
@@ -193,8 +194,13 @@ def run_tools(options: argparse.Namespace) -> None:
     tools = _with_server(
         options, lambda server: server.request("GET", f"{_build_path(options)}/tools", _ListedTools)
     ).tools
-    rows = [(tool.name, tool.offered_as, tool.state, tool.description.partition("\n")[0][:80]) for tool in tools]
+    rows = [(tool.name, tool.offered_as, tool.state, _describe_tool(tool)) for tool in tools]
     print(format_table(("name", "offered as", "state", "what it does"), rows) if rows else "It lists no tools.")
+
+
+def _describe_tool(tool: _ListedTool) -> str:
+    """Return what a tool does, or why it cannot be offered."""
+    return tool.difference if tool.state == "unusable" else tool.description.partition("\n")[0][:80]
 
 
 def run_accept(options: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.items import Problem
 from toolyard.core.ports import CallerTools, CallerToolsVenue, ToolHooks, Venue
 from toolyard.core.tools import Tool
 
@@ -69,6 +70,14 @@ class ToolTables:
     def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
         """Return until when a server that has this tool, or may have a missing one, may take to start; else 0.0."""
         return self._venue.starts_until(caller, tool, max_s) if self._venue else 0.0
+
+    def explain_absence(self, name: str, caller: Caller) -> Problem | None:
+        """Return why a tool that one of this caller's servers has is not offered; None if no server has it."""
+        return self._venue.explain_absence(name, caller) if self._venue else None
+
+    def list_outages(self, caller: Caller) -> Sequence[str]:
+        """Return for each of this caller's servers whose tools are not known why it does not run."""
+        return self._venue.list_outages(caller) if self._venue else ()
 
     def table_for(self, caller: Caller, tools: ToolTable) -> ToolTable:
         """Return everybody's tools with those of this caller in their place."""

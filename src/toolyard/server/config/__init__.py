@@ -239,10 +239,12 @@ class Config(Struct, frozen=True, kw_only=True):
     servers: dict[ServerName, ServerSpec] = {}
     add_servers: AddServers | None = None
     """Which servers administrators may add over HTTP; None means all while there are no keys, else those with a URL."""
+    trust_added_servers: bool = False
+    """Whether servers that are added over HTTP are trusted unless the request says otherwise."""
     private_addresses: bool | None = None
     """Whether servers that were added over HTTP may be at private addresses; None means while there are no keys."""
     mcp_json: FilePath = ""
-    """A file with more servers in the common format, `{"mcpServers": {…}}`."""
+    """A file with more servers: `{"mcpServers": {…}}`, or `{"servers": […]}`."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, DivisionConfig] = {}
     tenants: dict[Name, TenantConfig] = {}

@@ -1,7 +1,11 @@
-"""Read a file of MCP servers in the format that many programs share: `{"mcpServers": {"files": {"command": …}}}`."""
+"""Read a file of MCP servers in a format of other programs.
+
+Many programs share `{"mcpServers": {"files": {"command": …}}}`. Others write `{"servers": {"files": {…}}}`, or a list:
+`{"servers": [{"name": "files", "command": …}]}`, where the settings may also stand under `config`.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, cast
 
@@ -9,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec, build_server_id
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -19,35 +23,71 @@ class _ServerEntry(Struct):
 
     command: str = ""
     args: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    cwd: str = ""
-    url: str = ""
-    headers: dict[str, str] = {}
+    env: dict[str, str] | None = None
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] | None = None
     disabled: bool = False
     replicas: Literal["one", "each"] = "one"
     """A setting of ours: see `ServerSpec.replicas`."""
 
 
+class _ListedEntry(_ServerEntry):
+    """A server in a list."""
+
+    name: str = ""
+    slug: str | None = None
+    config: "_ListedEntry | None" = None
+
+
 class _McpJson(Struct):
-    mcpServers: dict[str, _ServerEntry]  # noqa: N815 - the format's name
+    mcpServers: dict[str, _ServerEntry] | None = None  # noqa: N815 - the format's name
+    servers: dict[str, _ServerEntry] | list[_ListedEntry] | None = None
 
 
 def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
     """Return the servers of a file by name. Raise Misconfigured with the server that is wrong."""
     try:
-        entries = msgspec.json.decode(path.read_bytes(), type=_McpJson).mcpServers
+        content = msgspec.json.decode(path.read_bytes(), type=_McpJson)
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
-        raise Misconfigured(f'{path} is not of the form {{"mcpServers": {{"NAME": {{…}}}}}}: {error}') from None
-    return {
-        name: _build_spec(f"{path}: the server {name!r}", entry, path.parent, environment)
-        for name, entry in entries.items()
-        if not entry.disabled
-    }
+        raise Misconfigured(f"{_describe_form(path)}: {error}") from None
+    specs: dict[str, ServerSpec] = {}
+    for server_id, name, entry in _iter_entries(path, content):
+        where = f"{path}: the server {name!r}"
+        if server_id in specs:
+            raise Misconfigured(f"{where} is listed twice")
+        if not entry.disabled:
+            display_name = name if name != server_id else ""
+            specs[server_id] = _build_spec(where, entry, display_name, path.parent, environment)
+    return specs
 
 
-def _build_spec(where: str, entry: _ServerEntry, base: Path, environment: Mapping[str, str]) -> ServerSpec:
+def _describe_form(path: Path) -> str:
+    return f'{path} is not of the form {{"mcpServers": {{"NAME": {{…}}}}}} or {{"servers": […]}}'
+
+
+def _iter_entries(path: Path, content: _McpJson) -> Iterator[tuple[str, str, _ServerEntry]]:
+    """Yield the id, the name and the settings of each server. Raise Misconfigured for one without a name."""
+    entries = content.servers if content.mcpServers is None else content.mcpServers
+    if entries is None:
+        raise Misconfigured(_describe_form(path))
+    if isinstance(entries, dict):
+        yield from ((name, name, entry) for name, entry in entries.items())
+        return
+    for number, listed in enumerate(entries, 1):
+        config = listed.config or listed
+        name, slug = config.name or listed.name, listed.slug or config.slug
+        server_id = build_server_id(slug or name)
+        if not server_id:
+            raise Misconfigured(f"{path}: the server number {number} has no name that an id can be made of")
+        yield server_id, name or server_id, config
+
+
+def _build_spec(
+    where: str, entry: _ServerEntry, display_name: str, base: Path, environment: Mapping[str, str]
+) -> ServerSpec:
     if bool(entry.command) == bool(entry.url):
         raise Misconfigured(f"{where} must have a command or a url, one of them")
 
@@ -62,11 +102,12 @@ def _build_spec(where: str, entry: _ServerEntry, base: Path, environment: Mappin
         return _VARIABLE.sub(look_up, text)
 
     return ServerSpec(
+        display_name=display_name,
         command=fill_variables(entry.command),
         args=tuple(map(fill_variables, entry.args)),
-        env={name: fill_variables(text) for name, text in entry.env.items()},
+        env={name: fill_variables(text) for name, text in (entry.env or {}).items()},
         cwd=str(base / fill_variables(entry.cwd)) if entry.cwd else "",
-        url=fill_variables(entry.url),
-        headers={name: fill_variables(text) for name, text in entry.headers.items()},
+        url=fill_variables(entry.url or ""),
+        headers={name: fill_variables(text) for name, text in (entry.headers or {}).items()},
         replicas=entry.replicas if entry.command else "one",
     )

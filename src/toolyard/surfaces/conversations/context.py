@@ -4,6 +4,7 @@ from litestar import Response, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from toolyard.core.commands import Change
 from toolyard.core.conversation_settings import Settings, SettingsChange
@@ -28,10 +29,17 @@ class ContextAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-class ContextList(Struct, kw_only=True):
-    """The named texts by id."""
+class ContextItem(NoteBody, kw_only=True):
+    """A named text with its id."""
 
-    context: dict[str, NoteBody]
+    id: str
+
+
+class ContextList(Struct, kw_only=True):
+    """The named texts, as a list and by id."""
+
+    context: list[ContextItem]
+    contexts: dict[str, NoteBody]
     count: int
     success: bool = True
 
@@ -46,7 +54,8 @@ def _read_routes(service: Service) -> list[HTTPRouteHandler]:
         """List the named texts that the model receives besides the prompt."""
         state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
         notes = {note_id: to_note_body(note) for note_id, note in state.settings.context.items()}
-        return ContextList(context=notes, count=len(notes))
+        items = [ContextItem(id=note_id, **asdict(note)) for note_id, note in notes.items()]
+        return ContextList(context=items, contexts=notes, count=len(notes))
 
     @get(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
     async def show_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:

@@ -387,7 +387,7 @@ def _find_tool(service: Service, peer: Peer, name: str) -> Tool:
     """Return the tool of this name. Raise RpcError if there is none that the caller may use."""
     tool = next((tool for tool in service.list_tools(peer.caller, include_native=False) if tool.name == name), None)
     if tool is None:
-        raise RpcError(INVALID_PARAMS, f"there is no tool named {name[:64]!r}; tools/list tells which are")
+        raise RpcError(INVALID_PARAMS, service.describe_missing_tool(name, peer.caller).error)
     return tool
 
 

@@ -20,9 +20,9 @@ SERVER_INFO: Json = {"name": "toolyard", "title": "Toolyard", "version": version
 
 
 def encode_tool(tool: Tool, definition: Json) -> Json:
-    """Return a tool for `tools/list`: as its MCP server defines it but under the name here, or built from `tool`."""
+    """Return a tool for `tools/list`: as its MCP server defines it, but with the name and the schema of `tool`."""
     if definition:
-        return {**definition, "name": tool.name}
+        return {**definition, "name": tool.name, "inputSchema": tool.parameters}
     encoded: Json = {"name": tool.name, "description": tool.description, "inputSchema": build_input_schema(tool)}
     if hints := {name: True for name, is_set in _list_hints(tool) if is_set}:
         encoded["annotations"] = hints

@@ -24,7 +24,7 @@ def routes(backend: Backend) -> list[Route]:
         *keys.routes(backend.access),
         *access.routes(backend.service, backend.access),
         *audit.routes(backend.service),
-        *servers.routes(backend.service, backend.servers, backend.add_servers),
+        *servers.routes(backend.service, backend.servers, backend.add_servers, trust_added=backend.trust_added_servers),
         *server_changes.routes(backend.servers, backend.add_servers),
         *server_sign_ins.routes(backend.servers),
     ]

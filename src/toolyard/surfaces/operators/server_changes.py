@@ -11,7 +11,6 @@ import msgspec
 from litestar import put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
@@ -24,10 +23,10 @@ from toolyard.surfaces.operators.servers import (
     DisplayName,
     PathId,
     check_spec,
+    describe_trust,
     require_addable,
     require_servers_admin,
 )
-from toolyard.surfaces.request_body import LenientBody
 from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.server_views import (
     ServerAnswer,
@@ -42,18 +41,14 @@ COMMAND_FIELDS = ("command", "args", "env", "cwd")
 URL_FIELDS = ("url", "headers", "oauth")
 
 
-class ServerChange(LenientBody, Struct, kw_only=True):
-    """New values for some fields, in `server` or in `config`. A masked value that is sent back stays unchanged."""
-
-    name: DisplayName | None = None
-    config: Fields = {}
-    server: Fields = {}
-
-
 def routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
     @put("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
-    async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[ServerChange]) -> ServerAnswer:
-        """Change a server's stored configuration; fields that are left out stay. A running server is restarted."""
+    async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[Fields]) -> ServerAnswer:
+        """Change a server's stored configuration; fields that are left out stay. A running server is restarted.
+
+        The new values, such as `{"trust": true}`, may stand in the body itself, in `config` or in `server`. A masked
+        value that is sent back stays unchanged.
+        """
         admin = require_servers_admin(request)
         before = find_server_card(servers, server_id, admin)
         spec = parse_change(data, before, admin)
@@ -63,17 +58,17 @@ def routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTP
         card = await servers.change(server_id, spec)
         return ServerAnswer(
             server=build_server_view(card, admin),
-            message=f"Server {card.name!r} changed: {describe_status(card, admin)}",
+            message=f"Server {card.name!r} changed: {describe_status(card, admin)}{describe_trust(card)}",
         )
 
     return [change_server]
 
 
-def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerSpec:
+def parse_change(data: Fields, card: ServerCard, admin: Caller) -> ServerSpec:
     """Return the server's configuration with the changed fields. Raise Invalid if it is not valid."""
-    changes = {name: value for name, value in {**data.config, **data.server}.items() if value is not None}
-    if data.name is not None:
-        changes["name"] = data.name
+    fields = {**_read_fields(data, "config"), **_read_fields(data, "server"), **data}
+    known = {*ServerSpec.__struct_fields__, "name", "slug"}
+    changes = {name: value for name, value in fields.items() if name in known and value is not None}
     if not changes:
         raise invalid_field("server", "give the fields to change, as server or as config")
     if changes.get("slug", card.id) != card.id:
@@ -86,13 +81,20 @@ def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerS
         if name in current
     }
     try:
-        name = msgspec.convert(changes.get("name") or changes.get("display_name") or card.name, DisplayName)
+        name = msgspec.convert(changes.get("name", changes.get("display_name") or card.name), DisplayName)
         spec = msgspec.convert({**_drop_other_transport(current, fields), **fields}, ServerSpec)
     except msgspec.ValidationError as error:
         raise invalid_field("server", str(error)) from None
     check_spec(spec, "server")
     _check_kept_secrets(changes, card.spec, spec)
     return replace(spec, display_name=name if name != card.id else "")
+
+
+def _read_fields(data: Fields, name: str) -> Fields:
+    value = data.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise invalid_field(name, "must be an object")
+    return cast(Fields, value or {})
 
 
 def _check_kept_secrets(changes: Fields, before: ServerSpec, after: ServerSpec) -> None:

@@ -3,21 +3,28 @@
 Callers see and call the servers of their tenant; administrators without a tenant see and change all of them.
 """
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
-from msgspec import Meta, Struct, convert, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import Forbidden, Invalid, NotFound
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from toolyard.core.items import Call
-from toolyard.core.mcp_servers import AddServers, ServerCard, ServerSpec, ServerTool
+from toolyard.core.mcp_servers import (
+    MAX_ID_CHARS,
+    SERVER_ID,
+    AddServers,
+    ServerCard,
+    ServerSpec,
+    ServerTool,
+    build_server_id,
+)
 from toolyard.core.ports import Servers
 from toolyard.core.run_view import RunView
 from toolyard.core.setting_check import list_problems
@@ -34,19 +41,24 @@ from toolyard.surfaces.server_views import (
     ServerAnswer,
     ServerView,
     build_server_view,
+    describe_outage,
     describe_status,
     find_server_card,
     list_visible_servers,
 )
 
-SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
-MAX_ID_CHARS = 64
 ServerId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS, pattern=SERVER_ID)]
 DisplayName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]+\Z")]
 PathId = FromPath[str]
 
 
-class NamedServerSpec(ServerSpec, frozen=True, kw_only=True):
+class NewServerSpec(ServerSpec, frozen=True, kw_only=True):
+    """A configuration of a new server, which may leave it to the server's settings whether it is trusted."""
+
+    trust: bool | UnsetType = UNSET  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class NamedServerSpec(NewServerSpec, frozen=True, kw_only=True):
     """A configuration with its name. The `slug` is the server's id; by default it is derived from the name."""
 
     name: DisplayName
@@ -57,7 +69,7 @@ class NewServer(LenientBody, kw_only=True):
     """A `name` and a `config` with the settings of `[servers.NAME]` in the file, or both together as `server`."""
 
     name: DisplayName | None = None
-    config: ServerSpec | None = None
+    config: NewServerSpec | None = None
     server: NamedServerSpec | None = None
 
 
@@ -128,10 +140,13 @@ class FreedNames(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service, servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
+def routes(
+    service: Service, servers: Servers, add_servers: Callable[[], AddServers], *, trust_added: bool
+) -> list[HTTPRouteHandler]:
+    """Return the routes. With `trust_added`, a new server is trusted unless the request says otherwise."""
     return [
         *_read_routes(servers),
-        *_registration_routes(servers, add_servers),
+        *_registration_routes(servers, add_servers, trust_added=trust_added),
         *_action_routes(servers),
         *_call_routes(service, servers),
     ]
@@ -164,18 +179,20 @@ def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
     return [list_servers, get_server, list_tools]
 
 
-def _registration_routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
+def _registration_routes(
+    servers: Servers, add_servers: Callable[[], AddServers], *, trust_added: bool
+) -> list[HTTPRouteHandler]:
     @post("/servers", responses=ERRORS, tags=["servers"])
     async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
         """Add a server. Its configuration is stored, and it is started at once."""
         admin = require_servers_admin(request)
-        server_id, spec = parse_new(data)
+        server_id, spec = parse_new(data, trust_added=trust_added)
         require_addable(spec, add_servers())
         card = await servers.add(server_id, spec)
         warning = f"; it {spec.version_warning}" if spec.version_warning else ""
         return ServerAnswer(
             server=build_server_view(card, admin),
-            message=f"Server {card.name!r} added: {describe_status(card, admin)}{warning}",
+            message=f"Server {card.name!r} added: {describe_status(card, admin)}{warning}{describe_trust(card)}",
         )
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
@@ -247,7 +264,7 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         caller = context.caller
         await service.wait_for_tools(caller, lambda: bool(find_server_card(servers, server_id, caller).tools))
         card = find_server_card(servers, server_id, caller)
-        tool = _find_accepted_tool(card, data.tool_name)
+        tool = _find_accepted_tool(card, data.tool_name, caller)
         clock = service.clock
         call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
         start = service.build_start(
@@ -290,23 +307,26 @@ def _build_answer(view: RunView, card: ServerCard, tool: ServerTool) -> ToolAnsw
     )
 
 
-def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
+def describe_trust(card: ServerCard) -> str:
+    """Return what an untrusted server means for the calls of its tools, and how to change that; empty if trusted."""
+    if card.spec.trust:
+        return ""
+    change = f'PUT /servers/{card.id} {{"trust": true}}'
+    return f"; it is not trusted, so every call of its tools asks a person first: {change} trusts it"
+
+
+def parse_new(data: NewServer, *, trust_added: bool = False) -> tuple[str, ServerSpec]:
     """Return the id and the configuration of a new server. Raise Invalid if they are not valid."""
     spec, name = data.server or data.config, data.server.name if data.server else data.name
     if spec is None or name is None:
         raise invalid_field("server", "give a name and a config, or both in one as server")
     server_id = (data.server.slug if data.server else None) or build_server_id(name)
-    spec = convert(to_builtins(spec), ServerSpec)  # without the name and the slug
+    if not server_id:
+        raise invalid_field("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")
+    is_trusted = trust_added if spec.trust is UNSET else spec.trust
+    spec = replace(convert(to_builtins(spec), ServerSpec), trust=is_trusted)  # without the name and the slug
     check_spec(spec, "server" if data.server else "config")
     return server_id, spec if spec.display_name else replace(spec, display_name=name if name != server_id else "")
-
-
-def build_server_id(name: str) -> str:
-    """Return the name if it is valid as an id, else in lower case with hyphens for other characters."""
-    server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
-    if len(server_id) > MAX_ID_CHARS or not re.match(SERVER_ID, server_id):
-        raise invalid_field("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")
-    return server_id
 
 
 def check_spec(spec: ServerSpec, name: str) -> None:
@@ -351,13 +371,15 @@ def build_tool_view(tool: ServerTool) -> ServerToolView:
     )
 
 
-def _find_accepted_tool(card: ServerCard, name: str) -> ServerTool:
+def _find_accepted_tool(card: ServerCard, name: str, caller: Caller) -> ServerTool:
+    """Return the tool of this name. Raise NotFound, or Unavailable if the server has not listed its tools yet."""
     for tool in card.tools:
         if name in (tool.name, tool.offered_as):
-            if tool.state != "accepted":
-                how = "kept out" if tool.state == "rejected" else "quarantined"
-                raise NotFound(f"the tool {name[:80]!r} is {how}: an administrator has to accept it first")
+            if reason := tool.explain_absence(card.id):
+                raise NotFound(reason)
             return tool
+    if not card.tools and (outage := describe_outage(card, caller)):
+        raise Unavailable(outage)
     raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
 
 

@@ -23,7 +23,7 @@ from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.run_notices import build_notices
-from toolyard.surfaces.server_views import get_visible_error, list_visible_servers
+from toolyard.surfaces.server_views import describe_outage, get_visible_error, list_visible_servers
 from toolyard.surfaces.sse import start_and_stream
 from toolyard.surfaces.surface import Surface
 from toolyard.surfaces.titles import build_title
@@ -68,6 +68,8 @@ class ServerHealth(Struct, kw_only=True):
     id: str
     status: ServerStatus
     error: str
+    message: str
+    """Why its tools cannot be called now, and what to do; empty if they can be."""
     tools: int
     quarantined: int
     restarts: int
@@ -155,11 +157,11 @@ def build_health(service: Service, servers: Servers, caller: Caller, store_probl
         total_built_in=len(audit.built_in),
         built_in_names=audit.built_in,
     )
-    states = [build_server_health(card, caller) for card in list_visible_servers(servers, caller)]
+    cards = list_visible_servers(servers, caller)
+    states = [build_server_health(card, caller) for card in cards]
     mismatch = bool(names.schema_only or names.dispatcher_only)
-    warnings = service.warnings()
-    worrying = warnings or any(state.status in ("failed", "restarting") or state.quarantined for state in states)
-    status = "unhealthy" if mismatch or store_problem else "warning" if worrying else "healthy"
+    warnings = [*service.warnings(), *(warning for card in cards for warning in list_server_warnings(card, caller))]
+    status = "unhealthy" if mismatch or store_problem else "warning" if warnings else "healthy"
     return ToolsHealth(
         status=status,
         tools=names,
@@ -170,11 +172,30 @@ def build_health(service: Service, servers: Servers, caller: Caller, store_probl
     )
 
 
+def list_server_warnings(card: ServerCard, caller: Caller) -> list[str]:
+    """Return a sentence for each problem of a server. One that is stopped has none: a person has stopped it."""
+    outage = describe_outage(card, caller) if card.status in ("failed", "restarting") else ""
+    waiting = sum(tool.state in ("new", "changed") for tool in card.tools)
+    review = (
+        f"{waiting} tools of the server {card.id!r} wait for an administrator: `toolyard servers accept {card.id}`"
+        if waiting
+        else ""
+    )
+    # Tools that only some callers get are shown to administrators only, as in the list of tools.
+    defects = (
+        tool.explain_absence(card.id)
+        for tool in card.tools
+        if tool.state == "unusable" and (caller.administers_server or not tool.callers)
+    )
+    return [warning for warning in (outage, review, *defects) if warning]
+
+
 def build_server_health(card: ServerCard, caller: Caller) -> ServerHealth:
     return ServerHealth(
         id=card.id,
         status=card.status,
         error=get_visible_error(card, caller),
+        message=describe_outage(card, caller),
         tools=sum(tool.state == "accepted" for tool in card.tools),
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         restarts=card.restarts,

@@ -67,6 +67,7 @@ class SdkConnector:
             idle_s=_idle_s(spec, caller, kind),
             on_status_change=listener.on_status_change,
             single_era=kind.era == "legacy",
+            url=spec.url,
         )
         return supervisor
 

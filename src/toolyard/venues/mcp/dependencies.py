@@ -91,6 +91,8 @@ class ServerDependencies:
     """Returns the names of the tools of other venues."""
     apply_rules: Callable[[Tool], Tool]
     """Returns a tool with the rules that the configuration sets for it."""
+    find_defect: Callable[[Tool], str]
+    """Returns why a tool cannot be offered to models; empty if it can be."""
     allows_private: Callable[[], bool]
     """Returns whether servers that were added at run time may be at private addresses."""
     spawn: Callable[[Coroutine[object, object, None]], object]

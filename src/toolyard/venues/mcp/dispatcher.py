@@ -17,7 +17,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
-from toolyard.venues.mcp.catalog.definitions import find_defect
+from toolyard.venues.mcp.catalog.definitions import find_defect, mend_schema
 
 _EMPTY_RESULTS: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
 """Results that the SDK gets in place of the real ones; see `RecordingDispatcher.send_raw_request`."""
@@ -120,5 +120,23 @@ def _strip_listing(listing: Json) -> Json:
     """Return a listing with only the sound definitions, and of them only the fields that the SDK needs."""
     listed = listing.get("tools")
     tools = cast(list[Json], listed) if isinstance(listed, list) else []
-    stripped = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in tools if not find_defect(tool)]
+    stripped = [
+        {"name": tool["name"], "inputSchema": _strip_schema(cast(Json, tool["inputSchema"]))}
+        for tool in tools
+        if not find_defect(tool)
+    ]
     return {**listing, "tools": stripped}
+
+
+def _strip_schema(schema: Json) -> Json:
+    """Return a schema that the SDK's model of a listing takes, with all that the SDK reads of it: `x-mcp-header`.
+
+    One that is not valid is not for the SDK to reject: it would reject the whole listing.
+    """
+    kept = {name: value for name, value in mend_schema(schema).items() if name not in ("$schema", "required")}
+    properties = kept.pop("properties", None)
+    if isinstance(properties, dict):
+        kept["properties"] = {
+            name: value for name, value in cast(Json, properties).items() if isinstance(value, dict | bool)
+        }
+    return kept

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from toolyard.core.audit import AuditAction, hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
+from toolyard.core.items import Problem
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
@@ -76,13 +77,15 @@ class McpManager:
         clock: Clock,
         reserved_names: Callable[[], Collection[str]],
         apply_rules: Callable[[Tool], Tool],
+        find_defect: Callable[[Tool], str] = lambda tool: "",
         on_tools_changed: Callable[[], None],
         secret: str = "",
         allows_private: Callable[[], bool] = lambda: True,
     ) -> None:
         """`secret` encrypts the tokens that are stored.
 
-        `allows_private` returns whether servers that were added at run time may be at private addresses.
+        `find_defect` returns why a tool that a server lists cannot be offered, or an empty text. `allows_private`
+        returns whether servers that were added at run time may be at private addresses.
         """
         self._configured = configured
         self._make_connector = make_connector
@@ -118,6 +121,7 @@ class McpManager:
             router=self.router,
             reserved_names=reserved_names,
             apply_rules=apply_rules,
+            find_defect=find_defect,
             allows_private=allows_private,
             # An empty context: a session that the first call opens serves others too, and must not run with the
             # context variables (trace, current request) of that call.
@@ -183,6 +187,19 @@ class McpManager:
         """Return the tools, as last listed, of those servers for this caller that do not run."""
         servers = (server for server in self._servers.values() if server.spec.serves(caller))
         return [tool for server in servers for tool in server.unavailable_tools()]
+
+    def explain_absence(self, name: str, caller: Caller) -> Problem | None:
+        """Return why a tool that a server of this caller has is not offered; None if no server has it."""
+        route = self.router.find_route(name)
+        server = self._servers.get(route.server) if route is not None else None
+        if route is None or server is None or not server.spec.serves(caller):
+            return None
+        return server.explain_absence(route.tool, caller)
+
+    def list_outages(self, caller: Caller) -> Sequence[str]:
+        """Return for each server of this caller whose tools were never listed why it does not run."""
+        servers = (server for server in self._servers.values() if server.spec.serves(caller))
+        return [text for server in servers if not server.was_listed and (text := server.describe_outage(caller))]
 
     def cards(self) -> Sequence[ServerCard]:
         return [server.build_card() for server in self._servers.values()]
@@ -302,7 +319,7 @@ class McpManager:
         if not server.spec.serves(caller):
             raise NotFound(f"there is no server {id[:80]!r}")
         if not server.record.should_run:
-            raise Refused(f"the server {id!r} is stopped")
+            raise Refused(server.describe_outage(caller))
         return server.get_connection(caller)
 
     def get_server(self, id: str) -> ManagedServer:

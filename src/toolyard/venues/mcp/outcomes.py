@@ -78,6 +78,8 @@ class ConnectionInfo(Struct, frozen=True, kw_only=True):
     """The state of a connection."""
 
     error: str = ""
+    needs_sign_in: bool = False
+    """Whether the connection waits for a person to sign in."""
     process_id: int | None = None
     protocol: str = ""
     sessions: int = 0

@@ -6,6 +6,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import McpClient
+from toolyard.core.mcp_servers import select_visible_error
 from toolyard.core.ports import NotificationHandler
 from toolyard.venues.mcp.manager import McpManager
 from toolyard.venues.mcp.outcomes import ErrorReply, NoReply, ResultReply
@@ -34,7 +35,7 @@ class McpManagerProxy:
             case ErrorReply(code=code, message=message, data=data):
                 raise Declined(message, code=code, data=data)
             case NoReply(why=why):
-                raise Unavailable(f"the server {server!r} is not available: {why}")
+                raise Unavailable(f"the server {server!r} is not available: {select_visible_error(why, caller)}")
 
     def subscribe(self, handler: NotificationHandler) -> Callable[[], None]:
         return self._manager.subscribe(handler)

@@ -15,11 +15,21 @@ from msgspec.structs import replace
 from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Refused
+from toolyard.core.items import Problem
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerStatus, ServerTool
+from toolyard.core.mcp_servers import (
+    ServerCard,
+    ServerSpec,
+    ServerStatus,
+    ServerTool,
+    describe_outage,
+    select_visible_error,
+)
 from toolyard.core.ports import CallerTools
+from toolyard.core.results import to_problem
 from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools import Tool
+from toolyard.observability.telemetry import mask_secrets
 from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.catalog.caller_views import CallerKey, CallerViews, ListedDefinition
 from toolyard.venues.mcp.catalog.definitions import build_tool, hash_definition
@@ -37,7 +47,14 @@ from toolyard.venues.mcp.catalog.pins import (
     update_pins,
 )
 from toolyard.venues.mcp.dependencies import ServerDependencies
-from toolyard.venues.mcp.outcomes import FORBIDDEN, ErrorReply, McpConnection, NoReply, SessionKind
+from toolyard.venues.mcp.outcomes import (
+    FORBIDDEN,
+    ConnectionInfo,
+    ErrorReply,
+    McpConnection,
+    NoReply,
+    SessionKind,
+)
 from toolyard.venues.mcp.sessions.extra_sessions import ExtraSessions
 
 MAX_CALLERS = 1000
@@ -74,6 +91,8 @@ class ManagedServer:
         self._listed_here = False
         """Whether this process has listed its tools over the shared session."""
         self._tools: dict[str, Tool] = {}
+        self._defects: dict[str, str] = {}
+        """Why tools of `_tools` are not offered, by their names on the server."""
         self._views = CallerViews()
         self._caller_tools: dict[CallerKey, CallerTools] = {}
         self._update_tools()
@@ -336,8 +355,13 @@ class ManagedServer:
             self._set_pins(pins)
 
     def _update_tools(self) -> None:
-        """Build the tools that may be offered; an unchanged tool stays the same object."""
+        """Build the tools that may be offered; an unchanged tool stays the same object and is not checked again."""
+        before = self._tools
         self._tools = {remote: self._build_tool(remote, pin) for remote, pin in self._pins.items() if pin.is_offered}
+        self._defects = {
+            remote: self._defects.get(remote, "") if tool is before.get(remote) else self._deps.find_defect(tool)
+            for remote, tool in self._tools.items()
+        }
         # Built once for all callers of other tenants: they share one table of tools while this is the same object.
         self._hidden = CallerTools({tool.name: None for tool in self._tools.values()})
 
@@ -409,6 +433,30 @@ class ManagedServer:
     def starts_until(self, max_s: float) -> float:
         """Return until when a server that starts is waited for: its time to connect and `max_s` at most."""
         return (self.record.started_at or 0.0) + min(self.spec.connect_s, max_s)
+
+    def describe_outage(self, caller: Caller) -> str:
+        """Return why the server's tools cannot be called now, and what to do; empty if they can be."""
+        shared = self._connections.get(SHARED_KEY)
+        info = shared.describe() if shared else None
+        error = str(mask_secrets(select_visible_error(self._get_error(info), caller)))
+        return describe_outage(self.id, self.status, error, is_startable=self._is_startable(info))
+
+    def _get_error(self, info: ConnectionInfo | None) -> str:
+        return info.error if info else self.forbidden_reason
+
+    def _is_startable(self, info: ConnectionInfo | None) -> bool:
+        return not (info.needs_sign_in if info else self.forbidden_reason)
+
+    def explain_absence(self, remote: str, caller: Caller) -> Problem | None:
+        """Return why a tool of this server is not offered to this caller; None if it is, or if there is none."""
+        if not self.is_available:
+            return to_problem(self.describe_outage(caller), "unavailable")
+        view = self._views.get(self.resolve_caller(caller)[0])
+        pin, listed = self._pins.get(remote), view.get(remote) if view else None
+        if pin is not None and listed is not None:
+            pin = build_caller_pin(pin, listed.definition, listed.hash, trusting=self._is_trusting)
+        reason = self._describe_tool(remote, pin).explain_absence(self.id) if pin is not None and pin.present else ""
+        return to_problem(reason, "unknown_tool") if reason else None
 
     def unavailable_tools(self) -> Sequence[Tool]:
         """Return the tools that will be offered once the server runs again; none while it runs."""
@@ -490,7 +538,8 @@ class ManagedServer:
             created_at=self.record.created_at,
             started_at=self.record.started_at,
             stopped_at=self.record.stopped_at,
-            error=info.error if info else self.forbidden_reason,
+            error=self._get_error(info),
+            is_startable=self._is_startable(info),
             process_id=info.process_id if info else None,
             protocol=info.protocol if info else "",
             restarts=max(0, info.sessions - 1) if info else 0,
@@ -505,11 +554,20 @@ class ManagedServer:
     def _list_tools(self) -> Iterator[ServerTool]:
         """Yield the shared tools, then those of some callers that are not accepted yet or not among the shared ones."""
         listed = {remote for remote, pin in self._pins.items() if pin.present}
-        yield from (self._pins[remote].server_tool for remote in self._pins if remote in listed)
+        yield from (self._describe_tool(remote, self._pins[remote]) for remote in self._pins if remote in listed)
         for remote, _, pin, callers in self._iter_caller_pins():
             if pin.state != "accepted" or remote not in listed:
                 listed.add(remote)
-                yield _describe_caller_tool(pin, callers)
+                yield _mention_callers(self._describe_tool(remote, pin), callers)
+
+    def _describe_tool(self, remote: str, pin: Pin) -> ServerTool:
+        """Return a tool as it is listed. One that is accepted and cannot be offered is unusable."""
+        tool = pin.server_tool
+        if tool.state != "accepted":
+            return tool
+        shared, offered = self._tools.get(remote), self._build_tool(remote, pin)
+        defect = self._defects[remote] if offered is shared else self._deps.find_defect(offered)
+        return replace(tool, state="unusable", why=defect) if defect else tool
 
 
 def find_least_needed(connections: Mapping[CallerKey, McpConnection]) -> CallerKey:
@@ -524,9 +582,9 @@ def find_least_needed(connections: Mapping[CallerKey, McpConnection]) -> CallerK
     return min(connections, key=rank)
 
 
-def _describe_caller_tool(pin: Pin, callers: int) -> ServerTool:
-    """Return a tool that only some callers get, with their number."""
-    tool = replace(pin.server_tool, callers=callers)
+def _mention_callers(tool: ServerTool, callers: int) -> ServerTool:
+    """Return a tool that only some callers get with their number."""
+    tool = replace(tool, callers=callers)
     count = "one caller gets it" if callers == 1 else f"{callers} callers get it"
     return tool if tool.state == "accepted" else replace(tool, why=f"as {count}:\n{tool.why}")
 

@@ -16,7 +16,7 @@ from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Problem
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import INPUT_RESPONSES
+from toolyard.core.mcp_servers import INPUT_RESPONSES, select_visible_error
 from toolyard.core.ports import CallerTools, Context, Failure, Pending, ToolHooks, Value
 from toolyard.core.results import to_problem
 from toolyard.core.tools import Tool
@@ -75,6 +75,12 @@ class McpVenue:
 
     def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
         return self._manager.starts_until(caller, tool, max_s)
+
+    def explain_absence(self, name: str, caller: Caller) -> Problem | None:
+        return self._manager.explain_absence(name, caller)
+
+    def list_outages(self, caller: Caller) -> Sequence[str]:
+        return self._manager.list_outages(caller)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         try:
@@ -167,7 +173,7 @@ class _CallRunner:
         if self._tool.repeatable:
             self._prepared[token.rpartition(":")[2]] = reply
             return await self.begin()
-        return _build_unavailable(self._tool, "it was restarted while the call waited for an answer", read=True)
+        return self._build_unavailable("it was restarted while the call waited for an answer", read=True)
 
     async def _continue_round(self, pending_round: InputRound, answer: Json) -> Value | Failure | Pending:
         responses = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
@@ -241,7 +247,7 @@ class _CallRunner:
                     problem=to_problem(message, _ERROR_TYPES.get(code, "execution_error"), _build_details(code, data))
                 )
             case NoReply(why=why, read=read):
-                return _build_unavailable(self._tool, why, read=read)
+                return self._build_unavailable(why, read=read)
 
     async def _repeat_in_old_era(self, error_text: str) -> Value | Failure | Pending | None:
         """Record that the tool asks by a request of its own, and call it again in the old era if it is repeatable.
@@ -296,6 +302,18 @@ class _CallRunner:
         question = {**question, "server": self._tool.server}
         return Pending(kind="question", question=question, resume_token=token, bound=bound)
 
+    def _build_unavailable(self, why: str, *, read: bool) -> Failure:
+        """Return the failure of a lost call: retryable if the server did not read it or the tool may be repeated."""
+        tool, why = self._tool, select_visible_error(why, self._context.caller)
+        if not read or tool.repeatable:
+            error_text = f"the server {tool.server!r} is not available: {why}"
+            return Failure(problem=Problem(error=error_text[:4000], error_type="unavailable"), retryable=True)
+        error_text = (
+            f"the server {tool.server!r} went away while this call was running ({why}); it may or may not have taken "
+            "effect. Find out before asking for it again."
+        )
+        return Failure(problem=Problem(error=error_text[:4000], error_type="unknown_outcome"))
+
     def _validate_reply(self, question: Json, reply: Json) -> str:
         """Return how an accepted form differs from its schema; empty if it fits, or if it is not an accepted form."""
         schema = question.get("requestedSchema")
@@ -320,15 +338,3 @@ def _is_trace(text: str) -> bool:
 
 def _build_details(code: int, data: object) -> Json:
     return limit_details({"code": code} if data is None else {"code": code, "data": data})
-
-
-def _build_unavailable(tool: Tool, why: str, *, read: bool) -> Failure:
-    """Return the failure of a lost call: retryable if the server did not read it or the tool may be repeated."""
-    if not read or tool.repeatable:
-        error_text = f"the server {tool.server!r} is not available: {why}"
-        return Failure(problem=Problem(error=error_text[:4000], error_type="unavailable"), retryable=True)
-    error_text = (
-        f"the server {tool.server!r} went away while this call was running ({why}); it may or may not have taken "
-        "effect. Find out before asking for it again."
-    )
-    return Failure(problem=Problem(error=error_text[:4000], error_type="unknown_outcome"))

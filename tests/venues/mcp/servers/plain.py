@@ -72,6 +72,8 @@ def list_tools() -> list[dict[str, object]]:
         definitions.append(
             {**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}}
         )
+    if (added_file := NOTES.with_suffix(".tools")).exists():
+        definitions += json.loads(added_file.read_text())
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
         definitions = [definition for definition in definitions if definition["name"] != "add"]
     changed_file = NOTES.with_suffix(".changed")

@@ -1,6 +1,7 @@
 """Builds a `Tool` from a server's definition; its hints set the rules if the server is trusted.
 
-Definitions are kept as the server listed them. One that no model could be shown is kept too, as unusable.
+Definitions are kept as the server listed them. One that no model could be shown is kept too, as unusable. A schema that
+is not valid but plainly meant is mended in the tool, not in the definition.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from toolyard.core.tools import Tool
 PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_DESCRIPTION_CHARS = 32_000
+_TYPE_NAMES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
 def hash_definition(definition: Json) -> str:
@@ -33,7 +35,7 @@ def find_defect(definition: object) -> str:
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not name:
         return "it has no name"
-    if not isinstance(schema, dict) or cast(Json, schema).get("type", "object") != "object":
+    if not isinstance(schema, dict) or not _describes_object(cast(Json, schema)):
         return "its inputSchema is not one of an object"
     try:
         size = len(msgspec.json.encode(schema))
@@ -48,6 +50,44 @@ def find_defect(definition: object) -> str:
     return ""
 
 
+def _describes_object(schema: Json) -> bool:
+    """Return whether a schema is of an object. Arguments always are one, so a missing type means that."""
+    type_name = schema.get("type") or "object"
+    return type_name == "object" or (isinstance(type_name, list) and "object" in type_name)
+
+
+def mend_schema(schema: Json) -> Json:
+    """Return an `inputSchema` that `find_defect` accepts with what it plainly means: the same object if it is valid.
+
+    Its type is `object`, and a sub-schema that is the name of a type, such as `{"name": "string"}`, is that type.
+    """
+    mended = _mend_subschemas(schema)
+    return mended if mended.get("type") == "object" else {**mended, "type": "object"}
+
+
+def _mend_subschemas(schema: Json) -> Json:
+    changes: Json = {}
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        mended = {name: _mend_subschema(subschema) for name, subschema in cast(Json, properties).items()}
+        if any(mended[name] is not subschema for name, subschema in cast(Json, properties).items()):
+            changes["properties"] = mended
+    if "items" in schema and (items := _mend_subschema(schema["items"])) is not schema["items"]:
+        changes["items"] = items
+    # Serializers write null for a field that is not set, and PHP an empty list for an empty object.
+    unset = {name for name in ("properties", "required") if name in schema and schema[name] is None}
+    unset |= {"properties"} if properties == [] else set[str]()
+    if not changes and not unset:
+        return schema
+    return {**{name: value for name, value in schema.items() if name not in unset}, **changes}
+
+
+def _mend_subschema(subschema: object) -> object:
+    if isinstance(subschema, str) and subschema in _TYPE_NAMES:
+        return {"type": subschema}
+    return _mend_subschemas(cast(Json, subschema)) if isinstance(subschema, dict) else subschema
+
+
 def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is_reviewed: bool = False) -> Tool:
     """Return the tool that is offered to models under this name. A person may have reviewed its definition."""
     annotations = definition.get("annotations")
@@ -57,7 +97,7 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is
     return Tool(
         name=name,
         description=_pick_description(definition, hints, remote),
-        parameters=cast(Json, definition["inputSchema"]),
+        parameters=mend_schema(cast(Json, definition["inputSchema"])),
         venue="mcp",
         server=server,
         remote=remote,

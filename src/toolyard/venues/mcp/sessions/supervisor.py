@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from toolyard.core.json_types import Json
 from toolyard.core.mcp_client import Capability
-from toolyard.core.mcp_servers import STDERR_LABEL, ServerStatus
+from toolyard.core.mcp_servers import STDERR_LABEL, ServerStatus, name_address
 from toolyard.venues.mcp.auth.oauth import SignInRequired
 from toolyard.venues.mcp.outcomes import (
     ConnectionInfo,
@@ -61,8 +61,11 @@ class SessionSupervisor:
         idle_s: float,
         on_status_change: Callable[[], None],
         single_era: bool = False,
+        url: str = "",
     ) -> None:
-        """With `single_era`, a server that refuses the handshake is not tried again."""
+        """With `single_era`, a server that refuses the handshake is not tried again. Errors name the `url`."""
+        self._url = url
+        self._needs_sign_in = False
         self.server = server
         self.era_refused = False
         self._single_era = single_era
@@ -86,6 +89,7 @@ class SessionSupervisor:
         session = self._current
         return ConnectionInfo(
             error=self.error,
+            needs_sign_in=self._needs_sign_in,
             process_id=session.process_id if session else None,
             protocol=session.protocol if session else "",
             sessions=self.sessions,
@@ -102,7 +106,7 @@ class SessionSupervisor:
                 self.used_at = monotonic()
                 return self._current
             if self.status in ("stopped", "failed"):
-                raise SessionUnavailable(self.error.partition(STDERR_LABEL)[0] or "the server is stopped")
+                raise SessionUnavailable(self.error or "the server is stopped")
             self._wanted.set()
             await self._status_event.wait()
 
@@ -143,7 +147,7 @@ class SessionSupervisor:
             except MCPError as error:
                 return ErrorReply(error.code, error.message, error.data, modern)
             except SessionLost as error:
-                no_reply = NoReply(str(error), read=error.read)
+                no_reply = NoReply(name_address(str(error), self._url), read=error.read)
                 if error.read:  # it may have taken effect: only the caller knows whether it may be repeated
                     break
         return no_reply
@@ -182,13 +186,13 @@ class SessionSupervisor:
                 answered = bool(session.answers)
             why = "it ended"
         except SignInRequired as error:
-            self._current = None
+            self._current, self._needs_sign_in = None, True
             await self._fail_permanently(str(error))
             return
         except Exception as error:
             if self._single_era and self._current is None and _refuses_era(error):
                 self.era_refused = True
-                await self._fail_permanently(_describe_error(error))
+                await self._fail_permanently(name_address(_describe_error(error), self._url))
                 return
             # A server that fails before its handshake may be another version now: negotiate the era again.
             why, self._era = _describe_error(error), self._era if self._current else ""
@@ -201,7 +205,7 @@ class SessionSupervisor:
             return
         self._backoff = self._backoff.after_session(answered=answered, lived_s=monotonic() - began)
         tail = self._stderr_log.tail
-        self.error = f"{why}{STDERR_LABEL}{tail}" if tail else why
+        self.error = f"{why}{STDERR_LABEL}{tail}" if tail else name_address(why, self._url)
         _log.warning("server %s is gone: %s", self.server, self.error)
         await self._wait_for_retry()
 
