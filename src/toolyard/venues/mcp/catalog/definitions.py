@@ -4,6 +4,7 @@ Definitions are kept as the server listed them. One that no model could be shown
 """
 
 import hashlib
+from functools import lru_cache
 from typing import cast
 
 import msgspec
@@ -17,6 +18,7 @@ from toolyard.core.tools import Tool
 PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_DESCRIPTION_CHARS = 32_000
+MAX_MEASURED_SCHEMAS = 2_048
 
 
 def hash_definition(definition: Json) -> str:
@@ -36,13 +38,19 @@ def find_defect(definition: object) -> str:
     if not isinstance(schema, dict) or cast(Json, schema).get("type", "object") != "object":
         return "its inputSchema is not one of an object"
     try:
-        size = len(msgspec.json.encode(schema))
+        encoded = msgspec.json.encode(schema)
     except (RecursionError, msgspec.MsgspecError):
         return "its inputSchema cannot be written"
-    if size > MAX_SCHEMA_BYTES:
-        return f"its inputSchema of {size:,} bytes is over {MAX_SCHEMA_BYTES:,}"
+    if len(encoded) > MAX_SCHEMA_BYTES:
+        return f"its inputSchema of {len(encoded):,} bytes is over {MAX_SCHEMA_BYTES:,}"
+    return _find_schema_defect(encoded)
+
+
+@lru_cache(maxsize=MAX_MEASURED_SCHEMAS)
+def _find_schema_defect(encoded: bytes) -> str:
+    """Return why a schema expands to too much; empty if it does not. Definitions are checked many times."""
     try:
-        measure_schema(cast(Json, schema))
+        measure_schema(msgspec.json.decode(encoded))
     except UnboundedSchema as error:
         return f"its inputSchema cannot be used: {error}"
     return ""
