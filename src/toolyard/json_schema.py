@@ -64,10 +64,14 @@ class SchemaValidator:
             raise InvalidSchema(str(error).partition("\n")[0]) from None
 
     def find_errors(self, value: object, limit: int) -> list[SchemaError]:
-        """Return the first errors of a value, none if it fits. A value that is too large for the schema is one error."""
+        """Return the first errors of a value; none if it fits. A value too large for its schema is one error."""
         if not self._can_visit(value, MAX_VISITS):
-            words = f"holds more values than the {MAX_VISITS // self.expansion.visits:,} that this schema can be checked for"
-            return [SchemaError((), words, ())]
+            max_values = MAX_VISITS // self.expansion.visits
+            return [
+                SchemaError(
+                    (), f"holds more than {max_values:,} values, too many for a schema with so many choices", ()
+                )
+            ]
         try:
             if self._validator.is_valid(value):
                 return []

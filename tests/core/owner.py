@@ -35,6 +35,7 @@ from toolyard.core.plan import (
     BeginRun,
     End,
     Expire,
+    GiveUpCalls,
     GiveUpTurn,
     Judge,
     Recover,
@@ -177,15 +178,17 @@ class Owner:
             case End():
                 message = model_text(f"end.{len(self._story.log)}") if step.ending == "limit" else None
                 self.emit(RunEnded(ending=step.ending, detail=step.detail, message=message))
-            case Judge() | RunCalls() | Recover() | Expire() | StopWork():
+            case GiveUpCalls() | Judge() | RunCalls() | Recover() | Expire() | StopWork():
                 self._do_calls(step)
             case Wait() | Rest():
                 pass
             case _:
                 assert_never(step)
 
-    def _do_calls(self, step: Judge | RunCalls | Recover | Expire | StopWork) -> None:
+    def _do_calls(self, step: GiveUpCalls | Judge | RunCalls | Recover | Expire | StopWork) -> None:
         match step:
+            case GiveUpCalls():
+                self.emit(*(CallEnded(result=results.build_unknown_result(call.call, self.now)) for call in step.calls))
             case Judge():
                 self.emit(*(event for call in step.calls for event in self._judge_call(call.call)))
             case RunCalls():

@@ -8,6 +8,7 @@ from toolyard.core.events import (
     CallAnswered,
     CallEnded,
     CallParked,
+    ConversationChanged,
     ParkedKind,
     RunEnded,
     RunQueued,
@@ -25,6 +26,7 @@ from toolyard.core.plan import (
     BeginRun,
     End,
     Expire,
+    GiveUpCalls,
     GiveUpTurn,
     Judge,
     Recover,
@@ -299,6 +301,36 @@ def test_a_turn_that_too_many_owners_died_in_is_given_up() -> None:
     story.ask(epoch=MAX_TURN_OWNERS)
     assert isinstance(_plan_step(story, epoch=MAX_TURN_OWNERS), Wait)
     assert _plan_step(story, epoch=MAX_TURN_OWNERS + 1) == GiveUpTurn(MAX_TURN_OWNERS)
+
+
+def _take_over(story: Story) -> None:
+    """Record that the next owner takes over, as the loop does before it touches a call."""
+    story.epoch += 1
+    story.add(ConversationChanged(settings=story.state.settings))
+
+
+@pytest.mark.parametrize("phase", ["requested", "allowed", "running"])
+def test_calls_that_too_many_owners_got_no_further_with_are_given_up(phase: str) -> None:
+    story = _run().turn(tool_call("a"), tool_call("held")).hold("held")
+    if phase != "requested":
+        story.allow("a")
+    if phase == "running":
+        story.start("a", epoch=1)
+    for _ in range(MAX_TURN_OWNERS - 1):
+        _take_over(story)
+        assert not isinstance(_plan_step(story, epoch=story.epoch), GiveUpCalls)
+    _take_over(story)
+    step = _plan_step(story, epoch=story.epoch)
+    assert isinstance(step, GiveUpCalls) and (_ids(step.calls), step.owners) == (["a"], MAX_TURN_OWNERS)
+
+
+def test_an_owner_that_gets_further_is_not_counted() -> None:
+    story = _run().turn(tool_call("a"), tool_call("b"))
+    for _ in range(MAX_TURN_OWNERS - 1):
+        _take_over(story)
+    story.allow("a")
+    _take_over(story)
+    assert isinstance(_plan_step(story, epoch=story.epoch), Judge)
 
 
 def test_the_owners_of_a_call_are_counted_and_its_retries_are_not() -> None:

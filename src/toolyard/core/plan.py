@@ -14,8 +14,8 @@ CLIENT_GONE = "the client did not return a result in time"
 MAX_CALL_OWNERS = 3
 """How many owners may start a repeatable call. If each of them died, it may be what killed them."""
 MAX_TURN_OWNERS = 5
-"""How many owners may start a turn. It is more than for a call: a tool that kills its owners, one after the other, must
-not end the turns of other conversations that they own."""
+"""How many owners may start a turn, or take over calls and get no further. It is more than for a call: a tool that kills
+its owners, one after the other, must not end the turns of other conversations that they own."""
 
 
 class BeginRun(Struct, frozen=True):
@@ -29,6 +29,13 @@ class AskModel(Struct, frozen=True):
 class GiveUpTurn(Struct, frozen=True):
     """Fail a turn that too many owners died in."""
 
+    owners: int
+
+
+class GiveUpCalls(Struct, frozen=True):
+    """End calls that too many owners died with before they judged, started or recovered them."""
+
+    calls: list[CallState]
     owners: int
 
 
@@ -81,7 +88,7 @@ class Rest(Struct, frozen=True):
 
 
 Step = (
-    BeginRun | AskModel | GiveUpTurn | Judge | RunCalls | Recover | Expire | StopWork | Compact
+    BeginRun | AskModel | GiveUpTurn | GiveUpCalls | Judge | RunCalls | Recover | Expire | StopWork | Compact
     | Wait | Suspend | End | Rest
 )  # fmt: skip
 
@@ -131,6 +138,8 @@ def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
 
 def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: frozenset[str]) -> Step:
     open_calls = list(state.calls.values())
+    if run.idle_owners >= MAX_TURN_OWNERS:
+        return GiveUpCalls(list_unsettled(state), run.idle_owners)
     running = [call for call in open_calls if call.phase == "running"]
     ready = [call for call in open_calls if call.call.id not in held] if held else open_calls
     # A running call of another epoch has lost its task: its owner died, or was fenced and has stopped writing.
@@ -151,6 +160,11 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: froze
     if run.suspended_at is not None:
         return Rest()
     return Suspend(tuple(call.call.id for call in waiting), wake_at)
+
+
+def list_unsettled(state: State) -> list[CallState]:
+    """Return the calls that an owner has to do something with."""
+    return [call for call in state.calls.values() if call.phase in ("requested", "allowed", "running")]
 
 
 def _waits_for_client(call: CallState) -> bool:

@@ -97,6 +97,8 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     """How many answers did not fit the output schema."""
     suspended_at: float | None = None
     waited_s: float = 0.0
+    idle_owners: int = 0
+    """How many owners in a row took the run over and got no further: all but the last one died."""
 
     @property
     def needs_repair(self) -> bool:

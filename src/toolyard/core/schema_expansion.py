@@ -179,8 +179,8 @@ def _list_overlapping_parts(node: Schema) -> Iterator[object]:
 class _SchemaTargets:
     """What the references of a schema lead to.
 
-    It must be what a validator finds, or a large schema could hide behind a small one. So a reference that has more than
-    one reading is refused.
+    It must be what a validator finds, or a large schema could hide behind a small one. So a reference that has two
+    readings is refused.
     """
 
     def __init__(self, root: Schema) -> None:

@@ -141,16 +141,24 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 def apply(state: State, entry: Entry) -> State:
     """Return the state after the entry. Raises Refused if the event does not fit the state."""
     last_request_at = entry.request.counts_from(entry.at) if entry.request is not None else state.last_request_at
-    state = _apply_event(_discount_ownerless_time(state, entry), entry)
+    state = _apply_event(_count_owner(state, entry), entry)
     return replace(state, epoch=entry.epoch, last_at=entry.at, last_request_at=last_request_at)
 
 
-def _discount_ownerless_time(state: State, entry: Entry) -> State:
-    """Count the time between the last entry of one owner and the first of the next as waiting: nobody drove the run."""
+def _count_owner(state: State, entry: Entry) -> State:
+    """Count an owner that takes over an open run, and the time since the last entry as waiting: nobody drove the run.
+
+    Owners record that they take over with a `conversation.changed` that changes nothing. Any other entry is progress.
+    """
     run = state.run
-    if run is None or run.suspended_at is not None or entry.epoch == state.epoch:
+    if run is None or run.suspended_at is not None:
         return state
-    return replace(state, run=replace(run, waited_s=run.waited_s + max(0.0, entry.at - state.last_at)))
+    is_progress = not isinstance(entry.event, ConversationChanged)
+    if entry.epoch != state.epoch:
+        idle_owners = 0 if is_progress else run.idle_owners + 1
+        waited_s = run.waited_s + max(0.0, entry.at - state.last_at)
+        return replace(state, run=replace(run, waited_s=waited_s, idle_owners=idle_owners))
+    return replace(state, run=replace(run, idle_owners=0)) if run.idle_owners and is_progress else state
 
 
 def _apply_event(state: State, entry: Entry) -> State:

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from toolyard.core.compaction import Compact
-from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSuspended, StopRequested, TurnFailed
+from toolyard.core.events import (
+    CallEnded,
+    ConversationChanged,
+    Durable,
+    RunEnded,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
+    TurnFailed,
+)
 from toolyard.core.items import ModelText, Problem
 from toolyard.core.plan import (
     CLIENT_GONE,
@@ -13,6 +22,7 @@ from toolyard.core.plan import (
     BeginRun,
     End,
     Expire,
+    GiveUpCalls,
     GiveUpTurn,
     Judge,
     Recover,
@@ -21,9 +31,11 @@ from toolyard.core.plan import (
     StopWork,
     Suspend,
     Wait,
+    list_unsettled,
     plan,
 )
 from toolyard.core.results import build_expired_result, build_failed_result, build_unknown_result
+from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.texts import TextName, get_text
 from toolyard.engine.dependencies import Deps
@@ -47,6 +59,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
     """
     async with Workers(journal, deps) as workers:
         judged: State | None = None
+        await record_takeover(journal, deps)
         while not (deps.draining or journal.is_releasing):
             state = journal.require_state()
             now = deps.clock.now()
@@ -64,7 +77,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     workers.compact(step, state)
                     # Returns at once if no summary was needed: the state has changed already.
                     await journal.wait_changed(state, step.until)
-                case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
+                case BeginRun() | GiveUpTurn() | GiveUpCalls() | Judge() | Expire() | Suspend() | End():
                     workers.cancel_compaction()
                     journal.emit(*build_events(step, state, deps))
                     # Calls that start in exactly this state were judged in it, and need no second check.
@@ -79,8 +92,19 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     assert_never(step)
 
 
+async def record_takeover(journal: Journal, deps: Deps) -> None:
+    """Record that this owner takes over calls of an earlier one, before it judges, starts or recovers any of them.
+
+    Doing so may be what killed the earlier owner: `plan` gives up calls that many owners got no further with.
+    """
+    state = journal.require_state()
+    if state.epoch != journal.epoch and not deps.draining and list_unsettled(state):
+        journal.emit(ConversationChanged(settings=state.settings))
+        await journal.wait_committed()
+
+
 def build_events(
-    step: BeginRun | GiveUpTurn | Judge | Expire | Suspend | End, state: State, deps: Deps
+    step: BeginRun | GiveUpTurn | GiveUpCalls | Judge | Expire | Suspend | End, state: State, deps: Deps
 ) -> Sequence[Durable]:
     """Return the events of a step that needs no worker."""
     now = deps.clock.now()
@@ -90,6 +114,9 @@ def build_events(
         case GiveUpTurn(owners):
             error = f"the server stopped {owners} times during this turn; it is not tried again"
             return (TurnFailed(problem=Problem(error=error, error_type="unavailable")),)
+        case GiveUpCalls(calls, owners):
+            error = f"the server stopped {owners} times with this call; it is not tried again"
+            return end_open_calls(calls, Problem(error=error, error_type="unavailable"), now)
         case Judge(calls):
             return deps.policy_check.judge(calls, state, now)
         case Expire():
@@ -120,15 +147,20 @@ def build_abandonment(state: State, deaths: int, now: float) -> list[Durable]:
     problem = Problem(error=error, error_type="unavailable")
     failed_turn: list[Durable] = [TurnFailed(problem=problem)] if state.turn is not None else []
     open_calls = [call for call in state.calls.values() if call.phase != "closed"]
-    ended: list[Durable] = [
+    ended = end_open_calls(open_calls, problem, now)
+    return [*failed_turn, *ended, RunEnded(ending="failed", detail=f"unavailable: {error}")]
+
+
+def end_open_calls(calls: Sequence[CallState], problem: Problem, now: float) -> list[Durable]:
+    """Return the ends of calls that are not run again. The outcome of one that had started is unknown."""
+    return [
         CallEnded(
             result=build_unknown_result(call.call, now)
             if call.attempt
             else build_failed_result(call.call, "cancelled", problem, now)
         )
-        for call in open_calls
+        for call in calls
     ]
-    return [*failed_turn, *ended, RunEnded(ending="failed", detail=f"unavailable: {error}")]
 
 
 def build_run_started(state: State, deps: Deps) -> RunStarted:

@@ -11,6 +11,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
+from toolyard.core.schema_expansion import UnboundedSchema, measure_schema
 from toolyard.models.schema_dialects.gemini import to_gemini
 from toolyard.models.schema_dialects.plain import to_anthropic, to_openai
 from toolyard.models.schema_dialects.schema import Schema, UnsupportedSchema
@@ -34,7 +35,7 @@ def convert(schema: Schema, dialect: Dialect) -> Schema:
         # Keyed by content, not by identity: applications send their tools again with every request.
         converted = _convert_cached(msgspec.json.encode(schema), dialect)
     except RecursionError:
-        converted = "it is nested too deeply" if dialect in ENFORCED else ANY_OBJECT
+        converted = _give_up("it is nested too deeply", dialect)
     if isinstance(converted, str):
         raise UnsupportedSchema(converted)
     return converted
@@ -43,10 +44,19 @@ def convert(schema: Schema, dialect: Dialect) -> Schema:
 @lru_cache(maxsize=MAX_CACHED_SCHEMAS)
 def _convert_cached(encoded: bytes, dialect: Dialect) -> Schema | str:
     """Return the converted schema, or why there is none: `lru_cache` does not cache exceptions."""
+    schema: Schema = msgspec.json.decode(encoded)
     try:
-        return _convert(msgspec.json.decode(encoded), dialect)
+        measure_schema(schema)
+    except UnboundedSchema as error:  # one of an old log, or with references that a validator would not follow
+        return _give_up(str(error), dialect)
+    try:
+        return _convert(schema, dialect)
     except UnsupportedSchema as error:
         return str(error)
+
+
+def _give_up(why: str, dialect: Dialect) -> Schema | str:
+    return why if dialect in ENFORCED else ANY_OBJECT
 
 
 def _convert(schema: Schema, dialect: Dialect) -> Schema:

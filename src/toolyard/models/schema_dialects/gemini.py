@@ -16,6 +16,8 @@ from toolyard.models.schema_dialects.schema import (
 
 MAX_DEPTH = 10
 """A deeper or recursive schema is cut off here: below, any value is allowed."""
+MAX_WRITTEN = 5_000
+"""The most values of a converted schema. One with more is cut off at a lesser depth, as references are written out."""
 _ANNOTATIONS = ("title", "description")
 _BOUNDS = {
     "array": ("minItems", "maxItems"),
@@ -31,7 +33,12 @@ _DESCRIBED_KEYWORDS = (
 
 def to_gemini(schema: Schema) -> Schema:
     normalized = NormalizedSchema(schema)
-    converted = _convert({**flatten_root(normalized), "type": "object"}, normalized, 0)
+    root: Schema = {**flatten_root(normalized), "type": "object"}
+    converted = Schema()
+    for max_depth in range(MAX_DEPTH, 0, -1):
+        converted = _Converter(normalized, max_depth).convert(root, 0)
+        if _count_written(converted, {}) <= MAX_WRITTEN:
+            break
     return (
         converted
         if "additionalProperties" in converted
@@ -39,38 +46,95 @@ def to_gemini(schema: Schema) -> Schema:
     )
 
 
-def _convert(node: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
-    if depth > MAX_DEPTH:
-        return {}
-    node = expand_schema(node, normalized)
-    if branches := [as_schema(branch) for branch in as_list(node.get("anyOf"))]:
-        base = {name: value for name, value in node.items() if name not in ("anyOf", *_ANNOTATIONS)}
-        return _convert_choice(
-            node, [merge_all([base, branch]) for branch in branches] if base else branches, normalized, depth
+def _count_written(value: object, counts: dict[int, int]) -> int:
+    """Return how many values a value is when it is written: objects that are used in several places count in each."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in counts:
+        parts = cast("Schema", value).values() if isinstance(value, dict) else cast("list[object]", value)
+        counts[id(value)] = 1 + sum(_count_written(part, counts) for part in parts)
+    return counts[id(value)]
+
+
+class _Converter:
+    """Converts schemas down to a depth, each once for each depth that it is at."""
+
+    def __init__(self, normalized: NormalizedSchema, max_depth: int) -> None:
+        self._normalized = normalized
+        self._max_depth = max_depth
+        self._converted: dict[tuple[int, int], tuple[Schema, Schema]] = {}
+
+    def convert(self, node: Schema, depth: int) -> Schema:
+        if depth > self._max_depth:
+            return {}
+        node = expand_schema(node, self._normalized)
+        key = (id(node), depth)
+        if key not in self._converted:  # the entry holds the node, so that its id cannot go to another object
+            self._converted[key] = (node, self._convert_expanded(node, depth))
+        return self._converted[key][1]
+
+    def _convert_expanded(self, node: Schema, depth: int) -> Schema:
+        if branches := [as_schema(branch) for branch in as_list(node.get("anyOf"))]:
+            base = {name: value for name, value in node.items() if name not in ("anyOf", *_ANNOTATIONS)}
+            return self._convert_choice(
+                node, [merge_all([base, branch]) for branch in branches] if base else branches, depth
+            )
+        converted: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
+        values = [node["const"]] if "const" in node else as_list(node.get("enum"))
+        if values:
+            return _convert_enum(node, converted, values)
+        kinds = get_types(node)
+        if len([kind for kind in kinds if kind != "null"]) > 1:
+            return {**converted, "anyOf": [self._convert_type(node, kind, {}, depth) for kind in kinds]}
+        if not kinds:
+            return note_omissions(converted, node, ("properties", "items", *_DESCRIBED_KEYWORDS))
+        kind = next((kind for kind in kinds if kind != "null"), "null")
+        converted = self._convert_type(node, kind, converted, depth)
+        return note_omissions(
+            {**converted, "type": [kind, "null"]} if "null" in kinds and kind != "null" else converted,
+            node,
+            _DESCRIBED_KEYWORDS,
         )
-    converted: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
-    values = [node["const"]] if "const" in node else as_list(node.get("enum"))
-    if values:
-        return _convert_enum(node, converted, values)
-    kinds = get_types(node)
-    if len([kind for kind in kinds if kind != "null"]) > 1:
-        return {**converted, "anyOf": [_convert_type(node, kind, {}, normalized, depth) for kind in kinds]}
-    if not kinds:
-        return note_omissions(converted, node, ("properties", "items", *_DESCRIBED_KEYWORDS))
-    kind = next((kind for kind in kinds if kind != "null"), "null")
-    converted = _convert_type(node, kind, converted, normalized, depth)
-    return note_omissions(
-        {**converted, "type": [kind, "null"]} if "null" in kinds and kind != "null" else converted,
-        node,
-        _DESCRIBED_KEYWORDS,
-    )
 
+    def _convert_choice(self, node: Schema, branches: list[Schema], depth: int) -> Schema:
+        annotations: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
+        if len(branches) > MAX_BRANCHES:
+            return note_omissions(annotations, node, ("anyOf",))
+        return {**annotations, "anyOf": [self.convert(branch, depth + 1) for branch in branches]}
 
-def _convert_choice(node: Schema, branches: list[Schema], normalized: NormalizedSchema, depth: int) -> Schema:
-    annotations: Schema = {name: node[name] for name in _ANNOTATIONS if isinstance(node.get(name), str)}
-    if len(branches) > MAX_BRANCHES:
-        return note_omissions(annotations, node, ("anyOf",))
-    return {**annotations, "anyOf": [_convert(branch, normalized, depth + 1) for branch in branches]}
+    def _convert_type(self, node: Schema, kind: str, converted: Schema, depth: int) -> Schema:
+        converted = {**converted, "type": kind, **{name: node[name] for name in _BOUNDS.get(kind, ()) if name in node}}
+        if node.get("format") in _FORMATS and kind in ("string", "number", "integer"):
+            converted["format"] = node["format"]
+        if kind == "object":
+            return self._convert_object(node, converted, depth)
+        return self._convert_array(node, converted, depth) if kind == "array" else converted
+
+    def _convert_object(self, node: Schema, converted: Schema, depth: int) -> Schema:
+        properties = get_properties(node)
+        if properties:
+            converted["properties"] = {
+                name: self.convert(property_schema, depth + 1) for name, property_schema in properties.items()
+            }
+            converted["required"] = [name for name in get_required(node) if name in properties]
+        additional = node.get("additionalProperties")
+        if isinstance(additional, dict) and "patternProperties" not in node:
+            converted["additionalProperties"] = self.convert(cast("Schema", additional), depth + 1)
+        elif not properties and (additional is True or "patternProperties" in node):
+            converted["additionalProperties"] = True
+        return converted
+
+    def _convert_array(self, node: Schema, converted: Schema, depth: int) -> Schema:
+        prefix, items = as_list(node.get("prefixItems")), node.get("items")
+        item_schema = {} if items is None or isinstance(items, bool) else self.convert(as_schema(items), depth + 1)
+        if not prefix:
+            return {**converted, "items": item_schema}
+        positions = [self.convert(as_schema(schema), depth + 1) for schema in prefix]
+        if items is False:
+            max_items = node.get("maxItems")
+            converted["maxItems"] = min(len(prefix), max_items) if isinstance(max_items, int) else len(prefix)
+            return {**converted, "prefixItems": positions, "items": {"anyOf": positions}}
+        return {**converted, "prefixItems": positions, "items": item_schema}
 
 
 def _convert_enum(node: Schema, converted: Schema, values: list[object]) -> Schema:
@@ -86,40 +150,3 @@ def _convert_enum(node: Schema, converted: Schema, values: list[object]) -> Sche
             null: Schema = {"type": "null"}
             return {**converted, **enum} if None not in values else {**converted, "anyOf": [enum, null]}
     return note_omissions(converted, node, ("const", "enum"))
-
-
-def _convert_type(node: Schema, kind: str, converted: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
-    converted = {**converted, "type": kind, **{name: node[name] for name in _BOUNDS.get(kind, ()) if name in node}}
-    if node.get("format") in _FORMATS and kind in ("string", "number", "integer"):
-        converted["format"] = node["format"]
-    if kind == "object":
-        return _convert_object(node, converted, normalized, depth)
-    return _convert_array(node, converted, normalized, depth) if kind == "array" else converted
-
-
-def _convert_object(node: Schema, converted: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
-    properties = get_properties(node)
-    if properties:
-        converted["properties"] = {
-            name: _convert(property_schema, normalized, depth + 1) for name, property_schema in properties.items()
-        }
-        converted["required"] = [name for name in get_required(node) if name in properties]
-    additional = node.get("additionalProperties")
-    if isinstance(additional, dict) and "patternProperties" not in node:
-        converted["additionalProperties"] = _convert(cast("Schema", additional), normalized, depth + 1)
-    elif not properties and (additional is True or "patternProperties" in node):
-        converted["additionalProperties"] = True
-    return converted
-
-
-def _convert_array(node: Schema, converted: Schema, normalized: NormalizedSchema, depth: int) -> Schema:
-    prefix, items = as_list(node.get("prefixItems")), node.get("items")
-    item_schema = {} if items is None or isinstance(items, bool) else _convert(as_schema(items), normalized, depth + 1)
-    if not prefix:
-        return {**converted, "items": item_schema}
-    positions = [_convert(as_schema(schema), normalized, depth + 1) for schema in prefix]
-    if items is False:
-        max_items = node.get("maxItems")
-        converted["maxItems"] = min(len(prefix), max_items) if isinstance(max_items, int) else len(prefix)
-        return {**converted, "prefixItems": positions, "items": {"anyOf": positions}}
-    return {**converted, "prefixItems": positions, "items": item_schema}

@@ -29,20 +29,25 @@ _FAMILIES = ({"if", "then", "else"}, {"contains", "minContains", "maxContains"})
 """Keywords that have a meaning only together, so they are taken from one schema or the other."""
 _NOT_ON_TOP = ("allOf", "anyOf", "enum", "const", "not", "$ref", "if", "then", "else")
 MAX_BRANCHES = 16
-MAX_DEPTH = 32
 
 
-def expand_schema(node: Schema, normalized: NormalizedSchema, seen: tuple[str, ...] = ()) -> Schema:
-    """Return the schema with its reference and its `allOf` merged in. A circular reference adds nothing."""
-    if len(seen) > MAX_DEPTH:
-        return {}
-    branches = [node]
-    reference = node.get("$ref")
-    if isinstance(reference, str) and reference not in seen:
-        branches.append(expand_schema(normalized.resolve(reference), normalized, (*seen, reference)))
-    branches += [expand_schema(as_schema(branch), normalized, (*seen, "")) for branch in as_list(node.get("allOf"))]
+def expand_schema(node: Schema, normalized: NormalizedSchema) -> Schema:
+    """Return the schema with its reference and its `allOf` merged in. A circular reference adds nothing.
+
+    Each schema is expanded once: what several references lead to is one object, which must not be changed.
+    """
+    if "$ref" not in node and "allOf" not in node:
+        return node
+    if (entry := normalized.expanded.get(id(node))) is not None:
+        return entry[1]
+    # The entry holds the node, so that its id cannot go to another object. A circular reference finds it empty.
+    normalized.expanded[id(node)] = (node, {})
+    branches = [normalized.resolve(node["$ref"])] if isinstance(node.get("$ref"), str) else []
+    branches += [as_schema(branch) for branch in as_list(node.get("allOf"))]
     plain = {name: value for name, value in node.items() if name not in ("$ref", "allOf")}
-    return plain if len(branches) == 1 else merge_all([plain, *branches[1:]])
+    merged = merge_all([plain, *(expand_schema(branch, normalized) for branch in branches)])
+    normalized.expanded[id(node)] = (node, merged)
+    return merged
 
 
 def merge_all(branches: Sequence[Schema]) -> Schema:
@@ -54,7 +59,7 @@ def merge_all(branches: Sequence[Schema]) -> Schema:
 
 
 def _merge_two(first: Schema, second: Schema) -> Schema:
-    if not first or not second:
+    if not first or not second or first is second:
         return first or second
     skipped = {name for family in _FAMILIES if family & first.keys() for name in family}
     merged = {**{name: value for name, value in second.items() if name not in skipped}, **first}
@@ -104,11 +109,21 @@ def _merge_properties(first: Schema, second: Schema, merged: Schema) -> None:
     first_properties, second_properties = get_properties(first), get_properties(second)
     names = dict.fromkeys([*first_properties, *second_properties])
     merged["properties"] = {
-        name: {"allOf": [first_properties[name], second_properties[name]]}
+        name: _join_all(first_properties[name], second_properties[name])
         if name in first_properties and name in second_properties
         else first_properties.get(name, second_properties.get(name))
         for name in names
     }
+
+
+def _join_all(first: Schema, second: Schema) -> Schema:
+    """Return the schema of what fits both, each part once: merged again and again, it would double each time."""
+    parts = {id(part): part for schema in (first, second) for part in _list_all(schema)}
+    return first if len(parts) == 1 else {"allOf": [*parts.values()]}
+
+
+def _list_all(schema: Schema) -> list[Schema]:
+    return [as_schema(part) for part in as_list(schema["allOf"])] if schema.keys() == {"allOf"} else [schema]
 
 
 def flatten_root(normalized: NormalizedSchema) -> Schema:

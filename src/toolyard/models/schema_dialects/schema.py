@@ -6,9 +6,10 @@ Everything here keeps a schema's meaning or loosens it; nothing makes it stricte
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import cast
-from urllib.parse import unquote
 
 import msgspec
+
+from toolyard.core.schema_expansion import resolve_pointer
 
 Schema = dict[str, object]
 MAX_NOTE_CHARACTERS = 600
@@ -52,6 +53,9 @@ class NormalizedSchema:
         self._rebased = any(isinstance(node.get("$id"), str) for node in _walk(schema) if node is not schema)
         self._names: dict[str, str] = {}
         self._loosened = 0
+        self._anchors = _index_anchors(schema)
+        self.expanded: dict[int, tuple[Schema, Schema]] = {}
+        """Schemas by their id, each with what it is expanded to."""
         self.defs: dict[str, Schema] = {}
         self.root = self._normalize(schema)
 
@@ -101,9 +105,10 @@ class NormalizedSchema:
         """
         before = self._loosened
         value = self._normalize_value(node[name])
-        exact = self._loosened == before and not any("$ref" in inner for inner in _walk(node[name]))
-        if name in ("not", "if", "contains") and not exact:
-            return
+        if name in ("not", "if", "contains"):
+            exact = self._loosened == before and not any("$ref" in inner for inner in _walk(node[name]))
+            if not exact:
+                return
         if name in ("then", "else") and "if" not in normalized:
             return
         normalized[name] = value if not isinstance(node[name], bool) else node[name]
@@ -113,7 +118,7 @@ class NormalizedSchema:
 
     def _normalize_reference(self, pointer: object) -> Schema:
         """Return the reference to a pointer's target under `$defs`; empty if the target cannot be resolved."""
-        target = None if self._rebased or not isinstance(pointer, str) else _resolve_pointer(self._source, pointer)
+        target = None if self._rebased or not isinstance(pointer, str) else self._resolve_source(pointer)
         if target is None:
             self._loosened += 1
             return {}
@@ -123,6 +128,14 @@ class NormalizedSchema:
             self.defs[name] = {}  # a recursive schema finds its own name taken
             self.defs[name] = self._normalize_value(target)
         return {"$ref": f"#/$defs/{self._names[key]}"}
+
+    def _resolve_source(self, reference: str) -> object | None:
+        path, _, fragment = reference.partition("#")
+        if path and path != self._source.get("$id"):
+            return None
+        if fragment and not fragment.startswith("/"):
+            return self._anchors.get(fragment)
+        return resolve_pointer(self._source, fragment)
 
 
 def _rank_draft(draft: str) -> str:
@@ -182,21 +195,8 @@ def _walk(node: object) -> Iterator[Schema]:
             pending += cast("list[object]", value)
 
 
-def _resolve_pointer(root: Schema, pointer: str) -> object | None:
-    path, mark, fragment = pointer.partition("#")
-    if path and path != root.get("$id"):
-        return None
-    if fragment and not fragment.startswith("/"):
-        return next((node for node in _walk(root) if node.get("$anchor") == fragment), None)
-    target: object = root
-    for step in unquote(fragment).split("/")[1:] if mark else ():
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, list):
-            items = cast("list[object]", target)
-            target = items[int(key)] if key.isdecimal() and int(key) < len(items) else None
-        else:
-            target = as_schema(target).get(key)
-    return cast("object", target) if isinstance(target, dict | bool) else None
+def _index_anchors(root: Schema) -> dict[str, Schema]:
+    return {name: node for node in _walk(root) if isinstance(name := node.get("$anchor"), str)}
 
 
 def _choose_name(pointer: str, taken: dict[str, Schema]) -> str:

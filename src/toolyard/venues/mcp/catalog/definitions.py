@@ -5,6 +5,7 @@ is not valid but plainly meant is mended in the tool, not in the definition.
 """
 
 import hashlib
+from functools import lru_cache
 from typing import cast
 
 import msgspec
@@ -19,6 +20,7 @@ PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", 
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_DESCRIPTION_CHARS = 32_000
 _TYPE_NAMES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+MAX_MEASURED_SCHEMAS = 2_048
 
 
 def hash_definition(definition: Json) -> str:
@@ -38,13 +40,19 @@ def find_defect(definition: object) -> str:
     if not isinstance(schema, dict) or not _describes_object(cast(Json, schema)):
         return "its inputSchema is not one of an object"
     try:
-        size = len(msgspec.json.encode(schema))
+        encoded = msgspec.json.encode(schema)
     except (RecursionError, msgspec.MsgspecError):
         return "its inputSchema cannot be written"
-    if size > MAX_SCHEMA_BYTES:
-        return f"its inputSchema of {size:,} bytes is over {MAX_SCHEMA_BYTES:,}"
+    if len(encoded) > MAX_SCHEMA_BYTES:
+        return f"its inputSchema of {len(encoded):,} bytes is over {MAX_SCHEMA_BYTES:,}"
+    return _find_schema_defect(encoded)
+
+
+@lru_cache(maxsize=MAX_MEASURED_SCHEMAS)
+def _find_schema_defect(encoded: bytes) -> str:
+    """Return why a schema expands to too much; empty if it does not. Definitions are checked many times."""
     try:
-        measure_schema(cast(Json, schema))
+        measure_schema(msgspec.json.decode(encoded))
     except UnboundedSchema as error:
         return f"its inputSchema cannot be used: {error}"
     return ""
