@@ -138,5 +138,6 @@ def test_a_key_that_names_a_tool_of_a_server_is_for_no_other_of_that_name() -> N
     renamed = replace(here, name="seek", former_names=("find",))
     assert [may_use_with_key(tool, caller) for tool in (here, renamed, elsewhere)] == [True, True, False]
     assert may_use_with_key(Tool(name="stock_list"), caller) and not may_use_with_key(Tool(name="add"), caller)
+    assert may_use_with_key(Tool(name="find"), caller), "a tool of no server has only its name"
     by_name = Caller(tools=frozenset({"find"}))
     assert [may_use_with_key(tool, by_name) for tool in (here, renamed, elsewhere)] == [True, True, True]

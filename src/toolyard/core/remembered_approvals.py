@@ -6,7 +6,7 @@ from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools import Tool, hash_definition
 from toolyard.core.trust import find_result_server
 
-EVERY_TOOL = "*"
+_EVERY_TOOL = "*"
 
 
 class RememberedApproval(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -18,7 +18,7 @@ class RememberedApproval(Struct, frozen=True, gc=False, kw_only=True, omit_defau
     """The hash of the tool's definition, in logs of earlier versions: there `tool` is the name that models see."""
 
     def covers(self, tool: Tool) -> bool:
-        if self.tool == EVERY_TOOL:
+        if self.tool == _EVERY_TOOL:
             return True
         if self.hash:
             is_same_server = (self.server, self.tool) == (tool.server, tool.name)
@@ -26,7 +26,7 @@ class RememberedApproval(Struct, frozen=True, gc=False, kw_only=True, omit_defau
         return ToolIdentity(self.server, self.tool) == tool.identity
 
 
-ALL_APPROVED = RememberedApproval(tool=EVERY_TOOL)
+ALL_APPROVED = RememberedApproval(tool=_EVERY_TOOL)
 
 
 def remember_identity(identity: ToolIdentity) -> RememberedApproval:

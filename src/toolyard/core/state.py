@@ -396,8 +396,9 @@ def _list_remembered(call: CallState, approval: CallApproved) -> tuple[Remembere
 
 def _remember_by_name(state: State, call: CallState, result: Result) -> State:
     """Remember an approval of a log that does not say which tool was approved: only the result may name its server."""
-    hash = state.offered.get(call.call.tool, "")
-    if call.approved is None or call.approved.remember != "tool" or call.tool is not None or not hash:
+    if call.approved is None or call.approved.remember != "tool" or call.tool is not None:
+        return state
+    if not (hash := state.offered.get(call.call.tool)):
         return state
     return replace(state, remembered=state.remembered | {remember_name(call.call.tool, hash, result.untrusted)})
 

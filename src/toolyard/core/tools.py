@@ -155,11 +155,14 @@ def may_use_with_key(tool: Tool, caller: Caller) -> bool:
     # The application's tools came with the request itself, and built-in tools only serve others.
     if not caller.tools or tool.built_in or tool.venue == "client":
         return True
-    if tool.is_meant_by(caller.bound_tools):
-        return True
-    # A name that was bound means only its tool. A pattern admits any tool that is offered under a name like it.
-    others = caller.tools.difference(bound.name for bound in caller.bound_tools)
-    return not others.isdisjoint(tool.names) or any(fnmatchcase(tool.name, pattern) for pattern in others)
+    names = caller.tools
+    if tool.server and caller.bound_tools:
+        if tool.is_meant_by(caller.bound_tools):
+            return True
+        # A name that is bound means no other server's tool.
+        names = names.difference(bound.name for bound in caller.bound_tools)
+    # A pattern admits any tool that is offered under a name like it.
+    return not names.isdisjoint(tool.names) or any(fnmatchcase(tool.name, pattern) for pattern in names)
 
 
 def hash_definition(tool: Tool) -> str:

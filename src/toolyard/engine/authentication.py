@@ -136,8 +136,10 @@ class Authenticator:
 
     async def _find_bound_tools(self, names: Collection[str]) -> frozenset[BoundName]:
         """Return the names that are bound to tools of servers, with those tools."""
-        bodies = {name: await self._store.read_record(TOOL_NAMES, name) for name in names}
-        identities = {name: msgspec.json.decode(body, type=ToolIdentity) for name, body in bodies.items() if body}
+        if not names:
+            return frozenset()
+        bodies = {name: body for name, body in await self._store.list_records(TOOL_NAMES) if name in names}
+        identities = {name: msgspec.json.decode(body, type=ToolIdentity) for name, body in bodies.items()}
         return bind_names(identities, identities.get)
 
     async def revoke(self, name: str, *, keep_last: bool = False) -> None:

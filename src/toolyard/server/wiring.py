@@ -232,7 +232,7 @@ def _suggest(name: str, candidates: Collection[str]) -> str:
 
 def _apply_rules_by_name(tool: Tool, rules: Mapping[str, ToolRules]) -> Tool:
     """Return a tool with the rules of its names. Those of the name that it is offered under come last, and win."""
-    for name in reversed(tool.names):
+    for name in (*tool.former_names, tool.name):
         if name in rules:
             tool = apply_rules(tool, rules[name])
     return tool
