@@ -55,8 +55,18 @@ class FieldNotFound(NotFound):
         self.details: dict[str, object] = {"field": field}
 
 
+class InvalidHead(ToolyardError):
+    """The head of a request is ambiguous (HTTP 400)."""
+
+
+class CompressedBody(ToolyardError):
+    """The body of a request is compressed: its size would not be known before it is read (HTTP 415)."""
+
+
 MAX_BODY_BYTES = 8 * 1024 * 1024
 _STATUS_AND_TYPE: dict[type[ToolyardError], tuple[int, str]] = {
+    InvalidHead: (400, "invalid_request"),
+    CompressedBody: (415, "invalid_request"),
     Unauthenticated: (401, "unauthenticated"),
     Forbidden: (403, "permission_denied"),
     NotFound: (404, "not_found"),
@@ -96,7 +106,7 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
         case ToolyardError() if type(error) in _STATUS_AND_TYPE:
             status, kind = _STATUS_AND_TYPE[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed | FieldNotFound) else {}
-            headers = _build_retry_headers(error)
+            headers = _build_error_headers(error)
             if isinstance(error, StoreDown):  # its text names the store's address, its reason does not
                 message = f"the store cannot be used now: {error.reason}"
         case UnicodeDecodeError():
@@ -111,8 +121,10 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
     return status, body, headers
 
 
-def _build_retry_headers(error: ToolyardError) -> dict[str, str]:
-    """Return when a request may be sent again, for errors that pass by themselves."""
+def _build_error_headers(error: ToolyardError) -> dict[str, str]:
+    """Return when a request may be sent again, for errors that pass by themselves, or how a body has to be sent."""
+    if isinstance(error, CompressedBody):
+        return {"accept-encoding": "identity"}
     if not isinstance(error, RateLimited):
         return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, Unavailable | StoreDown | Fenced) else {}
     # The first request is possible after `retry_after_s`; the others of the allowance refill one by one after it.

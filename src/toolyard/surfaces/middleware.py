@@ -24,7 +24,7 @@ from toolyard.engine.authentication import Authenticator, read_secrets
 from toolyard.engine.failed_sign_ins import MAX_WRONG_KEYS
 from toolyard.engine.sessions import Sessions
 from toolyard.observability.audit import current_actor
-from toolyard.surfaces.errors import ENCODER_KEY, answer_error
+from toolyard.surfaces.errors import ENCODER_KEY, CompressedBody, InvalidHead, answer_error
 from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address, get_request_context
 from toolyard.surfaces.request_log import log_request
@@ -137,6 +137,7 @@ class AuthMiddleware:
         opened: ExitStack,
     ) -> None:
         try:
+            _guard_host(scope, headers)
             # Without keys everybody is an administrator, so cross-site requests are refused first, on public paths too.
             if self._access.is_local:
                 _guard_local(scope, headers, self._origins)
@@ -146,6 +147,7 @@ class AuthMiddleware:
                     raise Forbidden("a page of this origin may not use this server; list it in cors_origins")
                 await _send_response(send, 204, b"", {})
                 return
+            _guard_encoding(headers)
             # The body is not read before this: a caller without a key cannot make the server parse anything.
             caller, key = ANONYMOUS, ""
             if path not in self._rules.public:
@@ -244,6 +246,7 @@ class AuthMiddleware:
         try:
             with ExitStack() as opened:
                 try:
+                    _guard_host(scope, headers)
                     caller, key = self._admit_websocket(path, headers)
                     await self._count_foreign(scope, headers)
                     opened.enter_context(self._sockets.add(caller))
@@ -420,13 +423,31 @@ def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:
     return trace[1] if trace else clock.new_id("trace")
 
 
+def _guard_host(scope: Scope, headers: dict[str, str]) -> None:
+    """Refuse a request with two hosts: a proxy in front may have checked the other one."""
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]  # pyright: ignore[reportAssignmentType]
+    # Few requests have a header twice: only they are searched.
+    if len(pairs) != len(headers) and sum(name.lower() == b"host" for name, _ in pairs) > 1:
+        raise InvalidHead("a request has one Host header: this one has several")
+
+
+def _guard_encoding(headers: dict[str, str]) -> None:
+    """Refuse a compressed body: it has to be sent as it is."""
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity") and _has_body(headers):
+        raise CompressedBody("this server takes no compressed bodies: send the body without Content-Encoding")
+
+
+def _has_body(headers: dict[str, str]) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
 def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
     """Refuse what a web site could make a browser send to a server that needs no key."""
     _guard_origin(headers, origins)
     # A browser sends plain forms across origins without a preflight request, but never application/json.
-    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and has_body and kind != "application/json":
+    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and _has_body(headers) and kind != "application/json":
         raise Invalid("send the body as application/json", {"field": "content-type"})
 
 

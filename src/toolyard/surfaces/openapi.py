@@ -10,14 +10,14 @@ from toolyard.surfaces.surface import ErrorBody
 
 EVENT_STREAM = "text/event-stream"
 _DESCRIPTIONS = {
-    400: "The body is not JSON",
+    400: "The body is not JSON, or the request has two Host headers",
     401: "The key is missing or unknown",
     403: "The caller may not do this",
     404: "Not found, or not visible to this caller",
     405: "The path does not support this method",
     409: "The request does not fit the state of the conversation",
     413: "The body is too large",
-    415: "The body is not application/json",
+    415: "The body is not application/json, or it is compressed",
     422: "A field is invalid; details.fields lists each",
     429: "Too many requests; see Retry-After",
     502: "The model failed; the error has the cause",

@@ -11,8 +11,10 @@ from typing import TypeVar, cast, get_args
 import msgspec
 from litestar import Request
 from litestar.datastructures import State
+from litestar.exceptions import SerializationException
 from msgspec import Struct, inspect
 
+from toolyard.core.json_errors import describe_json_error
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_context import get_request_context
 
@@ -34,7 +36,7 @@ class BodyRequest(Request[object, object, State]):
     async def json(self) -> object:
         field = self.route_handler.parsed_data_field
         if field is None or not _is_lenient(field.annotation):
-            return await super().json()
+            return await self._decode()
         body, kind = await self.body(), field.annotation
         # The fast path decodes straight into the struct. The debug log wants the names of ignored fields, which only
         # the slow path sees.
@@ -43,7 +45,7 @@ class BodyRequest(Request[object, object, State]):
                 return _get_decoder(kind).decode(body)
             except msgspec.DecodeError:
                 pass  # a null that means absent, or an invalid body: the slow path tells them apart
-        plain = await super().json()
+        plain = await self._decode()
         ignored: list[str] = []
         fitted = _fit(plain, inspect.type_info(kind), "", ignored)
         if ignored and _log.isEnabledFor(logging.DEBUG):
@@ -51,6 +53,12 @@ class BodyRequest(Request[object, object, State]):
             names = ", ".join(_shorten_names(ignored))
             _log.debug("%s %s ignored %s", self.method, route, names, extra={"correlation_id": correlation_id})
         return fitted
+
+    async def _decode(self) -> object:
+        try:
+            return await super().json()
+        except SerializationException as error:
+            raise SerializationException(describe_json_error(await self.body(), error)) from None
 
 
 def decode_body(body: bytes, kind: type[Body]) -> Body:
@@ -62,7 +70,7 @@ def decode_body(body: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.convert(_fit(msgspec.json.decode(body), inspect.type_info(kind), "", []), kind, strict=False)
     except (msgspec.DecodeError, RecursionError) as error:
-        message, _, path = str(error).partition(" - at `$")
+        message, _, path = describe_json_error(body, error).partition(" - at `$")
         raise invalid_field(path.strip("`.") or "data", message) from None
 
 

@@ -111,6 +111,24 @@ async def test_a_second_store_of_this_process_is_refused_under_any_name(store_pa
         await assert_all_there(store)
 
 
+async def test_a_file_with_two_names_is_refused_under_each_until_one_is_removed(
+    store_path: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "hard.db"
+    async with open_store(store_path) as store:
+        os.link(store_path, link)
+        # Each name has a lock file and a write-ahead log of its own.
+        with pytest.raises(Misconfigured, match="has 2 names"):
+            await SqliteStore.open(link)
+        assert len(await store.read("c")) == 3
+    for path in (store_path, link):
+        with pytest.raises(Misconfigured, match="copy the file instead of linking it"):
+            await SqliteStore.open(path)
+    link.unlink()
+    async with open_store(store_path) as store:
+        await assert_all_there(store)
+
+
 async def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path: Path) -> None:
     async with open_store(store_path) as store:
         command = [sys.executable, str(APPENDER), str(store_path)]

@@ -350,6 +350,7 @@ def _open_file(path: Path, synchronous: Synchronous) -> _StoreFile:
         with ExitStack() as resources:
             path.parent.mkdir(parents=True, exist_ok=True)
             resources.enter_context(exclusive_lock(path))
+            _require_one_name(path)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             writing = resources.enter_context(closing(_connect(path, "rw")))
             migrate(writing, path)
@@ -361,6 +362,15 @@ def _open_file(path: Path, synchronous: Synchronous) -> _StoreFile:
             )
     except (sqlite3.Error, OSError) as error:
         raise build_store_down(path, error) from error
+
+
+def _require_one_name(path: Path) -> None:
+    """Raise Misconfigured for a file with hard links: the lock and the write-ahead log belong to one name of it."""
+    # The file is not opened for this: closing it would drop the locks that SQLite has on it in this process.
+    names = path.stat().st_nlink if path.is_file() else 1
+    if names > 1:
+        remedy = "Remove the others, and copy the file instead of linking it"
+        raise Misconfigured(f"{path} has {names} names (hard links), and two processes could open it at once. {remedy}")
 
 
 def _connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:

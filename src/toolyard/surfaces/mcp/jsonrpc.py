@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from toolyard.core.json_errors import describe_json_error
 from toolyard.core.json_types import Json
 
 Id = str | int
@@ -83,7 +84,7 @@ def parse_message(body: bytes) -> Incoming:
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_REQUEST, f"this is not a JSON-RPC 2.0 message: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, f"this cannot be read as JSON: {error}") from None
+        raise RpcError(PARSE_ERROR, f"this cannot be read as JSON: {describe_json_error(body, error)}") from None
     params: Json = {} if isinstance(raw.params, UnsetType) else raw.params
     if isinstance(raw.method, str):
         if isinstance(raw.id, UnsetType):

@@ -32,7 +32,16 @@ def openapi(request: HttpRequest) -> dict[str, object]:
     return get_openapi_document(request.app)
 
 
-@get("/docs", include_in_schema=False, media_type="text/html", sync_to_thread=False)
+DOCS_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+@get(
+    "/docs",
+    include_in_schema=False,
+    media_type="text/html",
+    response_headers={"content-security-policy": DOCS_POLICY, "referrer-policy": "no-referrer"},
+    sync_to_thread=False,
+)
 def docs(request: HttpRequest) -> str:
     """Return the API as a plain HTML page without scripts, styles or other files."""
     paths = cast(dict[str, dict[str, dict[str, str]]], get_openapi_document(request.app)["paths"])
@@ -56,7 +65,7 @@ DOCS_PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Toolyard API</title>
 <h1>Toolyard API</h1>
 <p>The whole description, for machines and generators: <a href="openapi.json">openapi.json</a>.</p>
-<table border="1" cellpadding="6" style="border-collapse: collapse">
+<table border="1" cellpadding="6" cellspacing="0">
 <tr><th>method</th><th>path</th><th>what it does</th></tr>
 {rows}
 </table></html>

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
+from toolyard.core.json_errors import describe_json_error
 from toolyard.core.limits import SocketLimits
 from toolyard.core.ports import Clock
 from toolyard.surfaces.errors import MAX_BODY_BYTES, answer_error, invalid_field
@@ -254,7 +255,7 @@ def _decode(body: bytes) -> ResponseBody:
     try:
         kind = msgspec.json.decode(body, type=_CreateMessage).type
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(f"the message is not a JSON object with a type: {error}") from None
+        raise Invalid(f"the message is not a JSON object with a type: {describe_json_error(body, error)}") from None
     if kind != CREATE:
         raise invalid_field("type", f"{kind[:40]!r} is not supported: send {CREATE!r}")
     data = decode_body(body, ResponseBody)
