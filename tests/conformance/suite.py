@@ -57,7 +57,6 @@ command = {json.dumps(sys.executable)}
 args = [{json.dumps(str(HERE / "fixtures.py"))}, "--era", "{era}"]
 trust = true
 pin = "off"
-sampling = true
 """
     )
     with start_server(folder) as server:

@@ -106,8 +106,9 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`review`: also the tools of the first listing wait until an administrator accepts them."""
     protocol: Literal["auto", "2025-11-25"] = "auto"
     """`2025-11-25` uses that version without asking the server for a newer one."""
-    sampling: bool = False
-    """Whether the server may ask for sampling and roots. Such requests go to the MCP client that made the call."""
+    sampling: bool | None = None
+    """Whether the server may ask for sampling and roots; None means if it is trusted. Such requests go to the MCP
+    client that made the call, and to nobody else."""
     replicas: Literal["one", "each"] = "one"
     """For a command in a store that several replicas share. `each`: every replica starts a process of its own, and
     copies of the process, each with its own state, are fine. With `one` it is not started there."""
@@ -122,6 +123,11 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def serves(self, caller: Caller) -> bool:
         """Return whether this caller may know of the server and use its tools."""
         return not self.tenants or caller.tenant in self.tenants
+
+    @property
+    def may_sample(self) -> bool:
+        """Return whether the server may ask the MCP client of a call for sampling and roots."""
+        return self.trust if self.sampling is None else self.sampling
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
         """Yield the field and what is wrong with it, for each rule that concerns several fields and is broken."""

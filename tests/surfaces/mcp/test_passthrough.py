@@ -339,24 +339,78 @@ async def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it
             assert "simple text" in answer.text
 
 
+SAMPLED: dict[str, Json] = {"sampling/createMessage": {"role": "assistant", "model": "m", "content": MODEL_TEXT}}
+
+
 async def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(tmp_path: Path) -> None:
-    plain = PlainServer(tmp_path, "typed", trust=True, sampling=True)
+    plain = PlainServer(tmp_path, "typed", trust=True)
     async with open_host_with_servers({"plain": plain.spec}) as (host, _):
         async with host.open_session(**ELICITS) as without:
             refused = await call_with_answers(without, "asks_model", {})
             assert "-3260" in refused["content"][0]["text"], "the server is told that there is no model"
         async with host.open_session(sampling={}) as able:
-            words = {"role": "assistant", "model": "m", "content": MODEL_TEXT}
-            result = await call_with_answers(able, "asks_model", {"sampling/createMessage": words})
+            result = await call_with_answers(able, "asks_model", SAMPLED)
             assert "the model says" in result["content"][0]["text"]
     first, second = plain.read_notes("client")
     assert "sampling" not in first and "sampling" in second and "roots" not in second
 
 
 async def test_towards_a_server_of_the_new_era_a_request_claims_what_its_own_client_has() -> None:
-    async with open_host_with_servers({"modern": build_spec(FIXTURES, "--era", "modern", sampling=True)}) as (host, _):
+    async with open_host_with_servers({"modern": build_spec(FIXTURES, "--era", "modern")}) as (host, _):
         tool = "test_input_required_result_capabilities"  # it asks for what it may
         assert (await host.call_tool(tool)).text == "done"
         able: dict[str, Json] = {"answer": ELICITS, "completion": {"sampling": {}}}
         for name, capabilities in able.items():
             assert list((await host.call_tool(tool, capabilities=capabilities)).result["inputRequests"]) == [name]
+
+
+@pytest.mark.parametrize("more", [{"trust": False}, {"trust": True, "sampling": False}])
+async def test_an_able_client_is_not_claimed_for_a_server_that_is_not_trusted_or_not_to_sample(
+    tmp_path: Path, more: Json
+) -> None:
+    plain = PlainServer(tmp_path, "typed", **more)
+    async with (
+        open_host_with_servers({"plain": plain.spec}) as (host, _),
+        host.open_session(sampling={}, roots={}, **ELICITS) as able,
+    ):
+        approved = {"elicitation/create": {"action": "accept", "content": {"approve": True}}}
+        assert "-3260" in (await call_with_answers(able, "asks_model", approved))["content"][0]["text"]
+    (capabilities,) = plain.read_notes("client")
+    assert "sampling" not in capabilities and "roots" not in capabilities
+
+
+async def test_a_server_of_the_new_era_that_is_not_to_sample_does_not_reach_an_able_client() -> None:
+    spec = build_spec(FIXTURES, "--era", "modern", sampling=False)
+    async with open_host_with_servers({"modern": spec}) as (host, _):
+        able: Json = {"sampling": {}, "roots": {}}
+        answer = await host.call_tool("test_input_required_result_sampling", capabilities=able)
+        assert answer.result["isError"] and "does not get here" in answer.text
+
+
+async def test_each_client_is_asked_for_its_own_calls_only(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, "typed", trust=True, call_s=300.0)
+    async with (
+        open_host_with_servers({"plain": plain.spec}) as (host, _),
+        host.open_session(sampling={}) as anns,
+        host.open_session(sampling={}) as bobs,
+    ):
+
+        async def sample(client: LegacyHost, words: str) -> str:
+            reply = {"role": "assistant", "model": "m", "content": {"type": "text", "text": words}}
+            result = await call_with_answers(client, "asks_model", {"sampling/createMessage": reply})
+            return result["content"][0]["text"]
+
+        first, second = await asyncio.gather(sample(anns, "for ann"), sample(bobs, "for bob"))
+        assert "for ann" in first and "for bob" in second
+
+
+async def test_what_a_server_asks_for_without_a_call_reaches_no_client(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, "unbidden", trust=True)
+    async with (
+        open_host_with_servers({"plain": plain.spec}) as (host, _),
+        host.open_session(sampling={}, roots={}) as able,
+    ):
+        await call_with_answers(able, "look", {})
+        await wait_until(lambda: len(plain.read_notes("unbidden")) == 4)
+        assert all('"code"' in reply for reply in plain.read_notes("unbidden"))
+    assert "sampling" in plain.read_notes("client")[1], "it was told that a client of a call can be asked"

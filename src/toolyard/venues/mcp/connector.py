@@ -97,6 +97,7 @@ class SdkConnector:
 
 def _idle_s(spec: ServerSpec, caller: Caller | None, kind: SessionKind) -> float:
     """Return how long a session is kept open without a call; zero means without limit."""
-    if kind.number or kind.claims:
+    if kind.number:
         return min(spec.idle_s or EXTRA_IDLE_S, EXTRA_IDLE_S)
-    return spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)
+    # A session for the capabilities of some clients holds the state of their calls, as one of a single caller does.
+    return spec.idle_s or (CALLER_IDLE_S if caller is not None or kind.claims else 0.0)

@@ -291,22 +291,15 @@ async def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
             assert yard.servers.cards()[0].protocol == "2025-11-25"
 
 
-async def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: Path) -> None:
-    """It is not told that there is any; if it asks all the same it is refused, and nobody is bothered."""
-    plain = PlainServer(tmp_path, "typed", trust=True)
+@pytest.mark.parametrize("more", [{}, {"sampling": True}])
+async def test_a_call_without_an_mcp_client_gets_a_trusted_server_neither_a_model_nor_roots(
+    tmp_path: Path, more: dict[str, object]
+) -> None:
+    """Only an MCP client has them, and nothing is sampled with a model of the yard's own. A request is refused."""
+    plain = PlainServer(tmp_path, "typed", trust=True, **more)
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         call_result = await wait_result(yard.call("asks_model", {}))
         assert '"code": -3260' in call_result.content and "answered" in call_result.content
-    (capabilities,) = plain.read_notes("client")
-    assert "elicitation" in capabilities and "sampling" not in capabilities and "roots" not in capabilities
-
-
-async def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_model_nor_roots(tmp_path: Path) -> None:
-    """Only an MCP client has them; a caller over HTTP could not answer."""
-    plain = PlainServer(tmp_path, "typed", trust=True, sampling=True)
-    async with open_yard([], servers={"plain": plain.spec}) as yard:
-        call_result = await wait_result(yard.call("asks_model", {}))
-        assert '"code": -3260' in call_result.content
     (capabilities,) = plain.read_notes("client")
     assert "elicitation" in capabilities and "sampling" not in capabilities and "roots" not in capabilities
 

@@ -117,6 +117,13 @@ def ask_client(
     return text(f"answered {json.dumps(REPLIES[name], sort_keys=True)}")
 
 
+def ask_unbidden() -> None:
+    """Ask for what only the client of a call has, without a call."""
+    for method in ("sampling/createMessage", "roots/list"):
+        ask_client(method, method, {"messages": [], "maxTokens": 5} if method.startswith("s") else {})
+        note(f"unbidden {json.dumps(REPLIES[f'q{method}'])}")
+
+
 def was_cancelled(request: object, name: str) -> bool:
     """Whether it was, in the time that it takes."""
     for _ in range(int(os.environ.get("SLOW_TENTHS", "600"))):
@@ -198,6 +205,8 @@ def handle(message: dict[str, object]) -> None:
         info = {"name": "plain", "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
         send({"id": request, "result": result})
+    elif method == "notifications/initialized" and "unbidden" in TRICKS:
+        threading.Thread(target=ask_unbidden, daemon=True).start()
     elif method == "tools/list" and is_stalled():
         note("stalled listing")
     elif method == "tools/list":

@@ -71,8 +71,9 @@ class ExtraSessions:
 
     def get_claims(self, client: McpClient | None) -> frozenset[Capability]:
         """Return the client's capabilities beside elicitation, if the configuration lets this server use them."""
-        allowed = client is not None and self._spec.sampling
-        return client.capabilities - {"elicitation"} if client is not None and allowed else frozenset()
+        if client is None or not self._spec.may_sample:
+            return frozenset()
+        return client.capabilities - {"elicitation"}
 
     def get_capabilities(self, client: McpClient | None) -> frozenset[Capability] | None:
         """Return the capabilities that a request of the new era announces; None without an MCP client."""
