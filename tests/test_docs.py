@@ -83,7 +83,7 @@ async def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval() ->
         assert [event["name"] for event in events if event["type"] == "tool.status"] == ["get_stock", "get_stock"]
         text = "".join(str(event["content"]) for event in events if event["type"] == "text.delta")
         assert text.startswith("20 kg")
-        asked, done = [event async for _, event in http.stream("POST", "/ai/respond", order)]
+        asked, _, done = [event async for _, event in http.stream("POST", "/ai/respond", order)]
         assert (asked["type"], done["ending"]) == ("approval.required", "waiting")
         path = f"/conversations/{done['conversation_id']}/calls/{asked['call_id']}/approve"
         status, _, _ = await http.ask("POST", path, {})
@@ -144,7 +144,14 @@ async def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_pat
     model = Scripted([*ADDED_TURNS, call("get_cart"), say("Milk.")])
     async with Yard(model=model) as yard, serve_yard(yard) as url:
         code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
-        assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN_OUTPUT}Milk.\n"
+        assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN_OUTPUT}[get_cart]\nMilk.\n"
+
+
+async def test_the_python_of_the_page_on_app_tools_ends_without_a_language_model(tmp_path: Path) -> None:
+    async with Yard(model="toolyard:offline") as yard, serve_yard(yard) as url:
+        code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
+        out = await run_python(code, tmp_path, TOOLYARD_URL=url)
+    assert "waits for an approval]" in out
 
 
 async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
@@ -163,6 +170,11 @@ async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_a
             node_path(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
         )
         assert await run == SHOWN_OUTPUT
+    async with Yard(model="toolyard:offline") as yard, serve_yard(yard) as url:
+        run = run_command(
+            node_path(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
+        )
+        assert "waits for an approval]" in await run
 
 
 NODE_TYPES = """declare const process: {
@@ -173,6 +185,16 @@ NODE_TYPES = """declare const process: {
 
 
 # Links and names
+
+
+def test_the_index_lists_every_page() -> None:
+    docs = ROOT / "docs"
+    links = LINK.findall((docs / "index.md").read_text("utf-8"))
+    listed = {(docs / link.partition("#")[0]).resolve().relative_to(ROOT).as_posix() for link in links}
+    outside = re.findall(r'^    "([^"]+[.]md)": "', (docs / "hooks.py").read_text("utf-8"), re.MULTILINE)
+    pages = {page.relative_to(ROOT).as_posix() for page in docs.glob("**/*.md")} | set(outside)
+    missing = sorted(page for page in pages - listed if not page.startswith("docs/decisions/0"))
+    assert missing == ["docs/index.md"], "each page has a line there; the decisions have an index of their own"
 
 
 def anchors_of(page: Path) -> set[str]:

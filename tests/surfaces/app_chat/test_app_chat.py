@@ -242,3 +242,17 @@ async def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and
         third = await app.ask("three", **named, interrupt=True)
         assert third["message"]["content"] == "3"  # after the one that was in line before it
         await app.post(build_tool_results(first, MILK), expect=409)
+
+
+async def test_a_conversation_is_named_after_the_users_first_words() -> None:
+    image = {"type": "image", "url": "https://example.org/milk.png"}
+    async with open_api_client([say("ok")] * 4) as http:
+        app = AppClient(http)
+        first = await app.ask("  Add milk\nto my cart ")
+        await app.ask("And bread", conversationId=first["conversationId"])
+        pictured = [{"role": "user", "content": [image, {"type": "text", "text": "What is this?"}]}]
+        await app.post({"messages": pictured})
+        history = [user_message("Hello"), {"role": "assistant", "content": "Hi"}, user_message("Find milk")]
+        await app.post({"messages": history, "keep": True})
+        titles = [card["title"] for card in (await http.get("/conversations"))["conversations"]]
+        assert sorted(titles) == ["Add milk to my cart", "Hello", "What is this?"]

@@ -3,7 +3,17 @@
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from toolyard.core.items import ApprovalRecord, Call, FilePart, Item, ModelText, Reasoning, Result, TextPart, UserMessage
+from toolyard.core.items import (
+    ApprovalRecord,
+    Call,
+    FilePart,
+    Item,
+    ModelText,
+    Reasoning,
+    Result,
+    TextPart,
+    UserMessage,
+)
 from toolyard.core.store import ConversationCard
 from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
 

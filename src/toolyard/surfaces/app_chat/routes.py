@@ -20,6 +20,7 @@ from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import RequestKey
+from toolyard.core.items import Item, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.notes import to_notes
 from toolyard.core.ports import Failure, Value
@@ -56,6 +57,7 @@ from toolyard.surfaces.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.run_notices import RunNotices, build_notices
 from toolyard.surfaces.sse import build_stream_response
 from toolyard.surfaces.surface import Surface
+from toolyard.surfaces.titles import build_title
 from toolyard.surfaces.waiting_sentences import remove_sentences
 
 PATH = "/chat/v1/conversation"
@@ -171,7 +173,9 @@ class RequestHandler:
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]
         overridden = service.list_taken_names((tool.name for tool in tools), caller)
         settings = replace(
-            parse_settings(data, service.default_settings), ephemeral=not conversation_id and not should_keep(data)
+            parse_settings(data, service.default_settings),
+            title=find_title(input),
+            ephemeral=not conversation_id and not should_keep(data),
         )
         start = service.build_start(
             caller,
@@ -369,6 +373,12 @@ def parse_settings(data: ConversationBody, settings: Settings) -> Settings:
         return replace(settings, system_prompt=prompt)
     others = {key: note for key, note in settings.context.items() if not key.startswith(APP_NOTE_PREFIX)}
     return replace(settings, system_prompt=prompt, context={**others, **to_notes(data.context, APP_NOTE_PREFIX)})
+
+
+def find_title(items: Sequence[Item]) -> str:
+    """Return a title for a new conversation: the first words of the user."""
+    texts = (item.text for item in items if isinstance(item, UserMessage))
+    return build_title(next(filter(None, texts), ""))
 
 
 def compute_remaining_limits(messages: Sequence[AppMessage], limits: Limits) -> Limits | None:

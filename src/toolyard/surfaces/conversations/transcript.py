@@ -105,10 +105,13 @@ class _TranscriptBuilder:
                 message = self._join(item, has_room=lambda message: not any(call.outcome for call in message.calls))
                 message.calls = [*message.calls, call]
             case Result():
-                if call := self._calls.get(item.call_id):
-                    call.outcome = item.outcome
-                    if self._content.arguments:
-                        call.result, call.decisions = item.content, list(item.decisions)
+                self._close_call(item)
+
+    def _close_call(self, result: Result) -> None:
+        if call := self._calls.get(result.call_id):
+            call.outcome = result.outcome
+            if self._content.arguments:
+                call.result, call.decisions = result.content, list(result.decisions)
 
     def _start(self, item: Item, role: str) -> TranscriptMessage:
         self.messages.append(TranscriptMessage(id=item.id, role=role, timestamp=to_iso_time(item.at)))
