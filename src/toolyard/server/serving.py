@@ -63,6 +63,7 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
             with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
                 server = _UvicornServer(build_uvicorn_config(app))
                 announce(url, yard)
+                yard.service.auditor.log_configuration()
                 await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_signal, wiring))
 
 
