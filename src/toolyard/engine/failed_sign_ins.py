@@ -4,17 +4,15 @@ The first failure of an address is written at once, the further ones of the same
 Of many addresses in a minute only some have entries of their own; the others share one.
 """
 
-import asyncio
 import logging
-from collections import Counter
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from toolyard.core.audit import Actor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.ports import Spawn
+from toolyard.engine.counted_entries import WINDOW_S, CountedEntries
 from toolyard.observability.audit import Auditor, current_actor
 
-WINDOW_S = 60.0
 MAX_ADDRESSES = 20
 """Addresses with entries of their own in a minute."""
 OTHER_ADDRESSES = "other addresses"
@@ -46,50 +44,19 @@ class FailedSignIns:
 
     def __init__(self, auditor: Auditor, spawn: Spawn, window_s: float = WINDOW_S) -> None:
         self._auditor = auditor
-        self._spawn = spawn
-        self._window_s = window_s
-        self._counts = Counter[str]()
-        """The failures of the current window that are not written yet."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
+        self._entries = CountedEntries(spawn, window_s)
+        self.close = self._entries.close
 
     async def count(self, address: str) -> float:
         """Count a failure, and return how many seconds its address has to wait: zero unless it has failed too often.
 
         A store that is down is only logged: the sign-in fails anyway.
         """
-        if self._closed:  # the store is about to be closed, and nobody waits for a timer any more
-            return 0.0
         address = find_network(address)
-        if address not in self._counts and len(self._counts) >= MAX_ADDRESSES:
+        if address not in self._entries and len(self._entries) >= MAX_ADDRESSES:
             address = OTHER_ADDRESSES
-        loop = asyncio.get_running_loop()
-        if self._timer is None:
-            self._timer = loop.call_later(self._window_s, self._end_window)
-        remaining_s = max(0.0, self._timer.when() - loop.time())
-        if address in self._counts:
-            self._counts[address] += 1
-            # The first one is written already, and not among the counts.
-            return remaining_s if self._counts[address] >= MAX_WRONG_KEYS else 0.0
-        self._counts[address] = 0
-        await self._write(address, 1)
-        return 0.0
-
-    async def close(self) -> None:
-        """Write what was counted so far, and count no more."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._write_counts()
-
-    def _end_window(self) -> None:
-        self._spawn(self._write_counts())
-
-    async def _write_counts(self) -> None:
-        counts, self._counts, self._timer = self._counts, Counter[str](), None
-        for address, count in counts.items():
-            if count:
-                await self._write(address, count)
+        number, remaining_s = await self._entries.count(address, lambda count: self._write(address, count))
+        return remaining_s if number > MAX_WRONG_KEYS else 0.0
 
     async def _write(self, address: str, count: int) -> None:
         # Nobody is known by a key that is wrong: the entry names the address alone.

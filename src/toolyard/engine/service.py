@@ -11,6 +11,7 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from toolyard.codec import check_encodable, check_items
+from toolyard.core.approvals import find_refusal
 from toolyard.core.audit import AuditAction, AuditEntry, AuditQuery, clean_reference, hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Change, Command, Delete, Deliver, Deny, Fork, RemoveMessage, Start
@@ -54,6 +55,7 @@ from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.presets import Presets
 from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
+from toolyard.engine.refused_attempts import RefusedAttempts
 from toolyard.engine.replicas import Replicas
 from toolyard.engine.requests import Requests
 from toolyard.engine.result_encoder import build_original_handle
@@ -95,6 +97,7 @@ class Service:
         self.presets = Presets(store, deps.clock)
         self.auditor = Auditor(store, deps.clock)
         self.failed_sign_ins = FailedSignIns(self.auditor, tasks.create_task)
+        self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
@@ -126,10 +129,27 @@ class Service:
             audited := await self._describe(conversation, command)
         ):
             action, target, content_hash = audited
+            if isinstance(command, Approve | Deny):
+                await self._require_decider(conversation, command, audited)
             async with self.auditor.record(action, target, by=command.by, content_hash=content_hash):
                 await self._delivery.submit(conversation, command)
             return
         await self._delivery.submit(conversation, command)
+
+    async def _require_decider(
+        self, conversation: str, command: Approve | Deny, audited: tuple[AuditAction, str, str]
+    ) -> None:
+        """Raise Refused, after an entry that says so, if the caller may not decide a call that asks.
+
+        That depends on the call alone, so it cannot have changed when the command is decided.
+        """
+        state = await self.view(conversation)
+        call = state.calls.get(command.call_id)
+        if call is None or call.phase != "asking" or not (refusal := find_refusal(state, call, command.by)):
+            return
+        action, target, content_hash = audited
+        await self.refused_attempts.count(action, target, command.by, content_hash)
+        raise Refused(refusal)
 
     async def _describe(
         self, conversation: str, command: Approve | Deny | Change | RemoveMessage
@@ -619,6 +639,7 @@ class Service:
         await self._owner.close(grace_s)
         await self._figures.close()
         await self.failed_sign_ins.close()
+        await self.refused_attempts.close()
         self._replicas.close()
 
     def _find_conversation_owner(self, conversation: str) -> Caller | None:

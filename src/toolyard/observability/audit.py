@@ -64,6 +64,7 @@ class Auditor:
     def __init__(self, store: AuditLog, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._configuration_entry: AuditEntry | None = None
 
     @asynccontextmanager
     async def record(
@@ -123,7 +124,14 @@ class Auditor:
         last = await self._store.read_audit(AuditQuery(action="config.load", limit=1))
         if not last or last[0].content_hash != content_hash:
             parts = " ".join(f"{part}:{part_hash[:PART_HASH_CHARS]}" for part, part_hash in hashes.items())
-            await self.write("config.load", parts, content_hash=content_hash)
+            record = self._build_record("config.load", parts, content_hash=content_hash)
+            self._configuration_entry = await self._store.append_audit(record)
+
+    def log_configuration(self) -> None:
+        """Write the log line of the entry about the configuration, once the server has said that it has started."""
+        if self._configuration_entry is not None:
+            _log_entry(self._configuration_entry)
+            self._configuration_entry = None
 
     async def trim(self, keep_days: int) -> None:
         """Delete the entries of days before the last `keep_days` ones. Raises StoreDown."""

@@ -48,6 +48,7 @@ class Metrics:
 
     def __init__(self, is_tool: Callable[[str], bool]) -> None:
         self._is_tool = is_tool
+        self._unauthenticated = 0
         self._runs: Counter[str] = Counter()
         self._turns: Counter[str] = Counter()
         self._calls: Counter[tuple[str, str]] = Counter()
@@ -56,6 +57,10 @@ class Metrics:
         self._call_s: dict[str, Histogram] = {}
         self._began: dict[str, float] = {}
         """The start time of the open turn, by run."""
+
+    def count_unauthenticated(self) -> None:
+        """Count a request without a valid key or token: nobody whom the audit log could name."""
+        self._unauthenticated += 1
 
     def observe(self, entry: Entry) -> None:
         match entry.event:
@@ -99,6 +104,9 @@ class Metrics:
         return "\n".join((*self._render_counters(), *self._render_histograms(), *_render_gauges(load), ""))
 
     def _render_counters(self) -> Iterator[str]:
+        name = "toolyard_unauthenticated_requests_total"
+        yield from _render_head(name, "counter", "Requests without a valid key or token.")
+        yield _render_line(name, {}, self._unauthenticated)
         yield from _render_head("toolyard_runs_total", "counter", "Runs that ended, by their ending.")
         for ending, n in sorted(self._runs.items()):
             yield _render_line("toolyard_runs_total", {"ending": ending}, n)

@@ -78,6 +78,7 @@ async def _serve_yard(wiring: Wiring, host: str, url: str, server: "_UvicornServ
             _tune_garbage_collection()
             with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
                 announce(url, yard)
+                yard.service.auditor.log_configuration()
                 await _stop(server, yard, stop_signal, wiring)
                 await server.end()
     finally:

@@ -29,6 +29,7 @@ from toolyard.surfaces.middleware import AsgiApp, AuthMiddleware
 from toolyard.surfaces.openai import routes as openai
 from toolyard.surfaces.operators import routes as operators
 from toolyard.surfaces.page import routes as page
+from toolyard.surfaces.refusals import record_refusal
 from toolyard.surfaces.request_body import BodyRequest
 from toolyard.surfaces.respond import routes as respond
 from toolyard.surfaces.server_info import routes as server_info
@@ -82,6 +83,7 @@ def asgi(
     app = Litestar(
         [route for surface in surfaces for route in surface.routes(backend)],
         exception_handlers={Exception: handle_error},
+        after_exception=[record_refusal],
         openapi_config=OpenAPIConfig(
             title="Toolyard",
             version=version("toolyard"),
@@ -105,4 +107,6 @@ def asgi(
         socket_limits,
         proxies,
         service.failed_sign_ins.count,
+        service.metrics.count_unauthenticated,
+        service.refused_attempts.count,
     )

@@ -26,6 +26,7 @@ from toolyard.engine.sessions import Sessions
 from toolyard.observability.audit import current_actor
 from toolyard.surfaces.errors import ENCODER_KEY, CompressedBody, InvalidHead, answer_error
 from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
+from toolyard.surfaces.refusals import RECORDER_KEY, RecordRefusal
 from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address, get_request_context
 from toolyard.surfaces.request_log import log_request
 from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
@@ -82,6 +83,8 @@ class AuthMiddleware:
         socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS,
         proxies: TrustedProxies | None = None,
         count_failure: Callable[[str], Awaitable[float]] | None = None,
+        count_unauthenticated: Callable[[], None] = lambda: None,
+        record_refusal: RecordRefusal | None = None,
     ) -> None:
         """`get_replica` returns the id that responses name; it changes when the process loses its lease.
 
@@ -89,6 +92,8 @@ class AuthMiddleware:
         that address has to wait.
         """
         self._count_failure = count_failure
+        self._count_unauthenticated = count_unauthenticated
+        self._record_refusal = record_refusal
         self._app = app
         self._get_replica = get_replica
         self._rules = rules
@@ -166,6 +171,7 @@ class AuthMiddleware:
         if caller is ANONYMOUS:
             await self._app(scope, receive, send)
             return
+        scope[RECORDER_KEY] = self._record_refusal
         # Only what is being sent is cut off. A request whose response has not begun is answered: it was permitted.
         watch = _CredentialWatch(lambda: self._has_valid_credentials(caller, path, headers), lambda: send.status != 0)
         actor = current_actor.set(_build_actor(scope, caller, key, correlation_id))
@@ -180,7 +186,9 @@ class AuthMiddleware:
             watch.close()
 
     async def _count_refusal(self, scope: Scope, headers: dict[str, str], error: Exception) -> Exception:
-        """Count a request with a wrong key (one without a key is not counted), and return the error to answer with."""
+        """Count a request with a wrong key, or in the metrics without one, and return the error to answer with."""
+        if isinstance(error, Unauthenticated):
+            self._count_unauthenticated()
         secret = self._access.select_secret(headers)
         if self._count_failure is None or not isinstance(error, Unauthenticated) or not secret:
             return error

@@ -12,14 +12,16 @@ import pytest
 from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S, SettableClock, find_break
+from surfaces.operators.test_metrics import scrape_metrics
 from surfaces.served import SocketClient, connect_client
-from surfaces.talk import ApiClient, Json, build_key, open_api_client
+from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord
+from toolyard.core.audit import Actor, AuditEntry, AuditQuery, AuditRecord
 from toolyard.core.errors import StoreDown
 from toolyard.engine.failed_sign_ins import MAX_ADDRESSES, OTHER_ADDRESSES, FailedSignIns
-from toolyard.observability.audit import DAY_S, Auditor
+from toolyard.engine.refused_attempts import MAX_CALLERS, OTHER_CALLERS, RefusedAttempts
+from toolyard.observability.audit import DAY_S, Auditor, current_actor
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, call, say
 
@@ -135,6 +137,98 @@ async def test_what_is_refused_after_its_entry_has_a_second_one_that_says_so() -
         assert (denied["action"], denied["outcome"]) == ("call.deny", "allowed")
         assert (attempted["action"], attempted["outcome"], attempted["cause"]) == ("call.approve", "allowed", 0)
         assert (refused["outcome"], refused["cause"]) == ("refused", attempted["number"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "action", "target"),
+    [
+        ("POST", "/keys", {"name": "new", "user": "bob"}, "key.add", ""),
+        ("POST", "/keys/old/rotate", {}, "key.rotate", "old"),
+        ("DELETE", "/keys/old", None, "key.revoke", "old"),
+        ("POST", "/servers", {"name": "files", "config": {"url": "https://a.example"}}, "server.add", ""),
+        ("PUT", "/servers/files", {"trust": True}, "server.change", "files"),
+        ("DELETE", "/servers/files", None, "server.remove", "files"),
+        ("POST", "/servers/files/start", None, "server.start", "files"),
+        ("POST", "/servers/files/stop", None, "server.stop", "files"),
+        ("POST", "/servers/files/accept", {}, "pin.accept", "files"),
+        ("POST", "/servers/files/reject", {}, "pin.reject", "files"),
+    ],
+)
+async def test_an_attempt_without_the_right_to_it_leaves_an_entry(
+    method: str, path: str, body: object, action: str, target: str
+) -> None:
+    async with open_api_client(keys=KEYS) as http:
+        assert (await http.with_key("ann").send_request(method, path, body))[0] == 403
+        (entry,) = await list_entries(http)
+        assert (entry["action"], entry["target"], entry["outcome"]) == (action, target, "refused")
+        assert (entry["actor"], entry["key"], entry["tenant"], entry["count"]) == ("ann", "ann@t", "t", 1)
+
+
+async def test_a_refused_command_of_an_administrator_leaves_an_entry() -> None:
+    async with open_api_client(keys=KEYS, add_servers="url") as http:
+        await http.with_key("root").post("/servers", {"name": "files", "config": {"command": "rm"}}, expect=403)
+        (entry,) = await list_entries(http)
+        assert (entry["action"], entry["outcome"], entry["actor"]) == ("server.add", "refused", "root")
+
+
+async def test_many_refused_attempts_of_a_caller_are_counted_in_one_entry_for_each_action() -> None:
+    store = MemoryStore()
+    async with open_api_client(keys=KEYS, opened_store=store) as http:
+        for user in ("ann", "shop"):
+            headers = {"x_user": "guest"} if user == "shop" else {}
+            for _ in range(5):
+                body = {"name": "new", "user": "bob", "tenant": "elsewhere"}
+                assert (await http.with_key(user).send_request("POST", "/keys", body, **headers))[0] == 403
+        await http.with_key("ann").send_request("DELETE", "/keys/old")
+        assert len(await list_entries(http)) == 3
+    entries = store._data.audit  # pyright: ignore[reportPrivateUsage]
+    counts = [(entry.actor, entry.action, entry.count) for entry in entries]
+    assert counts == [
+        ("ann", "key.add", 1),
+        ("guest", "key.add", 1),
+        ("ann", "key.revoke", 1),
+        ("ann", "key.add", 4),
+        ("guest", "key.add", 4),
+    ], "the rest of a minute is written when it is over, or when the server stops"
+    assert all(entry.outcome == "refused" for entry in entries) and find_break(entries) == ""
+
+
+async def test_refused_attempts_of_very_many_callers_share_an_entry() -> None:
+    store = MemoryStore()
+    refusals = RefusedAttempts(Auditor(store, SettableClock()), asyncio.ensure_future)
+    for number in range(2 * MAX_CALLERS):
+        token = current_actor.set(Actor(user=f"user {number}", tenant="t", key="shop"))
+        await refusals.count("key.add", "")
+        current_actor.reset(token)
+    await refusals.close()
+    entries = await store.read_audit(AuditQuery(oldest_first=True, limit=1000))
+    assert len(entries) == MAX_CALLERS + 2 and sum(entry.count for entry in entries) == 2 * MAX_CALLERS
+    assert {entry.actor for entry in entries if entry.count > 1} == {OTHER_CALLERS}
+
+
+async def test_attempts_of_nobody_are_counted_in_the_metrics_only() -> None:
+    async with build_yard([], keys=KEYS) as yard, connect_api_client(yard, "socket") as http:
+        assert (await http.send_request("POST", "/keys", {"name": "new", "user": "bob"}))[0] == 401
+        assert await list_entries(http) == []
+        _, _, text = await scrape_metrics(yard, {"x-api-key": "root"})
+        assert "toolyard_unauthenticated_requests_total 1" in text
+
+
+@tool(approval="other")
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+async def test_a_refused_approval_of_ones_own_call_is_one_entry_that_says_refused() -> None:
+    async with open_api_client([call("pay", amount=5)], keys=KEYS, tools=[pay]) as http:
+        ann = http.with_key("ann")
+        conversation = await ann.create_conversation()
+        call_id = await start_waiting(ann, conversation)
+        await ann.post(f"{conversation}/calls/{call_id}/approve", {}, expect=409)
+        (entry,) = await list_entries(http)
+        assert (entry["action"], entry["outcome"], entry["cause"]) == ("call.approve", "refused", 0)
+        assert entry["target"] == f"{conversation.rpartition('/')[2]}/{call_id}" and entry["actor"] == "ann"
 
 
 async def test_an_end_user_is_named_with_the_key_of_the_backend_that_speaks_for_them() -> None:

@@ -90,13 +90,13 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
         uses = await access.read_uses()
         return KeyList(keys=[build_key_view(key, uses.get(key.name, 0.0)) for key in keys], count=len(keys))
 
-    @post("/keys", responses=ERRORS, tags=["keys"])
+    @post("/keys", responses=ERRORS, audited_as="key.add", tags=["keys"])
     async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
         """Create a key and return its secret, once. As soon as a key exists, every request needs one."""
         key, secret = await access.add(parse_key(data, _require_key_admin(request)))
         return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
-    @post("/keys/{name:str}/rotate", status_code=200, responses=ERRORS, tags=["keys"])
+    @post("/keys/{name:str}/rotate", status_code=200, responses=ERRORS, audited_as="key.rotate", tags=["keys"])
     async def rotate_key(
         request: HttpRequest, name: FromPath[str], data: JSONBody[RotateBody | None] = None
     ) -> NewKeyAnswer:
@@ -107,7 +107,7 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
         key, secret = await access.rotate(name, data.overlap_s if data else 0.0)
         return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
-    @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
+    @delete("/keys/{name:str}", status_code=200, responses=ERRORS, audited_as="key.revoke", tags=["keys"])
     async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
         """Revoke a key. Requests with it are refused from now on."""
         _require_visible_key(name, _require_key_admin(request), access)

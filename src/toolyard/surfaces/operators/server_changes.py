@@ -42,7 +42,7 @@ URL_FIELDS = ("url", "headers", "oauth")
 
 
 def routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
-    @put("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
+    @put("/servers/{server_id:str}", responses=ERRORS, audited_as="server.change", tags=["servers"])
     async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[Fields]) -> ServerAnswer:
         """Change a server's stored configuration; fields that are left out stay. A running server is restarted.
 

@@ -182,7 +182,7 @@ def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
 def _registration_routes(
     servers: Servers, add_servers: Callable[[], AddServers], *, trust_added: bool
 ) -> list[HTTPRouteHandler]:
-    @post("/servers", responses=ERRORS, tags=["servers"])
+    @post("/servers", responses=ERRORS, audited_as="server.add", tags=["servers"])
     async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
         """Add a server. Its configuration is stored, and it is started at once."""
         admin = require_servers_admin(request)
@@ -195,7 +195,7 @@ def _registration_routes(
             message=f"Server {card.name!r} added: {describe_status(card, admin)}{warning}{describe_trust(card)}",
         )
 
-    @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
+    @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, audited_as="server.remove", tags=["servers"])
     async def remove_server(request: HttpRequest, server_id: PathId) -> RemovedServer:
         """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it."""
         admin = require_servers_admin(request)
@@ -217,21 +217,27 @@ def _registration_routes(
 
 
 def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
-    @post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, tags=["servers"])
+    @post(
+        "/servers/{server_id:str}/start", status_code=200, responses=ERRORS, audited_as="server.start", tags=["servers"]
+    )
     async def start_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
         """Start a server that is stopped, or that has failed, without waiting for its next automatic restart."""
         admin = require_servers_admin(request)
         card = await servers.act(server_id, "start")
         return ServerAnswer(server=build_server_view(card, admin), message=describe_status(card, admin))
 
-    @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
+    @post(
+        "/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, audited_as="server.stop", tags=["servers"]
+    )
     async def stop_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
         """Stop a server. Its tools are not offered until it is started again."""
         admin = require_servers_admin(request)
         card = await servers.act(server_id, "stop")
         return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} stopped")
 
-    @post("/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, tags=["servers"])
+    @post(
+        "/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, audited_as="pin.accept", tags=["servers"]
+    )
     async def accept_tools(
         request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
     ) -> ServerTools:
@@ -241,7 +247,9 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
         card = await servers.act(server_id, "accept", selection.tools, selection.hashes)
         return build_server_tools(card, "Accepted")
 
-    @post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, tags=["servers"])
+    @post(
+        "/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, audited_as="pin.reject", tags=["servers"]
+    )
     async def reject_tools(
         request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
     ) -> ServerTools:
