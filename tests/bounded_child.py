@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+import jsonschema_rs
+
 import toolyard
 from toolyard.core.tools import Tool
 from toolyard.json_schema import InvalidSchema, SchemaValidator
@@ -20,14 +22,17 @@ from toolyard.models.offline.parameters import parse_parameters
 from toolyard.models.schema_dialects import Dialect, UnsupportedSchema, convert
 
 MAX_MEMORY_BYTES = 1024**3
-MAX_CPU_S = 5
+MAX_CPU_S = 3
 """The processor time for one schema. It is a bound on steps, however busy the machine is."""
+
+UNDEFENDED = "--undefended"
 
 
 class BoundedChild:
-    """A process that ends if a schema costs it too much."""
+    """A process that ends if a schema costs it too much. Without defences, its values are validated as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, defended: bool = True) -> None:
+        self._arguments = [] if defended else [UNDEFENDED]
         self._process: subprocess.Popen[str] | None = None
 
     def judge(self, schema: object, values: Sequence[object]) -> str:
@@ -36,7 +41,7 @@ class BoundedChild:
             source = str(Path(toolyard.__file__).parent.parent)
             environment = {**os.environ, "PYTHONPATH": source}
             self._process = subprocess.Popen(
-                [sys.executable, __file__],
+                [sys.executable, __file__, *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -76,7 +81,15 @@ def judge(schema: dict[str, object], values: Sequence[object]) -> str:
     return "accepted"
 
 
+def judge_undefended(schema: dict[str, object], values: Sequence[object]) -> str:
+    validator = jsonschema_rs.validator_for(schema, offline=True)
+    for value in values:
+        next(iter(validator.iter_errors(value)), None)
+    return "accepted"
+
+
 def main() -> None:
+    chosen = judge_undefended if UNDEFENDED in sys.argv else judge
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
@@ -84,7 +97,8 @@ def main() -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         end_s = int(usage.ru_utime + usage.ru_stime) + MAX_CPU_S
         resource.setrlimit(resource.RLIMIT_CPU, (end_s, resource.RLIM_INFINITY))
-        print(judge(schema, values), flush=True)
+        sys.stdout.write(f"{chosen(schema, values)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -40,33 +40,35 @@ def mutual_recursion(kinds: int) -> Schema:
 
 
 MAX_DEFINITIONS = 12
-_references = st.integers(0, MAX_DEFINITIONS - 1).map(refer)
-_inner = _references | st.sampled_from(
-    [{"type": "string"}, {"type": "array"}, {"type": "object"}, {"minimum": 1}, {"required": ["a"]}, {}]
-)
-_names = st.sampled_from(["a", "b", "c"])
-_pairs = st.lists(_inner, min_size=2, max_size=3)
-_maps = st.dictionaries(_names, _inner, min_size=1, max_size=3)
-_keywords: dict[str, st.SearchStrategy[object]] = {
-    **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _pairs),
-    **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), _maps),
-    **dict.fromkeys(("not", "if", "then", "else", "items", "contains", "additionalProperties"), _inner),
-    **dict.fromkeys(("propertyNames", "unevaluatedProperties", "unevaluatedItems"), _inner),
-    "$ref": st.integers(0, MAX_DEFINITIONS - 1).map(lambda number: f"#/$defs/d{number}"),
-    "type": st.sampled_from(["object", "array", "string"]),
-}
-_definitions = st.lists(st.sampled_from(sorted(_keywords)), min_size=1, max_size=3, unique=True).flatmap(
-    lambda names: st.fixed_dictionaries({name: _keywords[name] for name in names})
-)
+_LEAVES: list[Schema] = [{"type": "string"}, {"type": "array"}, {"type": "object"}, {"minimum": 1}, {}]
+_LISTS = ("anyOf", "oneOf", "allOf")
+_BRANCHES = ("not", "if", "then", "else")
+_PARTS = ("items", "contains", "additionalProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems")
+_PART_MAPS = ("properties", "patternProperties")
 
 
-def schema_documents() -> st.SearchStrategy[Schema]:
-    """Return schemas whose definitions refer to each other at random, in circles too."""
-    all_definitions = st.lists(_definitions, min_size=MAX_DEFINITIONS, max_size=MAX_DEFINITIONS)
-    return all_definitions.map(
-        lambda definitions: {
-            "type": "object",
-            "properties": {"x": refer(0), "y": refer(1)},
-            "$defs": {f"d{number}": definition for number, definition in enumerate(definitions)},
-        }
-    )
+@st.composite
+def _definitions(draw: st.DrawFn, number: int) -> Schema:
+    """Return a definition. What it says of parts of a value refers to any other, the rest mostly to later ones."""
+    first_branch = 0 if draw(st.integers(0, 19)) == 19 else number + 1
+    branches = st.sampled_from([*map(refer, range(first_branch, MAX_DEFINITIONS)), *_LEAVES])
+    parts = st.sampled_from([*map(refer, range(MAX_DEFINITIONS)), *_LEAVES])
+    names = st.sampled_from(["a", "b", "c", "children"])
+    keywords: dict[str, st.SearchStrategy[object]] = {
+        **dict.fromkeys(_LISTS, st.lists(branches, min_size=2, max_size=3)),
+        **dict.fromkeys(_BRANCHES, branches),
+        **dict.fromkeys(_PARTS, parts),
+        **dict.fromkeys(_PART_MAPS, st.dictionaries(names, parts, min_size=1, max_size=3)),
+        "dependentSchemas": st.dictionaries(names, branches, min_size=1, max_size=2),
+        "prefixItems": st.lists(parts, min_size=1, max_size=3),
+        "type": st.sampled_from(["object", "array", "string"]),
+    }
+    chosen = draw(st.lists(st.sampled_from(sorted(keywords)), min_size=1, max_size=3, unique=True))
+    return {name: draw(keywords[name]) for name in chosen}
+
+
+@st.composite
+def schema_documents(draw: st.DrawFn) -> Schema:
+    """Return a schema whose definitions refer to each other at random, in circles too."""
+    definitions = {f"d{number}": draw(_definitions(number)) for number in range(MAX_DEFINITIONS)}
+    return {"type": "object", "properties": {"x": refer(0), "y": refer(1)}, "$defs": definitions}

@@ -150,6 +150,11 @@ def test_a_hostile_schema_costs_little_whether_it_is_accepted_or_not(
     assert child.judge(schema, VALUES) == answer
 
 
+def test_the_same_schema_kills_a_process_without_these_bounds() -> None:
+    undefended = BoundedChild(defended=False)
+    assert (undefended.judge(chain(4), VALUES), undefended.judge(chain(24), VALUES)) == ("accepted", "")
+
+
 @settings(
     max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
 )

@@ -14,8 +14,8 @@ CLIENT_GONE = "the client did not return a result in time"
 MAX_CALL_OWNERS = 3
 """How many owners may start a repeatable call. If each of them died, it may be what killed them."""
 MAX_TURN_OWNERS = 5
-"""How many owners may start a turn, or take over calls and get no further. It is more than for a call: a tool that kills
-its owners, one after the other, must not end the turns of other conversations that they own."""
+"""How many owners may start a turn, or take over calls and get no further. It is more than for a call: a tool that
+kills its owners, one after the other, must not end the turns of other conversations that they own."""
 
 
 class BeginRun(Struct, frozen=True):
