@@ -313,6 +313,7 @@ class App:
             wire_log=WireLog(store) if wiring.keep_requests else None,
             keep_audit_days=wiring.keep_audit_days,
             divisions=wiring.divisions,
+            find_tool_identity=self.servers.find_tool_identity,
             unwrap_delivered=unwrap_result,
             is_shared=store.is_shared,
             ensure_lease=store.ensure_lease,

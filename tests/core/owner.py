@@ -48,9 +48,11 @@ from toolyard.core.plan import (
 )
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State, apply
+from toolyard.core.tools import Tool
 
 MAX_STEPS = 100
 APPROVAL_S = 60.0
+ASKING_TOOL = Tool(name="ask", approval="ask")
 WINDOW = 150
 """So few tokens that room has to be made again and again."""
 TOOLS = ("plain", "safe", "alone", "ask", "app", "form", "forbidden")
@@ -204,8 +206,9 @@ class Owner:
         if call.tool == "forbidden":
             denied = CallJudged(call_id=call.id, verdict="deny", rule="roles")
             return denied, CallEnded(result=results.build_rule_denied_result(call, "roles", self.now))
-        if call.tool == "ask" and not self.state.remembered & {"ask", "*"}:
-            return (CallJudged(call_id=call.id, verdict="ask", rule="approval", expires_at=self.now + APPROVAL_S),)
+        if call.tool == "ask" and not any(approved.covers(ASKING_TOOL) for approved in self.state.remembered):
+            expires_at, tool = self.now + APPROVAL_S, ASKING_TOOL.identity
+            return (CallJudged(call_id=call.id, verdict="ask", rule="approval", expires_at=expires_at, tool=tool),)
         return (CallJudged(call_id=call.id, verdict="allow", rule="default", exclusive=call.tool == "alone"),)
 
     def _expire_call(self, call: CallState) -> Result:

@@ -21,6 +21,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage, result_id
 from toolyard.core.limits import Limits
 from toolyard.core.state import State, apply
+from toolyard.core.tool_identity import ToolIdentity
 
 Apply = Callable[[State, Entry], State]
 OWNER = Caller(user="owner")
@@ -112,7 +113,8 @@ class Story:
 
     def hold(self, call_id: str, expires_at: float = 100.0) -> "Story":
         """A call that asks for approval."""
-        self.add(CallJudged(call_id=call_id, verdict="ask", rule="test", expires_at=expires_at))
+        tool = ToolIdentity("", self.state.calls[call_id].call.tool)
+        self.add(CallJudged(call_id=call_id, verdict="ask", rule="test", expires_at=expires_at, tool=tool))
         return self
 
     def start(self, *call_ids: str, epoch: int = 1) -> "Story":

@@ -60,6 +60,7 @@ from toolyard.core.items import Problem
 from toolyard.core.limits import Limits
 from toolyard.core.run_state import Phase
 from toolyard.core.state import State
+from toolyard.core.tools import Tool
 
 NOW = 50.0
 
@@ -352,11 +353,12 @@ def test_an_approver_of_another_tenant_may_not_decide() -> None:
 
 
 def test_an_approval_is_remembered_for_the_tool_or_for_the_conversation() -> None:
-    remembered: dict[Remember, set[str]] = {"no": set(), "tool": {"plain"}, "conversation": {"*"}}
-    for remember, survivor in remembered.items():
+    covered: dict[Remember, list[str]] = {"no": [], "tool": ["plain"], "conversation": ["plain", "another"]}
+    for remember, names in covered.items():
         story = _build_in_phase("asking")
         state = story.add(CallApproved(call_id="c1", by="owner", remember=remember))
-        assert state.remembered == survivor
+        tools = [Tool(name=name) for name in ("plain", "another")]
+        assert [tool.name for tool in tools if any(approved.covers(tool) for approved in state.remembered)] == names
 
 
 def test_a_call_is_removed_together_with_its_result() -> None:

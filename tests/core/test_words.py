@@ -12,7 +12,8 @@ from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import ToolError
 from toolyard.core.items import FilePart, ImagePart, Problem, Result, TextPart, Usage, UserMessage
 from toolyard.core.limits import Limits
-from toolyard.core.tools import ProviderOptions, Tool, hash_definition
+from toolyard.core.tool_identity import BoundName
+from toolyard.core.tools import ProviderOptions, Tool, hash_definition, may_use_with_key
 
 
 def test_the_owner_and_the_tenant_s_approvers_may_decide_and_nobody_else() -> None:
@@ -32,9 +33,9 @@ def test_a_change_changes_what_it_names_and_nothing_else() -> None:
 
 
 def test_no_set_of_tools_means_all_and_an_empty_one_means_none() -> None:
-    assert Settings().allows("anything")
-    assert not Settings(tools=frozenset()).allows("anything")
-    assert Settings(tools=frozenset({"a"})).allows("a")
+    assert Settings().allows(Tool(name="anything"))
+    assert not Settings(tools=frozenset()).allows(Tool(name="anything"))
+    assert Settings(tools=frozenset({"a"})).allows(Tool(name="a"))
 
 
 def test_a_tool_that_is_shown_differently_has_another_hash() -> None:
@@ -100,3 +101,43 @@ def test_usage_adds_up_and_cached_tokens_are_part_of_the_input() -> None:
     first = Usage(input_tokens=10, output_tokens=2, cached_tokens=8)
     both = first.plus(Usage(input_tokens=1, output_tokens=1))
     assert (both.total, both.cached_tokens) == (14, 8)
+
+
+def test_the_tools_of_a_conversation_are_those_that_their_names_meant_when_they_were_set() -> None:
+    here, elsewhere = (Tool(name="find", venue="mcp", server=server, remote="look") for server in ("here", "elsewhere"))
+    ours, native = Tool(name="add"), Tool(name="find", venue="provider")
+    bindings = {"find": here.identity}
+    settings = Settings(tools=frozenset({"find", "add"})).bind_tools(bindings.get)
+    assert [settings.allows(tool) for tool in (here, elsewhere, ours, native)] == [True, False, True, True]
+    renamed = replace(here, name="seek", former_names=("find",))
+    assert settings.allows(renamed)
+    bindings["find"] = elsewhere.identity
+    changed = SettingsChange(disable_tool="add", available_tools=frozenset({"find", "add"})).bind_tools(bindings.get)
+    assert changed.apply_to(settings).allows(here) and not changed.apply_to(settings).allows(elsewhere)
+    assert SettingsChange(title="t").bind_tools(bindings.get).apply_to(settings).allows(here)
+    enabled = SettingsChange(enable_tool="find").bind_tools(bindings.get).apply_to(settings)
+    assert enabled.allows(elsewhere) and not enabled.allows(here)
+    assert Settings(tools=frozenset({"find"})).allows(elsewhere), "logs of earlier versions hold names only"
+
+
+def test_the_tools_of_a_run_are_only_those_that_are_still_enabled() -> None:
+    here, elsewhere = (Tool(name="find", venue="mcp", server=server, remote="look") for server in ("here", "elsewhere"))
+    started, current = (
+        Settings(tools=frozenset({"find", "add"})).bind_tools({"find": tool.identity}.get) for tool in (here, elsewhere)
+    )
+    effective = started.without_tools_disabled_in(current)
+    assert [effective.allows(tool) for tool in (here, elsewhere, Tool(name="add"))] == [False, False, True]
+    assert started.without_tools_disabled_in(Settings()).allows(here)
+    assert Settings().without_tools_disabled_in(current).allows(elsewhere)
+
+
+def test_a_key_that_names_a_tool_of_a_server_is_for_no_other_of_that_name() -> None:
+    here, elsewhere = (Tool(name="find", venue="mcp", server=server, remote="look") for server in ("here", "elsewhere"))
+    bound = frozenset({BoundName("find", "here", "look")})
+    caller = Caller(tools=frozenset({"find", "stock_*"}), bound_tools=bound)
+    renamed = replace(here, name="seek", former_names=("find",))
+    assert [may_use_with_key(tool, caller) for tool in (here, renamed, elsewhere)] == [True, True, False]
+    assert may_use_with_key(Tool(name="stock_list"), caller) and not may_use_with_key(Tool(name="add"), caller)
+    assert may_use_with_key(Tool(name="find"), caller), "a tool of no server has only its name"
+    by_name = Caller(tools=frozenset({"find"}))
+    assert [may_use_with_key(tool, by_name) for tool in (here, renamed, elsewhere)] == [True, True, True]

@@ -33,6 +33,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.options import Options
+from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.core.trust import UntrustedSource
 
@@ -259,6 +260,22 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         removed=("drop",),
         search="native",
         unreviewed=("plain",),
+    ),
+    events.CallJudged(
+        call_id="call_1",
+        verdict="ask",
+        rule="asks first",
+        exclusive=True,
+        expires_at=99.5,
+        sources=(SOURCE,),
+        terms=ApprovalTerms(quorum=2),
+        tool=ToolIdentity("plain", "look"),
+    ),
+    events.ConversationChanged(
+        settings=Settings(
+            tools=frozenset({"add", "find"}),
+            bound_tools=frozenset({BoundName("add"), BoundName("find", "plain", "look")}),
+        )
     ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}

@@ -24,6 +24,7 @@ AuditAction = Literal[
     "server.add",
     "server.change",
     "server.remove",
+    "server.free_names",
     "server.start",
     "server.stop",
     "server.sign_in",

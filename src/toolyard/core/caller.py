@@ -5,6 +5,8 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from toolyard.core.tool_identity import BoundName
+
 BUILT_IN_ROLES = frozenset({"admin", "operator", "approver"})
 """Roles that Toolyard itself uses. Any other role has a meaning only in the rules of tools."""
 
@@ -19,6 +21,8 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     locale: str = "en"
     tools: frozenset[str] = frozenset()
     """The tools that the caller's key is limited to, by name or as patterns; empty means any."""
+    bound_tools: frozenset[BoundName] = frozenset()
+    """Those of `tools` that name a tool of a server, with that tool. Names of the configuration file are not bound."""
     models: frozenset[str] = frozenset()
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
 
@@ -31,10 +35,6 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def observes_server(self) -> bool:
         """Return whether this caller may read statistics of all tenants together."""
         return not self.tenant and bool(self.roles & {"admin", "operator"})
-
-    def may_use_tool(self, name: str) -> bool:
-        """Return whether the caller's key admits a tool."""
-        return is_admitted(name, self.tools)
 
     def may_use_model(self, name: str) -> bool:
         """Return whether the caller's key admits a model."""

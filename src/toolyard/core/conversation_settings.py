@@ -6,6 +6,8 @@ from msgspec.structs import fields, replace
 from toolyard.core.limits import Limits
 from toolyard.core.notes import Note, NoteEdit, edit_notes
 from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.tool_identity import BoundName, FindIdentity, bind_names
+from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 
 
@@ -21,6 +23,11 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: Limits | None = None
     tools: frozenset[str] | None = None
     """The tools that this conversation may use; None means all that its caller may use."""
+    bound_tools: frozenset[BoundName] | None = None
+    """The names in `tools` with the tools that they were bound to when they were set.
+
+    None in logs of earlier versions: there a name means the tool that it is bound to now.
+    """
     asked_tools: frozenset[str] = frozenset()
     """Tools of the server that wait for an approval even if their own rule is `never`; `*` stands for all."""
     max_messages: int = 0
@@ -37,8 +44,27 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unlisted: bool = False
     """Whether a program made it for one call: lists for people leave it out, traces and runs do not."""
 
-    def allows(self, tool: str) -> bool:
-        return self.tools is None or tool in self.tools
+    def allows(self, tool: Tool) -> bool:
+        if self.tools is None:
+            return True
+        if self.bound_tools is None:
+            return not self.tools.isdisjoint(tool.names)
+        return tool.is_meant_by(self.bound_tools)
+
+    def without_tools_disabled_in(self, current: "Settings") -> "Settings":
+        """Return these settings with only those of their tools that the current ones have too."""
+        if current.tools is None:
+            return self
+        if self.tools is None:
+            return replace(self, tools=current.tools, bound_tools=current.bound_tools)
+        bound_tools = current.bound_tools
+        if bound_tools is not None and self.bound_tools is not None:
+            bound_tools &= self.bound_tools
+        return replace(self, tools=self.tools & current.tools, bound_tools=bound_tools)
+
+    def bind_tools(self, find_identity: FindIdentity) -> "Settings":
+        """Return these settings with the tools that their names are bound to now."""
+        return self if self.tools is None else replace(self, bound_tools=bind_names(self.tools, find_identity))
 
 
 class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,6 +89,8 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     disable_tool: str = ""
     available_tools: frozenset[str] = frozenset()
     """All tools of the caller: a conversation without a list gets one of these when the first tool is disabled."""
+    bound_tools: frozenset[BoundName] = frozenset()
+    """The tools that are named here, with those that they are bound to."""
     notes: dict[str, Note | None] = {}
     """Notes to set by id, or to remove where they are None."""
     note_edits: dict[str, NoteEdit] = {}
@@ -74,13 +102,37 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def apply_to(self, settings: Settings) -> Settings:
         """Return the settings with the new values. Raises Invalid for too many notes."""
         new_values = {name: value for name in _REPLACED if (value := getattr(self, name)) is not UNSET}
-        settings = replace(settings, **new_values)
+        before, settings = settings, replace(settings, **new_values)
         if self.max_turns:
             limits = settings.limits or self.default_limits
             settings = replace(settings, limits=replace(limits, turns_per_request=self.max_turns))
         if self.notes or self.note_edits:
             settings = replace(settings, context=edit_notes(settings.context, self.notes, self.note_edits))
-        return replace(settings, tools=self._change_tools(settings.tools))
+        if not self._changes_tools:
+            return settings
+        tools = self._change_tools(settings.tools)
+        return replace(settings, tools=tools, bound_tools=self._change_bound_tools(before, tools))
+
+    @property
+    def _changes_tools(self) -> bool:
+        return self.tools is not UNSET or bool(self.enable_tool or self.disable_tool)
+
+    def bind_tools(self, find_identity: FindIdentity) -> "SettingsChange":
+        """Return the change with the tools that the names in it are bound to now."""
+        if not self._changes_tools:
+            return self
+        names = {*(self.tools or ()), *self.available_tools, *filter(None, [self.enable_tool])}
+        return replace(self, bound_tools=bind_names(names, find_identity))
+
+    def _change_bound_tools(self, before: Settings, tools: frozenset[str] | None) -> frozenset[BoundName] | None:
+        """Return the names with the tools that they are bound to: in the change, else from before, else none."""
+        if tools is None:
+            return None
+        earlier = {bound.name: bound for bound in before.bound_tools or ()}
+        named = {bound.name: bound for bound in self.bound_tools}
+        # The available tools, which come with one that is disabled, are only for a conversation without a list.
+        bound_tools = named | earlier if self.disable_tool else earlier | named
+        return frozenset(bound_tools.get(name, BoundName(name)) for name in tools)
 
     def _change_tools(self, tools: frozenset[str] | None) -> frozenset[str] | None:
         if self.disable_tool:

@@ -16,6 +16,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.core.trust import UntrustedSource
 from toolyard.core.web_search import SearchMode
@@ -169,6 +170,8 @@ class CallJudged(_Event, frozen=True, kw_only=True, tag="call.judged"):
     """What strangers may have written before the call, if that is why a person is asked."""
     terms: ApprovalTerms | None = None
     """Who may decide a call that asks, and how many of them; None means its owner or an approver."""
+    tool: ToolIdentity | None = None
+    """The tool of a call that asks: its name may stand for another one later. None in logs of earlier versions."""
 
 
 class CallApproved(_Event, frozen=True, kw_only=True, tag="call.approved"):

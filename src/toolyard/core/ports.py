@@ -14,6 +14,7 @@ from toolyard.core.items import Call, Part, Problem
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.remembered_approvals import RememberedApproval
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import NativeTools
 
@@ -235,7 +236,7 @@ class PolicyRequest(Struct, frozen=True, kw_only=True):
     tool: Tool
     caller: Caller
     settings: Settings
-    remembered: frozenset[str] = frozenset()
+    remembered: frozenset[RememberedApproval] = frozenset()
     arguments: dict[str, object] | None = None
 
 
@@ -303,6 +304,17 @@ class Servers(Protocol):
         """Carry out an action on a server or some of its tools. Raises NotFound or Refused.
 
         With `hashes`, only definitions with one of them are accepted or rejected.
+        """
+        ...
+
+    def list_names(self, id: str) -> Sequence[str]:
+        """Return the names that are bound to tools of a server, also of one that was removed."""
+        ...
+
+    async def free_names(self, id: str) -> Sequence[str]:
+        """Free the tool names of a server that was removed, for tools of other servers, and return them.
+
+        Raises NotFound if none is bound to it, and Refused while there is the server.
         """
         ...
 

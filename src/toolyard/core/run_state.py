@@ -9,6 +9,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import CallAnswered, CallApproved, CallParked, Finish, RunQueued
 from toolyard.core.items import Call, Problem, Result, Usage
 from toolyard.core.limits import Limits
+from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.trust import UntrustedSource
 
 MAX_OUTPUT_REPAIRS = 1
@@ -29,6 +30,8 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
     """The rule of the last verdict."""
     terms: ApprovalTerms | None = None
     """Who may decide about it, and how many of them."""
+    tool: ToolIdentity | None = None
+    """The tool that a person was asked about; None in logs of earlier versions."""
     approvals: tuple[CallApproved, ...] = ()
     """The approvals so far of a call that needs several, or that was asked about again."""
     epoch: int = 0

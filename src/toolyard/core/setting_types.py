@@ -9,6 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from toolyard.core.tool_identity import BoundName
+
 MAX_NUMBER = 1_000_000_000
 LANGUAGE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}\Z"
 """A language tag such as `en`, `zh-CN` or `pt_BR`."""
@@ -58,6 +60,8 @@ RecordedTime = Annotated[float, Meta(extra={"is": "recorded"})]
 """A time that the server records: not a setting."""
 RecordedHash = Annotated[str, Meta(extra={"is": "recorded"})]
 """A hash that the server records: not a setting."""
+RecordedTools = Annotated[frozenset[BoundName], Meta(extra={"is": "recorded"})]
+"""The tools that names are bound to, which the server records: not a setting."""
 Timestamp = Annotated[
     float, Meta(extra={"ge": 0, "le": 100_000_000_000, "says": "a time in seconds since 1970, or 0 for none"})
 ]

@@ -44,6 +44,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import History, find_open_calls
 from toolyard.core.items import Call, Item, Result
+from toolyard.core.remembered_approvals import ALL_APPROVED, RememberedApproval, remember_identity, remember_name
 from toolyard.core.run_state import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.trust import join_sources, mark_model_items, name_description_source
 from toolyard.core.window import Window, apply_compaction, remove_items
@@ -72,8 +73,8 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     """The servers whose descriptions the model was shown in the last turn, and which nobody vouches for."""
     looked: int = 0
     """The length of the history when the last turn started: later items may need more tools."""
-    remembered: frozenset[str] = frozenset()
-    """Tools that are approved for the whole conversation; `*` means all."""
+    remembered: frozenset[RememberedApproval] = frozenset()
+    """What is approved for the whole conversation."""
     has_handles: bool = False
     origin: Origin | None = None
     """The conversation that this one was forked from."""
@@ -360,8 +361,7 @@ def _apply_call_event(state: State, event: CallEvent) -> State:
             approvals = (*call.approvals, event)
             if event.remaining:
                 return _put_call(state, replace(call, approvals=approvals))
-            remembered = {"no": (), "tool": (call.call.tool,), "conversation": ("*",)}[event.remember]
-            state = replace(state, remembered=state.remembered.union(remembered))
+            state = replace(state, remembered=state.remembered.union(_list_remembered(call, event)))
             return _put_call(state, replace(call, phase="allowed", approved=event, approvals=approvals))
         case CallDenied():
             return _put_call(state, _require_call(state, event.call_id, "asking"))
@@ -377,6 +377,21 @@ def _apply_call_event(state: State, event: CallEvent) -> State:
             assert_never(event)
 
 
+def _list_remembered(call: CallState, approval: CallApproved) -> tuple[RememberedApproval, ...]:
+    if approval.remember == "conversation":
+        return (ALL_APPROVED,)
+    return (remember_identity(call.tool),) if approval.remember == "tool" and call.tool is not None else ()
+
+
+def _remember_by_name(state: State, call: CallState, result: Result) -> State:
+    """Remember an approval of a log that does not say which tool was approved: only the result may name its server."""
+    if call.approved is None or call.approved.remember != "tool" or call.tool is not None:
+        return state
+    if not (hash := state.offered.get(call.call.tool)):
+        return state
+    return replace(state, remembered=state.remembered | {remember_name(call.call.tool, hash, result.untrusted)})
+
+
 def _judge_call(state: State, event: CallJudged) -> State:
     call = _require_call(state, event.call_id, "requested", "allowed")
     if event.verdict == "deny":
@@ -390,6 +405,7 @@ def _judge_call(state: State, event: CallJudged) -> State:
         sources=event.sources,
         rule=event.rule,
         terms=event.terms,
+        tool=event.tool,
         approvals=(),  # whoever approved the call on other terms is asked again
     )
     return _put_call(state, judged)
@@ -404,7 +420,7 @@ def _start_call(state: State, event: CallStarted) -> State:
 
 def _close_call(state: State, result: Result) -> State:
     call = _require_call(state, result.call_id, "requested", "asking", "allowed", "running", "parked")
-    state = _put_call(state, replace(call, phase="closed", result=result))
+    state = _put_call(_remember_by_name(state, call, result), replace(call, phase="closed", result=result))
     if result.handle:
         state = replace(state, has_handles=True)
     # Results join the history together, in the order of the calls, when the last call has closed: providers require all

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord
 from toolyard.core.events import Entry
-from toolyard.core.setting_types import Hash, Name, Origin, RecordedHash, RecordedTime, Timestamp
+from toolyard.core.setting_types import Hash, Name, Origin, RecordedHash, RecordedTime, RecordedTools, Timestamp
 
 
 class FutureLike(Protocol):
@@ -431,6 +431,8 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether requests with this key may name the end user whom they are made for."""
     tools: frozenset[Name] = frozenset()
     """The tools that requests with this key may use, by name or as patterns such as `stock_*`; empty means any."""
+    bound_tools: RecordedTools = frozenset()
+    """Those of `tools` that named a tool of a server when the key was added, with that tool."""
     models: frozenset[Name] = frozenset()
     """The models that requests with this key may use, by name or as patterns; empty means any."""
     origins: frozenset[Origin] = frozenset()

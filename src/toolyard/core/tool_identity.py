@@ -4,6 +4,8 @@ Models, people and the configuration use a name. A name of an MCP server's tool 
 offered, and the binding is stored. Whatever is decided about a tool is decided about its identity.
 """
 
+from collections.abc import Callable, Iterable
+
 from msgspec import Struct
 
 TOOL_NAMES = "mcp.names"
@@ -15,3 +17,27 @@ class ToolIdentity(Struct, frozen=True, gc=False):
 
     server: str
     tool: str
+
+
+FindIdentity = Callable[[str], ToolIdentity | None]
+"""Returns the tool of a server that a name is bound to; None for any other name."""
+
+
+class BoundName(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A tool's name that somebody has set, and the tool of a server that it was bound to then.
+
+    Without a server the name was bound to none. Whatever tool has the name is meant.
+    """
+
+    name: str
+    server: str = ""
+    tool: str = ""
+
+
+def bind_names(names: Iterable[str], find_identity: FindIdentity) -> frozenset[BoundName]:
+    """Return the names with the tools that they are bound to now."""
+    identities = {name: find_identity(name) for name in names}
+    return frozenset(
+        BoundName(name, identity.server, identity.tool) if identity else BoundName(name)
+        for name, identity in identities.items()
+    )

@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from collections.abc import Collection
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
@@ -10,7 +12,7 @@ from msgspec import Struct, field
 from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
 from toolyard.core.setting_types import CountOrZero, Country, Domain
-from toolyard.core.tool_identity import ToolIdentity
+from toolyard.core.tool_identity import BoundName, ToolIdentity
 
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always", "other"]
@@ -120,6 +122,16 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return all names that stand for the tool, the one that it is offered under first."""
         return (self.name, *self.former_names)
 
+    def is_meant_by(self, bound_names: Collection[BoundName]) -> bool:
+        """Return whether one of these names meant this tool when it was set."""
+        # A provider's tool does the same as a server's tool of its name: who names one means both.
+        if self.venue == "provider":
+            return any(bound.name == self.name for bound in bound_names)
+        return any(
+            BoundName(name, self.server, self.remote) in bound_names or BoundName(name) in bound_names
+            for name in self.names
+        )
+
     @property
     def repeatable(self) -> bool:
         """Return whether a call may run again if its outcome is unknown."""
@@ -141,7 +153,16 @@ def get_approval_terms(tool: Tool) -> ApprovalTerms | None:
 def may_use_with_key(tool: Tool, caller: Caller) -> bool:
     """Return whether the caller's key admits a tool, or the limits of keys do not apply to it."""
     # The application's tools came with the request itself, and built-in tools only serve others.
-    return tool.built_in or tool.venue == "client" or caller.may_use_tool(tool.name)
+    if not caller.tools or tool.built_in or tool.venue == "client":
+        return True
+    names = caller.tools
+    if tool.server and caller.bound_tools:
+        if tool.is_meant_by(caller.bound_tools):
+            return True
+        # A name that is bound means no other server's tool.
+        names = names.difference(bound.name for bound in caller.bound_tools)
+    # A pattern admits any tool that is offered under a name like it.
+    return not names.isdisjoint(tool.names) or any(fnmatchcase(tool.name, pattern) for pattern in names)
 
 
 def hash_definition(tool: Tool) -> str:

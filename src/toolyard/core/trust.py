@@ -74,6 +74,12 @@ def name_result_source(tool: Tool) -> str:
     return f"the tool {tool.name} of the server {tool.server}" if tool.server else f"the tool {tool.name}"
 
 
+def find_result_server(name: str, source: str) -> str:
+    """Return the server that `name_result_source` names for a tool of this name; empty if it names none."""
+    prefix = f"the tool {name} of the server "
+    return next((text.removeprefix(prefix) for text in source.split(SOURCE_SEPARATOR) if text.startswith(prefix)), "")
+
+
 def name_source(item: Item) -> str:
     """Return who may have written an item that is not to be trusted; else an empty text."""
     match item:

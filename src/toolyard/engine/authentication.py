@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from toolyard.core.caller import BUILT_IN_ROLES, Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, ToolyardError, Unauthenticated
 from toolyard.core.ports import Clock
 from toolyard.core.store import AuditLog, Key, Keys, KeyValue
+from toolyard.core.tool_identity import TOOL_NAMES, BoundName, ToolIdentity, bind_names
 from toolyard.observability.audit import Auditor
 
 LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
@@ -117,7 +118,8 @@ class Authenticator:
     async def add(self, key: Key) -> tuple[Key, str]:
         """Store a new key and return it with its secret, which is stored nowhere."""
         secret = _create_secret()
-        stored_key = replace(key, hash=hash_key(secret), created_at=self._clock.now())
+        bound_tools = await self._find_bound_tools(key.tools)
+        stored_key = replace(key, hash=hash_key(secret), created_at=self._clock.now(), bound_tools=bound_tools)
         async with self._reading, self._store.lock(KEYS, ""):
             await self._read()
             if any(existing.name == key.name for existing in self.keys()):
@@ -127,6 +129,14 @@ class Authenticator:
                 await self._store.save_key(stored_key)
             self._stored_keys = {**self._stored_keys, stored_key.hash: stored_key}
         return stored_key, secret
+
+    async def _find_bound_tools(self, names: Collection[str]) -> frozenset[BoundName]:
+        """Return the names that are bound to tools of servers, with those tools."""
+        if not names:
+            return frozenset()
+        bodies = {name: body for name, body in await self._store.list_records(TOOL_NAMES) if name in names}
+        identities = {name: msgspec.json.decode(body, type=ToolIdentity) for name, body in bodies.items()}
+        return bind_names(identities, identities.get)
 
     async def revoke(self, name: str, *, keep_last: bool = False) -> None:
         """Revoke a key. With `keep_last`, raise Refused if it is the only one."""
@@ -378,6 +388,7 @@ def _build_caller(key: Key) -> Caller:
         tenant=key.tenant,
         division=_single_division(key.divisions),
         tools=key.tools,
+        bound_tools=key.bound_tools,
         models=key.models,
     )
 

@@ -45,6 +45,15 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         _check_approval(command, state, deps)
 
 
+def bind_tools(command: StateCommand, state: State, deps: Deps) -> StateCommand:
+    """Return the command with the tools that the names in its settings are bound to now."""
+    if isinstance(command, Change):
+        return replace(command, change=command.change.bind_tools(deps.find_tool_identity))
+    if isinstance(command, Open | AddMessage | Start) and state.owner is None and command.settings.tools is not None:
+        return replace(command, settings=command.settings.bind_tools(deps.find_tool_identity))
+    return command
+
+
 def _check_approval(command: Approve, state: State, deps: Deps) -> None:
     """Raise Forbidden if the approver's key is not for the tool, and Invalid for wrong arguments."""
     call = state.calls.get(command.call_id)

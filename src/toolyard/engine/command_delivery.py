@@ -17,7 +17,7 @@ from toolyard.core.commands import Delete, Start, StateCommand
 from toolyard.core.decide import decide
 from toolyard.core.errors import Fenced, Invalid, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import Letter, LetterAnswer, Owned, Store
-from toolyard.engine.command_checks import check_command
+from toolyard.engine.command_checks import bind_tools, check_command
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.ownership import STOPPING, Owner
@@ -109,6 +109,7 @@ class CommandDelivery:
             raise Unavailable(STOPPING)
         try:
             check_command(command, journal.state, self._deps)
+            command = bind_tools(command, journal.state, self._deps)
             events = decide(journal.state, command, self._deps.clock.now())
             answer = LetterAnswer(number=letter.number, outcome=encode_outcome(ACCEPTED)) if letter else None
             journal.emit(

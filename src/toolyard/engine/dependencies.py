@@ -13,6 +13,7 @@ from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.prices import Price
 from toolyard.core.redaction import NO_REDACTOR, Redactor
 from toolyard.core.texts import NO_TEXTS, CustomTexts
+from toolyard.core.tool_identity import FindIdentity
 from toolyard.engine.policy_check import PolicyCheck
 from toolyard.engine.registry import Registry
 from toolyard.engine.result_encoder import ResultEncoder
@@ -62,6 +63,8 @@ class Deps:
     """After how many days audit entries are deleted; 0 keeps all."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
     """Settings that apply to a division or a tenant in place of the server's."""
+    find_tool_identity: FindIdentity = lambda _: None
+    """Returns the tool of an MCP server that a name is bound to; None for any other name."""
     unwrap_delivered: Callable[[Value | Failure], Value | Failure] = lambda answer: answer
     """Converts a delivered result that came in another form, such as an MCP result."""
     is_shared: bool = False

@@ -59,8 +59,13 @@ class PolicyCheck:
             return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
         verdict = self._ask_policy(entry, call, state)
         # An approval answers "ask" and nothing else: a rule that denies by now still stops an approved call. Nor does
-        # it answer other terms, such as those of a rule that looks at arguments which the approver has changed.
-        is_approved = call.approved is not None and call.terms == _choose_terms(entry.tool, verdict)
+        # it answer other terms, such as those of a rule that looks at arguments which the approver has changed, or
+        # another tool that has got the name since.
+        is_approved = (
+            call.approved is not None
+            and call.terms == _choose_terms(entry.tool, verdict)
+            and call.tool in (None, entry.tool.identity)
+        )
         if verdict.decision == "allow" or (verdict.decision == "ask" and is_approved):
             return entry
         return self._build_judgement(call, entry, verdict, state, now)
@@ -159,6 +164,7 @@ class PolicyCheck:
             expires_at=now + _decision_timeout_s(call.call, entry.tool, terms) if is_asked else 0.0,
             sources=describe_sources(self._list_untrusted(entry.tool, state), call.arguments) if is_asked else (),
             terms=terms,
+            tool=entry.tool.identity if is_asked else None,
         )
         if verdict.decision == "deny":
             return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]

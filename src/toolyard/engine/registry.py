@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from toolyard.codec import check_encodable
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
@@ -224,11 +222,13 @@ class Registry:
         denied = self._list_denied(caller) | search_plan.left_out
         # Everything that an offer depends on. A policy with rules of the user may depend on anything, so its offers are
         # not looked up.
+        settings = effective_settings(state)
         basis = (
             self._version,
             caller,
             self._tables.caller_tools(caller),
-            effective_settings(state).tools,
+            settings.tools,
+            settings.bound_tools,
             state.has_handles,
             denied,
             search_plan,
@@ -415,10 +415,9 @@ def get_caller(state: State) -> Caller:
 def effective_settings(state: State) -> Settings:
     """Return the settings that the run started with, without the tools that were disabled since."""
     run, current = state.run, state.settings
-    if run is None or run.settings is current or current.tools is None:
-        return current if run is None else run.settings
-    enabled_at_start = run.settings.tools
-    return replace(run.settings, tools=current.tools if enabled_at_start is None else enabled_at_start & current.tools)
+    if run is None or run.settings is current:
+        return current
+    return run.settings.without_tools_disabled_in(current)
 
 
 def find_denial(authorize: AuthorizeHook | None, caller: Caller) -> Verdict | None:

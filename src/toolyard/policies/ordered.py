@@ -37,7 +37,7 @@ def check_division(request: PolicyRequest) -> Verdict | None:
 def check_conversation(request: PolicyRequest) -> Verdict | None:
     """Deny a tool that is not enabled in the conversation."""
     # The application's tools came with the request itself: they need not be enabled.
-    if request.tool.built_in or request.tool.venue == "client" or request.settings.allows(request.tool.name):
+    if request.tool.built_in or request.tool.venue == "client" or request.settings.allows(request.tool):
         return None
     return Verdict("deny", "it is not enabled in this conversation")
 
@@ -57,8 +57,8 @@ def build_division_rule(divisions: Divisions) -> Rule:
         if tool.built_in or tool.venue == "client":
             return None
         if division is None or (division.tools is None and not caller.division):
-            return Verdict("deny", "it belongs to a division") if tool.name in listed else None
-        if division.tools is None or tool.name in division.tools:
+            return Verdict("deny", "it belongs to a division") if not listed.isdisjoint(tool.names) else None
+        if division.tools is None or not division.tools.isdisjoint(tool.names):
             return None
         whose = f"division {caller.division}" if caller.division else f"tenant {caller.tenant}"
         return Verdict("deny", f"the {whose} does not have it")
@@ -104,7 +104,7 @@ def _get_name(rule: Rule) -> str:
 
 def _is_asked(request: PolicyRequest) -> bool:
     tool = request.tool
-    return tool.venue != "client" and bool(request.settings.asked_tools & {"*", tool.name})
+    return tool.venue != "client" and not request.settings.asked_tools.isdisjoint(("*", *tool.names))
 
 
 def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
@@ -126,6 +126,6 @@ def _default_verdict(request: PolicyRequest) -> Verdict:
     if tool.approval == "never" and not has_terms:
         return Verdict("allow", "default")
     # The owner may have remembered all tools of the conversation, and may not decide alone here.
-    if tool.approval == "ask" and not has_terms and request.remembered & {"*", tool.name}:
+    if tool.approval == "ask" and not has_terms and any(approved.covers(tool) for approved in request.remembered):
         return Verdict("allow", "remembered")
     return Verdict("ask", f"approval = {'always' if tool.approval == 'never' else tool.approval}")

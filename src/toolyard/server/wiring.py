@@ -70,7 +70,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         config_hashes=hash_config(config, servers),
         add_servers=config.add_servers,
         private_addresses=config.private_addresses,
-        apply_rules=lambda tool: apply_rules(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
+        apply_rules=lambda tool: _apply_rules_by_name(tool, config.tool),
         default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
         keys=config.keys,
         verify=_load_verifier(config.jwt) if config.jwt else None,
@@ -225,6 +225,14 @@ def _require_known(names: Collection[str], shown_as: str, tools: Collection[Runn
 def _suggest(name: str, candidates: Collection[str]) -> str:
     near = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _apply_rules_by_name(tool: Tool, rules: Mapping[str, ToolRules]) -> Tool:
+    """Return a tool with the rules of its names. Those of the name that it is offered under come last, and win."""
+    for name in (*tool.former_names, tool.name):
+        if name in rules:
+            tool = apply_rules(tool, rules[name])
+    return tool
 
 
 def _apply_tool_rules(tool: RunnableTool, rules: ToolRules | None) -> RunnableTool:

@@ -62,5 +62,5 @@ def list_enabled_tools(allowed_tools: AllowedTools, settings: Settings) -> list[
             server_id=get_server_id(tool), tool_name=get_remote_name(tool), available=tool.name not in unavailable
         )
         for tool in allowed_tools.all
-        if settings.allows(tool.name)
+        if settings.allows(tool)
     ]

@@ -5,6 +5,7 @@ import pytest
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard import Caller, PolicyRequest, Settings, Tool, Verdict, tool
 from toolyard.core.division import Division
+from toolyard.core.remembered_approvals import ALL_APPROVED, RememberedApproval
 from toolyard.policies.ordered import OrderedPolicy
 
 KEYS = [
@@ -70,8 +71,8 @@ TOOLS = [
 SETTINGS = [Settings(), Settings(tools=frozenset({"look"})), Settings(asked_tools=frozenset({"*"}))]
 
 
-@pytest.mark.parametrize("remembered", [frozenset[str](), frozenset({"*"})])
-def test_the_explanation_ends_with_the_verdict_of_a_call(remembered: frozenset[str]) -> None:
+@pytest.mark.parametrize("remembered", [frozenset[RememberedApproval](), frozenset({ALL_APPROVED})])
+def test_the_explanation_ends_with_the_verdict_of_a_call(remembered: frozenset[RememberedApproval]) -> None:
     divisions = {("", "north"): Division(tools=frozenset({"look", "north"}))}
     for policy in (OrderedPolicy(), OrderedPolicy([keep_from_bob], divisions)):
         for asked in (

@@ -28,7 +28,7 @@ _LIST_RECORDS = "SELECT name, body FROM records WHERE kind = $1 ORDER BY positio
 _SET_RECORD = f"""WITH bump AS ({_BUMP_RECORDS})
 INSERT INTO records (kind, name, body) VALUES ($1, $2, $3)
 ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body"""
-# An update that changes nothing returns the row that is there already, also one that another replica has just committed.
+# An update that changes nothing returns the row that is there already, also one that another replica has just added.
 # The names are sorted, so that two replicas that add several of them never wait for each other.
 _ADD_RECORDS = f"""WITH bump AS ({_BUMP_RECORDS})
 INSERT INTO records (kind, name, body) SELECT $1, name, body FROM unnest($2::text[], $3::bytea[]) AS added (name, body)
@@ -73,7 +73,7 @@ class PostgresRecords(LeasedPorts):
 
     async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
         rows = await self._database.fetch(_ADD_RECORDS, kind, list(records), list(records.values()))
-        return dict(rows)
+        return {name: body for name, body in rows}
 
     async def delete_record(self, kind: str, name: str) -> None:
         await self._database.fetch(_DELETE_RECORD, kind, name)

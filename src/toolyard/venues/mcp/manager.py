@@ -22,7 +22,7 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
 from toolyard.core.store import AuditedKeyValue
-from toolyard.core.tool_identity import TOOL_NAMES
+from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
 from toolyard.core.tools import Tool
 from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
@@ -90,6 +90,7 @@ class McpManager:
         self._store = store
         self._clock = clock
         self._auditor = Auditor(store, clock)
+        self._reserved_names = reserved_names
         self._on_tools_changed = on_tools_changed
         self._servers: dict[str, ManagedServer] = {}
         self._listeners: list[NotificationHandler] = []
@@ -251,6 +252,22 @@ class McpManager:
             await self._wait_until_started([server])
         return server.build_card()
 
+    def list_names(self, id: str) -> Sequence[str]:
+        """Return the names that are bound to tools of a server, whether there is that server or not."""
+        return self.router.list_server_names(id)
+
+    async def free_names(self, id: str) -> Sequence[str]:
+        """Free the tool names of a server that was removed: from now on they may be bound to tools of other servers."""
+        async with self._changing(), self._pin_records.changing():
+            if id in self._servers:
+                raise Refused(f"there is a server {id!r}: its tools keep their names until it is removed")
+            if not (names := self.list_names(id)):
+                raise NotFound(f"no names are bound to tools of a server {id[:80]!r}")
+            content_hash = hash_content(sorted(names))
+            async with self._auditor.record("server.free_names", id, tenant="", content_hash=content_hash):
+                await self._name_records.unbind(names)
+        return names
+
     async def _act_start(self, server: ManagedServer) -> None:
         if server.status in ("stopped", "failed"):
             server.stop()
@@ -288,6 +305,10 @@ class McpManager:
         if (server := self._servers.get(id)) is None:
             raise NotFound(f"there is no server {id[:80]!r}")
         return server
+
+    def find_tool_identity(self, name: str) -> ToolIdentity | None:
+        """Return the tool of a server that a name is bound to; None for a name of another venue's tool."""
+        return None if name in self._reserved_names() else self.router.find_identity(name)
 
     def get_definition(self, id: str, tool: str, caller: Caller) -> Json:
         """Return a tool's definition as its server lists it for this caller; empty if it does not."""

@@ -410,9 +410,7 @@ class ManagedServer:
         names, reserved_names = self._deps.router.list_names(ToolIdentity(self.id, remote)), self._deps.reserved_names()
         former_names = tuple(name for name in names if name != pin.offered_as and name not in reserved_names)
         tool = build_tool(pin.seen, pin.offered_as, self.id, self.spec, is_reviewed=pin.is_reviewed)
-        tool = self._deps.apply_rules(
-            replace(tool, alias=self.spec.names.get(remote, ""), former_names=former_names)
-        )
+        tool = self._deps.apply_rules(replace(tool, alias=self.spec.names.get(remote, ""), former_names=former_names))
         before = self._tools.get(remote)
         return before if before is not None and before == tool else tool
 

@@ -22,6 +22,9 @@ class Router:
         self._names: dict[ToolIdentity, list[str]] = {}
         self._aliases: dict[str, ToolIdentity] = {}
 
+    def __iter__(self) -> Iterator[tuple[str, ToolIdentity]]:
+        return iter(self._identities.items())
+
     def find_identity(self, name: str) -> ToolIdentity | None:
         return self._identities.get(name)
 
