@@ -154,6 +154,7 @@ ROWS = [
     Row("POST", "/servers/{server_id}/accept", ADMINISTERS_SERVER, body=NOTHING),
     Row("POST", "/servers/{server_id}/reject", ADMINISTERS_SERVER, body=NOTHING),
     Row("DELETE", "/servers/{server_id}", ADMINISTERS_SERVER),
+    Row("DELETE", "/servers/{server_id}/names", ADMINISTERS_SERVER),
     Row("GET", "/conversations", WITH_KEY),
     Row("GET", "/conversations?whose=tenant", OVERSEES),
     Row("GET", "/conversations/search?q=hi", WITH_KEY),

@@ -45,8 +45,12 @@ def test_a_server_is_added_called_stopped_started_and_removed_and_outlives_a_res
         assert run_toolyard(tmp_path, "servers", "start", "time").code == 0
     with start_server(tmp_path):
         wait_until_running(tmp_path, "time")
-        assert run_toolyard(tmp_path, "servers", "remove", "time").code == 0
+        assert run_toolyard(tmp_path, "servers", "free-names", "time").code == 1, "it is still there"
+        removed = run_toolyard(tmp_path, "servers", "remove", "time")
+        assert removed.code == 0 and "`toolyard servers free-names time`" in removed.out, removed
         assert "There are no servers" in run_toolyard(tmp_path, "servers", "list").out
+        freed = run_toolyard(tmp_path, "servers", "free-names", "time")
+        assert freed.out == "Names of the server 'time' freed: convert_time, get_current_time\n", freed
 
 
 def test_what_changed_of_a_server_is_shown_and_accepted(tmp_path: Path) -> None:

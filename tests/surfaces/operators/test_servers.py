@@ -218,6 +218,20 @@ async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> 
                 assert "ann's" not in str(tools)
 
 
+async def test_the_names_of_a_removed_server_are_freed_by_a_person(tmp_path: Path) -> None:
+    async with open_api_client() as http:
+        await http.post("/servers", build_body(PlainServer(tmp_path), "one"), expect=201)
+        assert "until it is removed" in (await http.delete("/servers/one/names", expect=409))["error"]
+        removed = await http.delete("/servers/one")
+        assert removed["message"] == "Server 'one' removed" and "look" in removed["bound_names"]
+        assert (await http.delete("/servers/one/names"))["names"] == removed["bound_names"]
+        await http.delete("/servers/one/names", expect=404)
+        entries = (await http.get("/audit"))["entries"]
+        assert [entry["action"] for entry in entries][:2] == ["server.free_names", "server.remove"]
+        await http.post("/servers", build_body(PlainServer(tmp_path), "two"), expect=201)
+        assert "look" in {tool["offered_as"] for tool in (await http.get("/servers/two/tools"))["tools"]}
+
+
 async def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:
     async with open_api_client(servers={"plain": PlainServer(tmp_path).spec}) as http:
         status, reply, _ = await http.send_request("DELETE", "/servers/plain")

@@ -7,6 +7,7 @@ export const AUDIT_ACTIONS = [
   "server.add",
   "server.change",
   "server.remove",
+  "server.free_names",
   "server.start",
   "server.stop",
   "server.sign_in",
@@ -88,7 +89,7 @@ export interface ArgumentsAppended {
 
 export interface AuditEntry {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -133,6 +134,12 @@ export interface AvailableTools {
   available_tools: Array<AvailableTool>
   count: number
   success: boolean
+}
+
+export interface BoundName {
+  name: string
+  server?: string
+  tool?: string
 }
 
 export interface BranchSummary {
@@ -212,6 +219,7 @@ export interface CallJudged {
   expires_at?: number
   sources?: Array<UntrustedSource>
   terms?: ApprovalTerms | null
+  tool?: ToolIdentity | null
 }
 
 export interface CallParked {
@@ -273,6 +281,7 @@ export interface Caller {
   division?: string
   locale?: string
   tools?: Array<string>
+  bound_tools?: Array<BoundName>
   models?: Array<string>
 }
 
@@ -899,6 +908,7 @@ export interface Settings {
   model?: string
   limits?: Limits | null
   tools?: Array<string> | null
+  bound_tools?: Array<BoundName> | null
   asked_tools?: Array<string>
   max_messages?: number
   max_tokens?: number
@@ -1002,6 +1012,7 @@ export interface Tool {
   server?: string
   remote?: string
   alias?: string
+  former_names?: Array<string>
 }
 
 export interface ToolCard {
@@ -1035,6 +1046,11 @@ export interface ToolFigures {
   last_at: number
   last_error: string
   last_error_at: number | null
+}
+
+export interface ToolIdentity {
+  server: string
+  tool: string
 }
 
 export interface ToolList {

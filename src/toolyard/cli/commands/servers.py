@@ -27,6 +27,7 @@ EXAMPLES = """  toolyard servers list
   toolyard servers reject time look               do not offer the tool `look` in its current form
   toolyard servers call time get_current_time '{"timezone": "Asia/Tokyo"}'
   toolyard servers stop time · start time · remove time
+  toolyard servers free-names time                let tools of other servers have the names of a removed server's tools
   toolyard servers login search                   open the page on which a person signs in to a server
 
 These commands need a running server, and the key of an administrator (--key or TOOLYARD_KEY) as soon as there is any
@@ -53,6 +54,7 @@ class _ServerList(msgspec.Struct):
 class _ServerAnswer(msgspec.Struct):
     server: _ServerRow
     message: str
+    bound_names: list[str] = []
 
 
 class _ListedTool(msgspec.Struct):
@@ -66,6 +68,10 @@ class _ListedTool(msgspec.Struct):
 
 class _ListedTools(msgspec.Struct):
     tools: list[_ListedTool]
+
+
+class _FreedNames(msgspec.Struct):
+    message: str
 
 
 class _SignInPage(msgspec.Struct):
@@ -94,9 +100,12 @@ def add_to(commands: Commands) -> None:
         add_command(actions, action, _build_action(action), f"{action} a server", EXAMPLES)
         for action in ("start", "stop", "remove")
     ]
+    free_names = add_command(
+        actions, "free-names", run_free_names, "let others have the tool names of a removed server", EXAMPLES
+    )
     login = add_command(actions, "login", run_login, "sign in to a server that a person has to sign in to", EXAMPLES)
     logout = add_command(actions, "logout", run_logout, "delete the token of a server", EXAMPLES)
-    for action in (call, tools, accept, reject, login, logout, *lifecycle):
+    for action in (call, tools, accept, reject, free_names, login, logout, *lifecycle):
         action.add_argument("name", help="the server's name")
     login.add_argument("--no-browser", action="store_true", help="print the address of the page, but do not open it")
     login.add_argument(
@@ -109,7 +118,7 @@ def add_to(commands: Commands) -> None:
     call.add_argument("arguments", nargs="?", default="{}", help="the arguments as a JSON object; default: {}")
     accept.add_argument("tools", nargs="*", help="the tools to accept; default: all that wait for it")
     reject.add_argument("tools", nargs="+", help="the tools to reject")
-    for action in (list_servers, add, call, tools, accept, reject, login, logout, *lifecycle):
+    for action in (list_servers, add, call, tools, accept, reject, free_names, login, logout, *lifecycle):
         add_config_flags(action, "store")
         add_server_flags(action, url_is_free=action is not add)
 
@@ -248,6 +257,11 @@ def run_logout(options: argparse.Namespace) -> None:
     print(_with_server(options, lambda server: server.request("DELETE", path, _ServerAnswer)).message)
 
 
+def run_free_names(options: argparse.Namespace) -> None:
+    path = f"{_build_path(options)}/names"
+    print(_with_server(options, lambda server: server.request("DELETE", path, _FreedNames)).message)
+
+
 _WAITING_STATES = ("new", "changed")
 _SELECTABLE_STATES = (*_WAITING_STATES, "rejected", "accepted")
 """The first listing is accepted by nobody: naming such a tool records that a person has reviewed it."""
@@ -262,6 +276,11 @@ def _build_action(action: str) -> Callable[[argparse.Namespace], int]:
         if action == "start":
             return _report_start(answer)
         print(answer.message)
+        if answer.bound_names:
+            print(
+                f"The names of its tools stay bound to it: {', '.join(answer.bound_names)}. "
+                f"`toolyard servers free-names {options.name}` frees them for tools of other servers."
+            )
         return 0
 
     return run

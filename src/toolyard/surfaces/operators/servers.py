@@ -117,6 +117,17 @@ class ToolAnswer(Struct, kw_only=True):
     success: bool = True
 
 
+class RemovedServer(ServerAnswer, kw_only=True):
+    bound_names: list[str]
+    """The names of its tools: no other server's tools get them before they are freed."""
+
+
+class FreedNames(Struct, kw_only=True):
+    names: list[str]
+    message: str
+    success: bool = True
+
+
 def routes(service: Service, servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
     return [
         *_read_routes(servers),
@@ -168,13 +179,24 @@ def _registration_routes(servers: Servers, add_servers: Callable[[], AddServers]
         )
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
-    async def remove_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Stop a server and remove it, together with the record of its accepted tools."""
+    async def remove_server(request: HttpRequest, server_id: PathId) -> RemovedServer:
+        """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it."""
         admin = require_servers_admin(request)
         card = await servers.act(server_id, "remove")
-        return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} removed")
+        return RemovedServer(
+            server=build_server_view(card, admin),
+            message=f"Server {server_id!r} removed",
+            bound_names=sorted(servers.list_names(server_id)),
+        )
 
-    return [add_server, remove_server]
+    @delete("/servers/{server_id:str}/names", status_code=200, responses=ERRORS, tags=["servers"])
+    async def free_names(request: HttpRequest, server_id: PathId) -> FreedNames:
+        """Free the tool names of a server that was removed. Tools of other servers may get them from now on."""
+        require_servers_admin(request)
+        names = sorted(await servers.free_names(server_id))
+        return FreedNames(names=names, message=f"Names of the server {server_id!r} freed: {', '.join(names)}")
+
+    return [add_server, remove_server, free_names]
 
 
 def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
