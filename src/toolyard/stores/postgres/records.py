@@ -73,7 +73,7 @@ class PostgresRecords(LeasedPorts):
 
     async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
         rows = await self._database.fetch(_ADD_RECORDS, kind, list(records), list(records.values()))
-        return dict(rows)
+        return {name: body for name, body in rows}
 
     async def delete_record(self, kind: str, name: str) -> None:
         await self._database.fetch(_DELETE_RECORD, kind, name)
