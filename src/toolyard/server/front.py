@@ -1,6 +1,7 @@
 """The application that uvicorn serves: the port is open before the yard is, and connections end when the server leaves.
 
-Before the yard is open it answers the probes and refuses everything else with what the server waits for.
+Before the yard is open it answers the probes. Other requests wait for a while, as a load balancer that does not probe
+sends them too early; then they are refused with what the server waits for.
 """
 
 import asyncio
@@ -18,6 +19,9 @@ from toolyard.surfaces.server_info.routes import build_health
 
 FIRST_DELAY_S = 0.2
 MAX_DELAY_S = 2.0
+MAX_HOLD_S = 10.0
+MAX_HELD = 256
+"""How long, and how many, requests wait for a server that is starting. What is more is refused at once."""
 STARTING = "the server is starting"
 _CLOSE = (b"connection", b"close")
 _log = logging.getLogger("toolyard.server")
@@ -31,6 +35,8 @@ class FrontApp:
 
     def __init__(self) -> None:
         self._app: AsgiApp | None = None
+        self._opened = asyncio.Event()
+        self._held = 0
         self._problem = STARTING
         self.is_leaving = False
         """Set when the server is about to stop: each connection ends with its next response, so that its client, which
@@ -41,14 +47,27 @@ class FrontApp:
         # The first call builds the surfaces, which takes long. AuthMiddleware ignores what is not HTTP.
         await app({"type": "warm up"}, _receive_nothing, _send_nothing)
         self._app = app
+        self._opened.set()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if self._app is None and scope.get("path") not in ("/healthz", "/readyz") and self._held < MAX_HELD:
+            await self._hold()
         if self._app is None:
             await self._refuse(scope, send)
         elif self.is_leaving and scope["type"] == "http":
             await self._app(scope, receive, _build_closing_send(send))
         else:
             await self._app(scope, receive, send)
+
+    async def _hold(self) -> None:
+        self._held += 1
+        try:
+            async with asyncio.timeout(MAX_HOLD_S):
+                await self._opened.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._held -= 1
 
     async def _refuse(self, scope: Message, send: Send) -> None:
         if scope["type"] != "http":

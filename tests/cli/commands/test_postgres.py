@@ -157,8 +157,10 @@ async def test_a_replica_that_cannot_reach_its_database_waits_for_it_and_is_not_
                 "unavailable",
             )
             assert (await asyncio.to_thread(request_json, f"{address}/healthz"))[1]["status"] == "ok"
+            early = asyncio.gather(asyncio.to_thread(request_json, f"{address}/openapi.json"))
             async with await forward_to(postgres_url, database_port):
                 await asyncio.to_thread(server.read_address)
+                assert (await early)[0][0] == 200  # it waited instead of being refused
                 assert (await asyncio.to_thread(request_json, f"{address}/readyz"))[0] == 200
                 assert await asyncio.to_thread(server.stop) == 0
         finally:
