@@ -149,11 +149,9 @@ def wait_for_others(name: str) -> None:
 
 def run(request: object, name: str, params: dict[str, object]) -> dict[str, object]:
     wait_for_others(name)
-    if name == "ask_later" and CALLS.count(name) > 1:
-        return ask_client(request)
     if name in ("slow", "slow_look") and was_cancelled(request, name):
         return {}
-    if name in ("ask", "ask_look"):
+    if name in ("ask", "ask_look") or (name == "ask_later" and CALLS.count(name) > 1):
         return SPOOFED if "spoofs" in TRICKS else ask_client(request)
     if name == "asks_model":
         return ask_client(request, "sampling/createMessage", {"messages": [], "maxTokens": 5})

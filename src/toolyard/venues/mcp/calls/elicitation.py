@@ -82,8 +82,8 @@ class Elicitations:
         self._running: set[PendingRequest] = set()
         self._waiting: dict[str, PendingRequest] = {}
         self._turn_locks: WeakKeyDictionary[object, asyncio.Lock] = WeakKeyDictionary()
-        self._attributing: WeakSet[object] = WeakSet()
-        """The connections whose last question named its call, so that calls need no turns."""
+        self._attributing: set[str] = set()
+        """The servers whose last question named its call, so that their calls need no turns."""
         self._unclear: WeakSet[object] = WeakSet()
         """The connections on which a question waits until it is clear which call it belongs to."""
         self._asks: dict[ToolKey, bool] = {}
@@ -105,9 +105,9 @@ class Elicitations:
         lock = self._turn_locks.setdefault(connection, asyncio.Lock())
         is_held = False
         try:
-            if self._needs_turn(connection, tool):
+            if self._needs_turn(tool):
                 is_held = await _acquire(lock, max_wait_s)
-            if is_held and not self._needs_turn(connection, tool):  # the call before has shown that it needs none
+            if is_held and not self._needs_turn(tool):  # the call before has shown that it needs none
                 lock.release()
                 is_held = False
             yield
@@ -115,8 +115,8 @@ class Elicitations:
             if is_held:
                 lock.release()
 
-    def _needs_turn(self, connection: object, tool: ToolKey) -> bool:
-        return not self.is_quiet(tool) and connection not in self._attributing
+    def _needs_turn(self, tool: ToolKey) -> bool:
+        return not self.is_quiet(tool) and tool[0] not in self._attributing
 
     def is_quiet(self, tool: ToolKey) -> bool:
         """Return whether a tool has answered before and never asked."""
@@ -147,9 +147,8 @@ class Elicitations:
             raise LookupError(f"the question is longer than {MAX_QUESTION_BYTES:,} bytes")
         if isinstance(owner, PendingRequest):
             ticket = owner
-            self._attributing.add(connection)
+            self._attributing.add(ticket.tool[0])
         else:
-            self._attributing.discard(connection)
             ticket = await self._find_asking_request(connection)
         ticket.unattributed, self._asks[ticket.tool] = owner is None, True
         if (prepared_reply := ticket.prepared.get(hash_question(question))) is not None:
@@ -169,18 +168,24 @@ class Elicitations:
         """
         tickets = (*self._running, *self._waiting.values())
         candidates = [ticket for ticket in tickets if ticket.connection is connection and ticket.is_running]
+        self._attributing.difference_update(ticket.tool[0] for ticket in candidates)
+        remaining = candidates
         if len(candidates) > 1:
-            if connection in self._unclear or any(ticket.has_open_question for ticket in candidates):
-                self._asks.update((ticket.tool, True) for ticket in candidates)
-                raise LookupError(UNCLEAR)
-            self._unclear.add(connection)
-            try:
-                candidates = await _await_answers(candidates)
-            finally:
-                self._unclear.discard(connection)
-        if len(candidates) != 1:
+            remaining = await self._narrow_down(connection, candidates)
+        if len(remaining) != 1:
+            self._asks.update((ticket.tool, True) for ticket in candidates)
             raise LookupError(UNCLEAR)
-        return candidates[0]
+        return remaining[0]
+
+    async def _narrow_down(self, connection: object, candidates: list[PendingRequest]) -> list[PendingRequest]:
+        """Return the only one of several calls that can have asked, or nothing."""
+        if connection in self._unclear or any(ticket.has_open_question for ticket in candidates):
+            return []
+        self._unclear.add(connection)
+        try:
+            return await _await_answers(candidates)
+        finally:
+            self._unclear.discard(connection)
 
     def park(self, ticket: PendingRequest, within_s: float) -> str:
         """Keep a call that waits for an answer, and return the token by which this process finds it again."""
