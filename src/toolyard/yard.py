@@ -300,7 +300,7 @@ class Yard:
         await self._submit(conversation, command)
 
     async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL_CALLER) -> None:
-        """Deny a call that asks for a decision. The model is told the reason."""
+        """Deny a call that asks for a decision. The model is told the reason, unless the tool requires one."""
         await self._submit(conversation, Deny(by=caller, call_id=call_id, reason=reason))
 
     async def deliver(

@@ -133,8 +133,7 @@ class RunEncoder(ObjectFraming):
             return encode_objects(published, cursor, view, self._notices) if view is not None else b""
         self.over = is_at_rest(self._view, published.seq, self._log_end)
         if view is not None and (self.over or not isinstance(published.event, RunSuspended)):
-            objects = encode_objects(published, cursor, view, self._notices)
-            return self._encode_wait_in_front(published) + objects if self._runs_in_front else objects
+            return self._encode_wait_in_front(published) + encode_objects(published, cursor, view, self._notices)
         if self.over:
             # Other runs were queued since this one was suspended: only now it is certain that it still waits.
             objects = build_wait(self._view, self._notices)
@@ -153,11 +152,11 @@ class RunEncoder(ObjectFraming):
             self._runs_in_front = None
         elif front is not None and front.end is None and is_at_rest(front, entry.seq, self._log_end):
             wait = (front.run_id, front.waits)
-            if wait != self._described_wait:
+            sentence = self._notices.describe_run_in_front(front)
+            if wait != self._described_wait and sentence:
                 self._described_wait = wait
                 # Texts of this run follow.
-                sentence = self._notices.describe_run_in_front(front) + NOTICE_SEPARATOR
-                return b"".join(map(encode_event, build_notice("waiting", sentence, self._view)))
+                return b"".join(map(encode_event, build_notice("waiting", sentence + NOTICE_SEPARATOR, self._view)))
         return b""
 
 
