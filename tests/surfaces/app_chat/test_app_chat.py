@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.app_talk import TOOLS, AppClient, build_tool_results, user_message
+from surfaces.app_talk import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
 from surfaces.talk import both_ways, open_api_client
 from toolyard import tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
@@ -242,3 +242,29 @@ async def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and
         third = await app.ask("three", **named, interrupt=True)
         assert third["message"]["content"] == "3"  # after the one that was in line before it
         await app.post(build_tool_results(first, MILK), expect=409)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"annotations": {"destructiveHint": True}}, (False, True, False, False)),
+        ({"annotations": {"openWorldHint": True}}, (False, False, True, False)),
+        ({"annotations": {"readOnlyHint": True, "idempotentHint": True}}, (False, False, False, False)),
+        ({"readOnly": True, "annotations": {"readOnlyHint": False}}, (False, False, False, False)),
+        ({"readOnly": True, "annotations": {"destructiveHint": True}}, (False, True, False, False)),
+        ({"idempotent": True, "annotations": {"idempotentHint": False}}, (False, False, False, False)),
+        ({"destructive": True, "annotations": {"destructiveHint": False}}, (False, True, False, False)),
+        ({"openWorld": True, "annotations": {"openWorldHint": False}}, (False, False, True, False)),
+        ({"readOnly": True, "annotations": {"destructiveHint": "yes"}}, (True, False, False, False)),
+        ({"readOnly": True, "annotations": "none"}, (True, False, False, False)),
+    ],
+)
+async def test_mcp_annotations_of_an_app_s_tool_count_towards_caution_only(
+    fields: dict[str, object], expected: tuple[bool, ...]
+) -> None:
+    model = Scripted([say("ok")])
+    async with open_api_client(model) as http:
+        body = {"messages": [user_message("go")], "tools": [{**SEARCH, **fields}]}
+        assert (await http.send_request("POST", PATH, body))[0] == 200
+        (tool,) = [tool for tool in model.requests[0].offer.tools if tool.name == "search_products"]
+        assert (tool.read_only, tool.destructive, tool.open_world, tool.idempotent) == expected
