@@ -103,7 +103,8 @@ class AppTool(AppFunction, kw_only=True):
     """A tool that the app runs; `timeoutSeconds` is how long the run waits for its result.
 
     `examples` are requests that the tool is meant for; `sources` names, for a parameter, the tool whose result has its
-    value. `readOnly`, `destructive`, `openWorld` and `idempotent` describe its effects; MCP `annotations` add caution only.
+    value. `readOnly`, `destructive`, `openWorld` and `idempotent` describe its effects; MCP `annotations` only add
+    caution.
     """
 
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
