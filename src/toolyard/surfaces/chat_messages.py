@@ -1,8 +1,9 @@
 """Convert items to chat messages with role, content, tool_calls and tool_call_id."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -22,6 +23,14 @@ from toolyard.core.items import (
 MESSAGE_ID_PATTERN = r"^(?!\.{1,2}\Z)[A-Za-z0-9_.:~-]{0,64}\Z"
 MessageId = Annotated[str, Meta(max_length=64, pattern=MESSAGE_ID_PATTERN)]
 """The id of a message that its client chose; empty for one of ours. It is part of paths, where `.` and `..` are not."""
+
+
+_message_id = re.compile(MESSAGE_ID_PATTERN)
+
+
+def is_message_id(value: object) -> TypeGuard[str]:
+    """Return whether a client's id of a message, which may be anything, can be used."""
+    return isinstance(value, str) and bool(value) and _message_id.match(value) is not None
 
 
 class ChatFunctionCall(Struct, gc=False, kw_only=True):
@@ -123,6 +132,18 @@ def find_removable_items(items: Iterable[Item], message_id: str) -> frozenset[st
 
 def to_iso_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parse_time(timestamp: object, now: float) -> float:
+    """Return the time of a client's message; the current one for a text that is no time, or one that cannot be."""
+    if not isinstance(timestamp, str) or not timestamp:
+        return now
+    try:
+        parsed = datetime.fromisoformat(timestamp)
+        at = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return now
+    return at if 0 < at <= now else now
 
 
 def _build_tool_call(call: Call) -> ChatToolCall:

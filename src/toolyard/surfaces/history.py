@@ -1,7 +1,6 @@
 """Convert a history that comes with a request into items, in batches, so that a long one does not block the loop."""
 
 import asyncio
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
@@ -12,14 +11,13 @@ from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText,
 from toolyard.core.ports import Clock
 from toolyard.core.trust import APPLICATION, SENT_HISTORY
 from toolyard.engine.service import Service
-from toolyard.surfaces.chat_messages import MESSAGE_ID_PATTERN, ChatMessage
+from toolyard.surfaces.chat_messages import ChatMessage, is_message_id, parse_time
 
 MAX_BATCH_MESSAGES = 250
 """How many messages are converted before other tasks may run: well under a millisecond of work."""
 M = TypeVar("M")
 RequestedCall = tuple[str, str, str | dict[str, object]]
 """The caller's id of a call, its tool, and its arguments: as JSON text or already decoded."""
-_MESSAGE_ID = re.compile(MESSAGE_ID_PATTERN)
 _arguments_decoder = msgspec.json.Decoder(dict[str, object])
 
 
@@ -33,7 +31,7 @@ class ItemBuilder:
         """Build items whose ids are not among `used_ids`. Errors name the messages as parts of `field`."""
         self._field = field
         self.items: list[Item] = []
-        self._at = clock.now()
+        self._now = self._at = clock.now()
         self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
         self._open_calls: dict[str, Call] = {}
         self._used_ids = set(used_ids)
@@ -51,12 +49,14 @@ class ItemBuilder:
         calls: Iterable[RequestedCall] = (),
         answered_call_id: str = "",
         message_id: object = None,
+        timestamp: object = None,
     ) -> None:
         """Add a text message: an assistant's with its calls, a tool's as the result of `answered_call_id`.
 
-        A user's or an assistant's text has the id `message_id` if that is a valid id which is not used yet.
-        Raise Invalid, with the message's index, for a message that does not fit.
+        A text has the id `message_id` if that is a valid id which is not used yet, and the time `timestamp` if that is
+        a time that has passed. Raise Invalid, with the message's index, for a message that does not fit.
         """
+        self._at = parse_time(timestamp, self._now) if timestamp else self._now
         if role == "tool":
             self.items.append(self._build_result(index, answered_call_id, text))
             return
@@ -72,21 +72,24 @@ class ItemBuilder:
             for number, call in enumerate(calls):
                 self.items.append(self._build_call(index, number, call))
         elif role in ("system", "developer"):
-            self.items.append(SystemText(id=f"{self._item_id}_{index}", at=self._at, text=text))
+            item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
+            self.items.append(SystemText(id=item_id, at=self._at, text=text))
         else:
             raise self._build_error(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
 
     def _choose_id(self, index: int, message_id: object) -> str:
         """Return the client's id if it can be used, else one of ours: the clients of these endpoints send any id."""
-        if not isinstance(message_id, str) or not _MESSAGE_ID.match(message_id) or message_id in self._used_ids:
+        if not is_message_id(message_id) or message_id in self._used_ids:
             return f"{self._item_id}_{index}"
         self._used_ids.add(message_id)
         return message_id
 
-    def add_parts(self, index: int, parts: tuple[Part, ...], message_id: object = None) -> None:
+    def add_parts(
+        self, index: int, parts: tuple[Part, ...], message_id: object = None, timestamp: object = None
+    ) -> None:
         """Add a user's message that has images besides its text."""
         # With the checks of `add`; the item is then replaced by one with the parts.
-        self.add(index, "user", "", message_id=message_id)
+        self.add(index, "user", "", message_id=message_id, timestamp=timestamp)
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts)
 
     def add_summary(self, index: int, text: str, untrusted: str) -> None:
@@ -151,7 +154,8 @@ class ItemBuilder:
 def add_message(builder: ItemBuilder, index: int, message: ChatMessage) -> None:
     calls = message.tool_calls
     requested = [(call.id, call.function.name, call.function.arguments) for call in calls] if calls else ()
-    builder.add(index, message.role, message.content or "", requested, message.tool_call_id or "", message.id)
+    call_id, timestamp = message.tool_call_id or "", message.timestamp
+    builder.add(index, message.role, message.content or "", requested, call_id, message.id, timestamp)
 
 
 async def read_history(

@@ -85,13 +85,6 @@ def test_it_says_where_it_is_and_the_line_that_it_prints_works(tmp_path: Path) -
         assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
 
 
-def test_the_entry_about_its_configuration_is_not_printed_before_it_says_where_it_is(tmp_path: Path) -> None:
-    with start_server(tmp_path) as server:
-        server.read_until("curl -N")
-        server.read_until("action=config.load")
-    assert server.output_lines[0].startswith("Toolyard "), server.output_lines
-
-
 def test_without_tools_it_tells_how_to_add_the_first_one(tmp_path: Path) -> None:
     with start_server(tmp_path) as server:
         server.read_until("toolyard serve --tools ./my_tools.py")

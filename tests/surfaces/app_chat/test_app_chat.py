@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.app_talk import TOOLS, AppClient, build_tool_results, user_message
+from surfaces.app_talk import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
 from surfaces.talk import both_ways, open_api_client
 from toolyard import tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
@@ -256,3 +256,29 @@ async def test_a_conversation_is_named_after_the_users_first_words() -> None:
         await app.post({"messages": history, "keep": True})
         titles = [card["title"] for card in (await http.get("/conversations"))["conversations"]]
         assert sorted(titles) == ["Add milk to my cart", "Hello", "What is this?"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"annotations": {"destructiveHint": True}}, (False, True, False, False)),
+        ({"annotations": {"openWorldHint": True}}, (False, False, True, False)),
+        ({"annotations": {"readOnlyHint": True, "idempotentHint": True}}, (False, False, False, False)),
+        ({"readOnly": True, "annotations": {"readOnlyHint": False}}, (False, False, False, False)),
+        ({"readOnly": True, "annotations": {"destructiveHint": True}}, (False, True, False, False)),
+        ({"idempotent": True, "annotations": {"idempotentHint": False}}, (False, False, False, False)),
+        ({"destructive": True, "annotations": {"destructiveHint": False}}, (False, True, False, False)),
+        ({"openWorld": True, "annotations": {"openWorldHint": False}}, (False, False, True, False)),
+        ({"readOnly": True, "annotations": {"destructiveHint": "yes"}}, (True, False, False, False)),
+        ({"readOnly": True, "annotations": "none"}, (True, False, False, False)),
+    ],
+)
+async def test_mcp_annotations_of_an_app_s_tool_count_towards_caution_only(
+    fields: dict[str, object], expected: tuple[bool, ...]
+) -> None:
+    model = Scripted([say("ok")])
+    async with open_api_client(model) as http:
+        body = {"messages": [user_message("go")], "tools": [{**SEARCH, **fields}]}
+        assert (await http.send_request("POST", PATH, body))[0] == 200
+        (tool,) = [tool for tool in model.requests[0].offer.tools if tool.name == "search_products"]
+        assert (tool.read_only, tool.destructive, tool.open_world, tool.idempotent) == expected

@@ -227,3 +227,58 @@ async def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(
         assert {item["id"] for item in stored_context} == {
             answer["context_id"] for status, answer in answers if status == 201
         }
+
+
+@both_ways
+async def test_ids_and_times_of_messages_survive_an_import(way: str) -> None:
+    messages: list[dict[str, object]] = [
+        {"id": "msg-1", "role": "system", "content": "Be brief.", "timestamp": "2025-01-11T18:59:59.500Z"},
+        {"id": "msg-2", "role": "user", "content": "What is in /docs?", "timestamp": "2025-01-11T19:00:00.000Z"},
+        {
+            "id": "call_123",
+            "role": "assistant",
+            "content": None,
+            "timestamp": "2025-01-11T19:00:01.000Z",
+            "tool_calls": [
+                {"id": "call_123", "type": "function", "function": {"name": "list_directory", "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "content": "[]", "timestamp": "2025-01-11T19:00:02.000Z", "tool_call_id": "call_123"},
+        {"id": "msg-3", "role": "assistant", "content": "Nothing.", "timestamp": "2025-01-11T19:00:03.000Z"},
+    ]
+    async with open_api_client(way=way) as http:
+        path = await http.create_conversation()
+        for message in messages:
+            await http.post(f"{path}/messages", message, expect=201)
+        first = await http.list_messages(path)
+        assert [message["timestamp"] for message in first] == [message["timestamp"] for message in messages]
+        ids = [message["id"] for message in first]
+        assert [*ids[:3], ids[4]] == ["msg-1", "msg-2", "call_123", "msg-3"]
+        copy = await http.create_conversation()
+        for message in first:
+            await http.post(f"{copy}/messages", message, expect=201)
+        assert await http.list_messages(copy) == first, "what was listed can be imported as it is"
+
+
+@pytest.mark.parametrize("odd", ["yesterday", "", None, 7, "2999-01-01T00:00:00Z", "0001-01-01T00:00:00"])
+async def test_a_time_that_cannot_be_is_replaced_by_the_current_one(odd: object) -> None:
+    async with open_api_client() as http:
+        path = await http.create_conversation()
+        body = {"role": "user", "content": "hi", "timestamp": odd, "id": "../x"}
+        await http.post(f"{path}/messages", body, expect=201)
+        (message,) = await http.list_messages(path)
+        assert message["timestamp"][:2] == "20" and message["timestamp"] < "2999", message
+        assert "/" not in message["id"]
+
+
+async def test_a_history_that_is_sent_keeps_its_times() -> None:
+    async with open_api_client([say("ok")]) as http:
+        history = [
+            {"id": "a1", "role": "user", "content": "hi", "timestamp": "2025-01-11T19:00:00.000Z"},
+            {"id": "a2", "role": "assistant", "content": "hello", "timestamp": "2025-01-11T19:00:01.000Z"},
+        ]
+        body = {"prompt": "go", "history": history, "keep": True}
+        events = [event async for _, event in http.stream_post("/ai/respond", body)]
+        messages = await http.list_messages(f"/conversations/{events[-1]['conversation_id']}")
+        shown = [(message["id"], message["timestamp"]) for message in messages[:2]]
+        assert shown == [(message["id"], message["timestamp"]) for message in history]

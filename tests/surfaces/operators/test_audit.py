@@ -414,6 +414,22 @@ async def test_each_entry_is_a_log_line_with_its_hash(caplog: pytest.LogCaptureF
     assert f"hash={entry['hash']}" in line and "action=key.add" in line and "target=new" in line
 
 
+async def test_the_entry_about_the_configuration_is_logged_once_the_server_has_said_that_it_has_started(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def list_lines() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "config.load" in record.getMessage()]
+
+    with caplog.at_level(logging.INFO, "toolyard.audit"):
+        async with build_yard([], config_hashes={"rules": "one"}) as yard, connect_api_client(yard) as http:
+            assert list_lines() == []
+            (entry,) = (await http.get("/audit"))["entries"]
+            for _ in range(2):
+                yard.service.auditor.log_configuration()
+    (line,) = list_lines()
+    assert f"hash={entry['hash']}" in line
+
+
 async def test_a_configuration_that_has_changed_since_the_last_start_is_recorded_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     for rules in ("one", "one", "two", "two", "one"):

@@ -905,6 +905,7 @@ export interface ServerView {
   tools: number
   quarantined: number
   rejected: number
+  unusable: number
   configured: boolean
   warning: string
   log: Array<string>

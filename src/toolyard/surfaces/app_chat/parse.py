@@ -5,7 +5,7 @@ Messages and tools are accepted in camel case, in the form of Chat Completions, 
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -77,6 +77,8 @@ class AppMessage(Struct, gc=False, kw_only=True):
     """A text or text parts; a user's message may have images as well, and a tool's message any JSON."""
     id: object = None
     """The application's id of a user's or an assistant's text. One that is not valid, or used before, is ignored."""
+    timestamp: object = None
+    """When it was written. One that is not a time, or in the future, is ignored."""
     camel_calls: list[AppCall] | None = field(default=None, name="toolCalls")
     snake_calls: list[AppCall] | None = field(default=None, name="tool_calls")
     camel_call_id: str | None = field(default=None, name="toolCallId")
@@ -101,7 +103,8 @@ class AppTool(AppFunction, kw_only=True):
     """A tool that the app runs; `timeoutSeconds` is how long the run waits for its result.
 
     `examples` are requests that the tool is meant for; `sources` names, for a parameter, the tool whose result has its
-    value. `readOnly`, `destructive`, `openWorld` and `idempotent` describe its effects; MCP `annotations` are ignored.
+    value. `readOnly`, `destructive`, `openWorld` and `idempotent` describe its effects; MCP `annotations` only add
+    caution.
     """
 
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
@@ -113,6 +116,7 @@ class AppTool(AppFunction, kw_only=True):
     destructive: bool = False
     open_world: bool = field(default=False, name="openWorld")
     idempotent: bool = False
+    annotations: object = None
 
 
 class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
@@ -135,13 +139,13 @@ def add_app_message(builder: ItemBuilder, index: int, message: AppMessage) -> No
     elif type(content) is not str:
         parts = parse_parts(message, index)
         if role == "user" and not all(isinstance(part, AppTextPart) for part in parts):
-            builder.add_parts(index, tuple(to_part(part, index) for part in parts), message.id)
+            builder.add_parts(index, tuple(to_part(part, index) for part in parts), message.id, message.timestamp)
             return
         content = "".join(part.text for part in parts if isinstance(part, AppTextPart))
     calls = message.camel_calls or message.snake_calls
     requested = [to_requested_call(call) for call in calls] if calls else ()
     call_id = message.camel_call_id or message.snake_call_id or ""
-    builder.add(index, role, content, requested, call_id, message.id)
+    builder.add(index, role, content, requested, call_id, message.id, message.timestamp)
 
 
 def to_requested_call(call: AppCall) -> RequestedCall:
@@ -194,14 +198,17 @@ def parse_tool(body: AppTool, index: int) -> Tool:
     built = build_client_tool(name, description, schema, f"tools.{index}", hides_server_tool=False)
     if body.read_only and body.destructive:
         raise invalid_field(f"tools.{index}", "is readOnly and destructive: send one of them")
+    # Hints come from whoever wrote the tool, perhaps an MCP server that the app passes on. They may only add caution.
+    hints = cast(dict[str, object], body.annotations) if isinstance(body.annotations, dict) else {}
+    destructive = body.destructive or hints.get("destructiveHint") is True
     tool = msgspec.structs.replace(
         built,
         examples=tuple(body.examples),
         sources=body.sources,
-        read_only=body.read_only,
-        destructive=body.destructive,
-        open_world=body.open_world,
-        idempotent=body.idempotent,
+        read_only=body.read_only and not destructive and hints.get("readOnlyHint") is not False,
+        destructive=destructive,
+        open_world=body.open_world or hints.get("openWorldHint") is True,
+        idempotent=body.idempotent and hints.get("idempotentHint") is not False,
     )
     if slots := find_unknown_slots(tool):
         raise invalid_field(f"tools.{index}.examples", f"have a slot {slots[0]!r}, which is no parameter of {name}")

@@ -23,7 +23,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.state import State
 from toolyard.core.tools import NAME_PATTERN
 from toolyard.core.trust import APPLICATION, SENT_HISTORY
-from toolyard.surfaces.chat_messages import ChatToolCall, MessageId
+from toolyard.surfaces.chat_messages import ChatToolCall, MessageId, is_message_id, parse_time
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
 
@@ -40,17 +40,22 @@ class NewMessage(LenientBody, Struct, kw_only=True):
     """The `id` of the call, as it was sent or as the conversation lists it."""
     message_id: MessageId = ""
     """The id of the message's text. One that is in the conversation already is refused with 409."""
+    id: object = None
+    """The same for messages that are imported: one that is not valid, or used already, is replaced."""
+    timestamp: object = None
+    """When an imported message was written. One that is not a time, or in the future, is replaced by the current."""
 
 
 def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[Item, ...]:
     """Return the items of a message. Raise Invalid for one that does not fit the history."""
     if message.tool_calls and message.role != "assistant":
         raise invalid_field("tool_calls", "are an assistant's: send them with the role assistant")
+    at = parse_time(message.timestamp, clock.now())
     if message.role == "tool":
-        return (_parse_result(message, state.history, clock),)
+        return (_parse_result(message, state.history, at),)
     if not message.content and not message.tool_calls:
         raise invalid_field("content", "must not be empty" + " without tool_calls" * (message.role == "assistant"))
-    at, text, item_id = clock.now(), message.content, message.message_id or clock.new_id("item")
+    text, item_id = message.content, message.message_id or _choose_id(message.id, state, clock)
     match message.role:
         case "user":
             return (UserMessage(id=item_id, at=at, parts=(TextPart(text=text),)),)
@@ -58,10 +63,16 @@ def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[
             return (SystemText(id=item_id, at=at, text=text),)
         case "assistant":
             texts = [ModelText(id=item_id, at=at, text=text, untrusted=SENT_HISTORY)] if text else []
-            return (*texts, *_parse_calls(message.tool_calls, state, clock))
+            return (*texts, *_parse_calls(message.tool_calls, state, clock, at))
 
 
-def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> list[Call]:
+def _choose_id(message_id: object, state: State, clock: Clock) -> str:
+    if is_message_id(message_id) and not state.find_used_ids({message_id}):
+        return message_id
+    return clock.new_id("item")
+
+
+def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock, at: float) -> list[Call]:
     sent = [call.id for call in calls]
     parsed: list[Call] = []
     for index, call in enumerate(calls):
@@ -80,7 +91,7 @@ def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> l
         parsed.append(
             Call(
                 id=clock.new_id("call") if is_taken or is_long or not NAME_PATTERN.fullmatch(call.id) else call.id,
-                at=clock.now(),
+                at=at,
                 tool=call.function.name,
                 arguments=arguments,
                 provider_id=call.id,
@@ -89,7 +100,7 @@ def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> l
     return parsed
 
 
-def _parse_result(message: NewMessage, history: History, clock: Clock) -> Result:
+def _parse_result(message: NewMessage, history: History, at: float) -> Result:
     waiting = find_trailing_calls(history)
     call = next((call for call in waiting if message.tool_call_id in (call.id, call.provider_id)), None)
     if call is None or not message.tool_call_id:
@@ -97,7 +108,7 @@ def _parse_result(message: NewMessage, history: History, clock: Clock) -> Result
         raise invalid_field("tool_call_id", f"answers no call that waits for its result. Those that do: {open_ids}")
     return Result(
         id=result_id(call.id),
-        at=clock.now(),
+        at=at,
         call_id=call.id,
         tool=call.tool,
         outcome="ok",
