@@ -209,8 +209,8 @@ def test_of_very_many_tools_that_callers_got_one_by_one_those_are_let_go_of_that
         assert [name for name in ("ann_0", "ann_1", "bob_0", "more", "add") if own_server.get_pin(name) is None] == [
             "ann_0"
         ]
-        assert yard.servers.router.find_route("ann_0") is None
-        assert yard.servers.router.find_route("ann_1") is not None
+        assert yard.servers.router.find_identity("ann_0") is None
+        assert yard.servers.router.find_identity("ann_1") is not None
 
     run_with_personal(test)
 
