@@ -37,6 +37,15 @@ def tool(name: str, description: str = "A tool.", **more: object) -> dict[str, o
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
+def list_odd_tools() -> list[dict[str, object]]:
+    """Return tools with names that no provider takes, one without a schema, and one with a cyclic schema."""
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
+    root = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
+    cyclic: dict[str, object] = {"name": "cyclic", "description": "Trees.", "x-unknown": {"kept": True}}
+    bare: dict[str, object] = {"name": "no schema"}
+    return [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare, {**cyclic, "inputSchema": root}]
+
+
 def list_tools() -> list[dict[str, object]]:
     reads = {"annotations": {"readOnlyHint": True}}
     definitions: list[dict[str, object]] = [
@@ -62,12 +71,7 @@ def list_tools() -> list[dict[str, object]]:
         definitions += [tool(name, outputSchema=count) for name in kinds]
         definitions += [tool("typed_oddly", outputSchema={"type": 7}), tool("asks_model")]
     if "odd" in TRICKS:
-        bare: dict[str, object] = {"name": "no schema"}
-        definitions += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare]
-        tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
-        root = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
-        about: dict[str, object] = {"name": "cyclic", "description": "Trees.", "x-unknown": {"kept": True}}
-        definitions.append({**about, "inputSchema": root})
+        definitions += list_odd_tools()
     if "misshapen" in TRICKS:
         definitions.append(
             {**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}}
