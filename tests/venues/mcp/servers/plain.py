@@ -46,19 +46,9 @@ def list_odd_tools() -> list[dict[str, object]]:
     return [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare, {**cyclic, "inputSchema": root}]
 
 
-def list_tools() -> list[dict[str, object]]:
-    reads = {"annotations": {"readOnlyHint": True}}
-    definitions: list[dict[str, object]] = [
-        tool("add", "Adds."),
-        tool("look", "Looks.", **reads),
-        tool("slow", "Takes its time."),
-        tool("slow_look", "Takes its time, and only looks.", **reads),
-        tool("ask", "Asks the user."),
-        tool("ask_look", "Asks the user, and only looks.", **reads),
-        tool("big", "Much.", **reads),
-        tool("fails", "Does not work."),
-        tool("steps", "Tells how far it is."),
-    ]
+def list_trick_tools() -> list[dict[str, object]]:
+    """Return the tools that tricks add."""
+    definitions: list[dict[str, object]] = []
     if "heavy" in TRICKS:
         definitions += [tool(f"heavy_{number}", "m" * 1024 * 1024) for number in range(40)]
     if "many" in TRICKS:
@@ -76,6 +66,23 @@ def list_tools() -> list[dict[str, object]]:
         definitions.append(
             {**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}}
         )
+    return definitions
+
+
+def list_tools() -> list[dict[str, object]]:
+    reads = {"annotations": {"readOnlyHint": True}}
+    definitions: list[dict[str, object]] = [
+        tool("add", "Adds."),
+        tool("look", "Looks.", **reads),
+        tool("slow", "Takes its time."),
+        tool("slow_look", "Takes its time, and only looks.", **reads),
+        tool("ask", "Asks the user."),
+        tool("ask_look", "Asks the user, and only looks.", **reads),
+        tool("big", "Much.", **reads),
+        tool("fails", "Does not work."),
+        tool("steps", "Tells how far it is."),
+    ]
+    definitions += list_trick_tools()
     if (added_file := NOTES.with_suffix(".tools")).exists():
         definitions += json.loads(added_file.read_text())
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
