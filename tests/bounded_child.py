@@ -21,8 +21,8 @@ from toolyard.json_schema import InvalidSchema, SchemaValidator
 from toolyard.models.offline.parameters import parse_parameters
 from toolyard.models.schema_dialects import Dialect, UnsupportedSchema, convert
 
-MAX_MEMORY_BYTES = 1024**3
-MAX_CPU_S = 3
+MAX_MEMORY_BYTES = 512 * 1024**2
+MAX_CPU_S = 10
 """The processor time for one schema. It is a bound on steps, however busy the machine is."""
 
 UNDEFENDED = "--undefended"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hostile_schemas import chain
 from support import (
     STAFF,
     collect_events,
@@ -96,6 +97,7 @@ async def test_a_server_tool_of_the_same_name_wins() -> None:
         (Tool(name="a.b/c", venue="client"), "cannot be a tool's name"),
         (Tool(name="x", venue="client", parameters={"type": "objekt"}), "must be a JSON Schema of type object"),
         (Tool(name="x", venue="client", parameters={"$ref": "#/nowhere"}), "not a valid JSON Schema"),
+        (Tool(name="x", venue="client", parameters=chain(24)), "expands to more than 20,000 schemas"),
         (Tool(name="x", venue="client", parameters={"$ref": "http://127.0.0.1:9/s.json"}), "not a valid JSON Schema"),
     ],
 )

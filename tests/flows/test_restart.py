@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from support import find_history_faults, read_entries, wait_for_event
-from toolyard import Context, Yard, tool
+from core.story import OWNER, Story, user
+from hostile_schemas import chain
+from support import (
+    append_entries,
+    claim_epoch,
+    find_history_faults,
+    get_problem,
+    get_results,
+    read_entries,
+    wait_for_event,
+)
+from toolyard import Context, Limits, Tool, Yard, tool
 from toolyard.core.errors import Misconfigured, StoreDown
 from toolyard.core.events import (
     ArgumentsAppended,
@@ -17,6 +27,8 @@ from toolyard.core.events import (
     Entry,
     ModelDelta,
     RunEnded,
+    RunQueued,
+    RunStarted,
     RunSuspended,
     TurnEnded,
     TurnFailed,
@@ -24,6 +36,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
+from toolyard.stores.sqlite.store import SqliteStore
 from toolyard.testing import Scripted, Turn, call, say
 
 
@@ -49,6 +62,28 @@ async def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(
             turns = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
             assert [(turn.number, turn.epoch - turns[0].epoch) for turn in turns] == [(1, 0), (1, 1)]
             assert isinstance(log[-1].event, RunEnded) and log[-1].event.ending == "done"
+
+
+@pytest.mark.parametrize("is_judged", [False, True])
+async def test_a_stored_call_of_a_tool_whose_schema_is_refused_now_ends_at_the_first_restart(
+    tmp_path: Path, is_judged: bool
+) -> None:
+    large = Tool(name="large", venue="client", parameters=chain(24))
+    story = Story().open()
+    story.add(RunQueued(caller=OWNER, input=(user("in"),), app_tools=(large,)), run="r1")
+    story.add(RunStarted(model="m", limits=Limits()))
+    story.turn(Call(id="a", at=0.0, tool="large", arguments={"x": 1}))
+    if is_judged:
+        story.allow("a")
+    store = await SqliteStore.open(tmp_path / "yard.db")
+    await append_entries(store, "k", await claim_epoch(store, "k"), story.log, 0.0)
+    await store.close()
+    async with asyncio.timeout(20):
+        async with Yard(model=Scripted([say("never mind")]), store=f"sqlite:///{tmp_path}/yard.db") as yard:
+            log = await read_entries(yard, "k")
+    (result,) = get_results([entry.event for entry in log])
+    assert get_problem(result) == ("error", "validation_error") and "expands to more than" in result.content
+    assert isinstance(log[-1].event, RunEnded) and log[-1].event.ending == "done"
 
 
 async def test_pieces_of_a_call_name_it_also_in_a_turn_that_starts_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pydantic
 import pytest
 from msgspec import Struct
 
+from hostile_schemas import chain
 from support import collect_events, find_history_faults, get_ending, join_text, open_yard, read_entries, wait_for_event
 from toolyard import Limits, Options, RunFailed, Yard, tool
 from toolyard.core.errors import Invalid
@@ -136,8 +137,8 @@ async def test_any_json_object_fits_the_schema_of_json_mode() -> None:
         assert (await yard.execute("add", options=Options(output_schema=ANY_OBJECT))).output == {"a": [1]}
 
 
-async def test_a_schema_that_is_none_is_refused_before_the_run_is_queued() -> None:
-    schema: dict[str, object] = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
+@pytest.mark.parametrize("schema", [{"type": "object", "properties": {"a": {"type": "nonsense"}}}, chain(24)])
+async def test_a_schema_that_is_none_is_refused_before_the_run_is_queued(schema: dict[str, object]) -> None:
     async with open_yard([]) as yard:
         with pytest.raises(Invalid, match="the output schema is not a valid JSON Schema"):
             await yard.ask("add", options=Options(output_schema=schema))

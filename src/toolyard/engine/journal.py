@@ -149,6 +149,11 @@ class Journal:
         if self.followers and self._relay:
             self._relay.add(self.conversation, self.epoch, self.followers, event)
 
+    @property
+    def is_committed(self) -> bool:
+        """Return whether everything emitted so far is stored."""
+        return self._seq <= self.readers.stored
+
     async def wait_committed(self) -> None:
         """Wait until everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be stored."""
         self.require_state()

@@ -59,12 +59,17 @@ async def drive(journal: Journal, deps: Deps) -> None:
     """
     async with Workers(journal, deps) as workers:
         judged: State | None = None
-        await record_takeover(journal, deps)
+        is_takeover = journal.require_state().epoch != journal.epoch
+        if is_takeover and not deps.draining:
+            await record_takeover(journal)
         while not (deps.draining or journal.is_releasing):
             state = journal.require_state()
             now = deps.clock.now()
             held = find_held(state, journal.epoch, deps.registry, now)
             step = plan(state, journal.epoch, now, held)
+            if is_takeover and isinstance(step, Judge) and not journal.is_committed:
+                await journal.wait_committed()  # if judging kills this owner too, the next one sees how far it came
+                continue
             match step:
                 case Wait(until):
                     judged = None  # a call that was held is checked again: its server may list another tool now
@@ -92,13 +97,13 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     assert_never(step)
 
 
-async def record_takeover(journal: Journal, deps: Deps) -> None:
+async def record_takeover(journal: Journal) -> None:
     """Record that this owner takes over calls of an earlier one, before it judges, starts or recovers any of them.
 
     Doing so may be what killed the earlier owner: `plan` gives up calls that many owners got no further with.
     """
     state = journal.require_state()
-    if state.epoch != journal.epoch and not deps.draining and list_unsettled(state):
+    if list_unsettled(state):
         journal.emit(ConversationChanged(settings=state.settings))
         await journal.wait_committed()
 

@@ -91,6 +91,17 @@ async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_t
         assert (broken.state, "no schema" in offered) == ("unusable", False)
 
 
+async def test_a_tool_whose_schema_expands_to_too_much_is_left_out_alone_and_says_why(tmp_path: Path) -> None:
+    plain = PlainServer(tmp_path, "expands", trust=True)
+    async with open_yard([], servers={"large": plain.spec}) as yard:
+        offered = [tool.remote for tool in yard.service.list_tools(Caller())]
+        assert "add" in offered and "expands" not in offered
+        (listed,) = [listed_tool for listed_tool in yard.servers.cards()[0].tools if listed_tool.name == "expands"]
+        assert listed.state == "unusable" and "expands to more than 20,000 schemas" in listed.why
+        # A result is not checked against such a schema.
+        assert get_result(await collect_events(yard.call("typed_right", {}))).outcome == "ok"
+
+
 async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path, "many", trust=True)
     async with open_yard([], servers={"many": plain.spec}) as yard:

@@ -66,6 +66,10 @@ def list_trick_tools() -> list[dict[str, object]]:
         definitions.append(
             {**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}}
         )
+    if "expands" in TRICKS:
+        pairs = {f"d{number}": {"anyOf": [{"$ref": f"#/$defs/d{number + 1}"}] * 2} for number in range(24)}
+        large = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": {**pairs, "d24": {}}}
+        definitions += [{**tool("expands"), "inputSchema": large}, tool("typed_right", outputSchema=large)]
     return definitions
 
 

@@ -1,0 +1,26 @@
+"""A call whose judgement kills the server ends like a call that does: after a few starts it is not tried again."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolyard.core.plan import MAX_TURN_OWNERS
+
+CHILD = Path(__file__).parent / "judging_child.py"
+
+
+@pytest.mark.parametrize(("start", "ending"), [("direct", "done"), ("model", "done")])
+def test_a_call_whose_judgement_kills_each_owner_is_given_up(tmp_path: Path, start: str, ending: str) -> None:
+    deaths, output = 0, ""
+    while deaths <= MAX_TURN_OWNERS + 2:
+        arguments = [sys.executable, str(CHILD), str(tmp_path / "yard.db"), start if deaths == 0 else "resume"]
+        process = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        if process.returncode != -signal.SIGKILL:
+            output = process.stdout
+            break
+        deaths += 1
+    assert output.split() == ["unavailable", ending]
+    assert deaths >= MAX_TURN_OWNERS
