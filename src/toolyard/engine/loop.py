@@ -59,17 +59,12 @@ async def drive(journal: Journal, deps: Deps) -> None:
     """
     async with Workers(journal, deps) as workers:
         judged: State | None = None
-        is_takeover = journal.require_state().epoch != journal.epoch
-        if is_takeover and not deps.draining:
-            await record_takeover(journal)
+        is_takeover = await record_takeover(journal, deps)
         while not (deps.draining or journal.is_releasing):
-            state = journal.require_state()
+            state = await read_state(journal, is_takeover=is_takeover)
             now = deps.clock.now()
             held = find_held(state, journal.epoch, deps.registry, now)
             step = plan(state, journal.epoch, now, held)
-            if is_takeover and isinstance(step, Judge) and not journal.is_committed:
-                await journal.wait_committed()  # if judging kills this owner too, the next one sees how far it came
-                continue
             match step:
                 case Wait(until):
                     judged = None  # a call that was held is checked again: its server may list another tool now
@@ -97,15 +92,31 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     assert_never(step)
 
 
-async def record_takeover(journal: Journal) -> None:
+async def record_takeover(journal: Journal, deps: Deps) -> bool:
     """Record that this owner takes over calls of an earlier one, before it judges, starts or recovers any of them.
 
-    Doing so may be what killed the earlier owner: `plan` gives up calls that many owners got no further with.
+    Doing so may be what killed the earlier owner: `plan` gives up calls that many owners got no further with. Return
+    whether there was an earlier owner.
     """
     state = journal.require_state()
+    if state.epoch == journal.epoch or deps.draining:
+        return False
     if list_unsettled(state):
         journal.emit(ConversationChanged(settings=state.settings))
         await journal.wait_committed()
+    return True
+
+
+async def read_state(journal: Journal, *, is_takeover: bool) -> State:
+    """Return the state to plan with. After a takeover, it is stored before calls are judged in it.
+
+    If judging kills this owner too, the next one sees how far it came.
+    """
+    state = journal.require_state()
+    if is_takeover and not journal.is_committed and any(call.phase == "requested" for call in state.calls.values()):
+        await journal.wait_committed()
+        return journal.require_state()
+    return state
 
 
 def build_events(
