@@ -48,12 +48,16 @@ def to_gemini(schema: Schema) -> Schema:
 
 def _count_written(value: object, counts: dict[int, int]) -> int:
     """Return how many values a value is when it is written: objects that are used in several places count in each."""
-    if not isinstance(value, dict | list):
+    if isinstance(value, dict):
+        parts = cast("Schema", value).values()
+    elif isinstance(value, list):
+        parts = cast("list[object]", value)
+    else:
         return 1
-    if id(value) not in counts:
-        parts = cast("Schema", value).values() if isinstance(value, dict) else cast("list[object]", value)
-        counts[id(value)] = 1 + sum(_count_written(part, counts) for part in parts)
-    return counts[id(value)]
+    key = id(cast(object, value))
+    if key not in counts:
+        counts[key] = 1 + sum(_count_written(part, counts) for part in parts)
+    return counts[key]
 
 
 class _Converter:

@@ -190,11 +190,11 @@ class McpManager:
 
     def explain_absence(self, name: str, caller: Caller) -> Problem | None:
         """Return why a tool that a server of this caller has is not offered; None if no server has it."""
-        route = self.router.find_route(name)
-        server = self._servers.get(route.server) if route is not None else None
-        if route is None or server is None or not server.spec.serves(caller):
+        identity = self.router.find_identity(name)
+        server = self._servers.get(identity.server) if identity is not None else None
+        if identity is None or server is None or not server.spec.serves(caller):
             return None
-        return server.explain_absence(route.tool, caller)
+        return server.explain_absence(identity.tool, caller)
 
     def list_outages(self, caller: Caller) -> Sequence[str]:
         """Return for each server of this caller whose tools were never listed why it does not run."""
