@@ -40,7 +40,6 @@ def test_a_chain_of_doubled_references_is_refused_in_words(keyword: str, depth: 
         lambda ref: {"unevaluatedProperties": ref, "unevaluatedItems": ref},
         lambda ref: {**ref, "anyOf": [ref]},
     ],
-    ids=str,
 )
 def test_every_keyword_that_holds_schemas_is_counted(step: Callable[[Schema], Schema]) -> None:
     with pytest.raises(UnboundedSchema, match="expands to"):

@@ -27,6 +27,7 @@ from toolyard.core.plan import (
     Recover,
     Rest,
     RunCalls,
+    Step,
     StopWork,
     Suspend,
     Wait,
@@ -57,15 +58,9 @@ async def drive(journal: Journal, deps: Deps) -> None:
     """
     async with Workers(journal, deps) as workers:
         judged: State | None = None
-        is_takeover = journal.require_state().epoch != journal.epoch
-        if is_takeover and not deps.draining:
-            await record_takeover(journal)
+        is_takeover = await record_takeover(journal, deps)
         while not (deps.draining or journal.is_releasing):
-            state = journal.require_state()
-            step = plan(state, journal.epoch, deps.clock.now())
-            if is_takeover and isinstance(step, Judge) and not journal.is_committed:
-                await journal.wait_committed()  # if judging kills this owner too, the next one sees how far it came
-                continue
+            state, step = await plan_step(journal, deps, is_takeover=is_takeover)
             match step:
                 case Wait(until):
                     await journal.wait_changed(state, until)
@@ -92,14 +87,29 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     assert_never(step)
 
 
-async def record_takeover(journal: Journal) -> None:
-    """Record that this owner takes over calls of an earlier one, before it judges, starts or recovers any of them.
+async def record_takeover(journal: Journal, deps: Deps) -> bool:
+    """Return whether this owner takes over from an earlier one. Record it before any call is judged or run again.
 
     Doing so may be what killed the earlier owner: `plan` gives up calls that many owners got no further with.
     """
     state = journal.require_state()
-    if list_unsettled(state):
+    is_takeover = state.epoch != journal.epoch
+    if is_takeover and not deps.draining and list_unsettled(state):
         journal.emit(ConversationChanged(settings=state.settings))
+        await journal.wait_committed()
+    return is_takeover
+
+
+async def plan_step(journal: Journal, deps: Deps, *, is_takeover: bool) -> tuple[State, Step]:
+    """Return the next step and the state that it is for. After a takeover, calls are stored before they are judged.
+
+    If judging them kills this owner too, the next one sees how far it came.
+    """
+    while True:
+        state = journal.require_state()
+        step = plan(state, journal.epoch, deps.clock.now())
+        if not is_takeover or not isinstance(step, Judge) or journal.is_committed:
+            return state, step
         await journal.wait_committed()
 
 
