@@ -247,6 +247,9 @@ class RoleClient:
             message: Json = error["message"] if row.path.startswith("/v1/") else error
             if message.startswith(HIDDEN):
                 return "hidden"
+        if row.path.endswith("/tools/call") and status == 503:
+            assert content["error_type"] == "unavailable", content  # the server of the tool is stopped
+            return "let in"
         assert status < 500 and (status != 422 or row.path.endswith("/login")), (caller, row, status, content)
         return {401: "unauthenticated", 403: "forbidden"}.get(status, "let in")
 

@@ -65,6 +65,7 @@ async def test_a_named_approver_finds_the_call_and_nothing_else_of_the_run() -> 
             "needed": 2,
             "remaining": 2,
             "approved_by": [],
+            "decisions": [],
             "reason_required": True,
             "may_decide": True,
             "refusal": "",
