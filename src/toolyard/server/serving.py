@@ -24,6 +24,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.loopback import is_loopback
 from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
+from toolyard.server.memory import watch_memory
 from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
@@ -60,7 +61,7 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
             await app({"type": "warm up"}, _receive_nothing, _send_nothing)
             _tune_garbage_collection()
             url = build_url(*listening.getsockname()[:2])
-            with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
+            with catch_stop_signals() as stop_signal, publish_address(wiring.store, url), watch_memory():
                 server = _UvicornServer(build_uvicorn_config(app))
                 announce(url, yard)
                 await asyncio.gather(server.serve([listening]), _stop(server, yard, stop_signal, wiring))
