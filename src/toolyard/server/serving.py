@@ -28,6 +28,7 @@ from toolyard.core.loopback import is_loopback
 from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
 from toolyard.server.front import FrontApp
+from toolyard.server.memory import watch_memory
 from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
@@ -76,7 +77,7 @@ async def _serve_yard(wiring: Wiring, host: str, url: str, server: "_UvicornServ
             yard = await front.wait_for_store(lambda: stack.enter_async_context(Yard.from_wiring(wiring)), max_s)
             await front.open(yard.asgi())
             _tune_garbage_collection()
-            with catch_stop_signals() as stop_signal, publish_address(wiring.store, url):
+            with catch_stop_signals() as stop_signal, publish_address(wiring.store, url), watch_memory():
                 announce(url, yard)
                 yard.service.auditor.log_configuration()
                 await _stop(server, yard, stop_signal, wiring)
