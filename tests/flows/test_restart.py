@@ -71,7 +71,7 @@ async def test_a_stored_call_of_a_tool_whose_schema_is_refused_now_ends_at_the_f
     large = Tool(name="large", venue="client", parameters=chain(24))
     story = Story().open()
     story.add(RunQueued(caller=OWNER, input=(user("in"),), app_tools=(large,)), run="r1")
-    story.add(RunStarted(model="m", limits=Limits()))
+    story.add(RunStarted(model="given", limits=Limits()))
     story.turn(Call(id="a", at=0.0, tool="large", arguments={"x": 1}))
     if is_judged:
         story.allow("a")
