@@ -10,6 +10,7 @@ from models.schema_dialects.dialect_rules import strict_faults
 from real_servers import build_npm_server, build_python_server
 from support import STAFF, open_yard
 from toolyard.core.ports import Offer
+from toolyard.core.schema_expansion import MAX_SCHEMAS, measure_schema
 from toolyard.models.schema_dialects import convert
 from toolyard.testing import say
 from wire.local import offer, request, user
@@ -39,6 +40,11 @@ def test_the_tools_of_five_real_servers_are_taken_by_every_provider(wire: Reques
     assert wire.faults_of(body) == []
     assert len(real_tools_offer.tools) >= 50
     assert all(tool.name.encode() in body for tool in real_tools_offer.tools)
+
+
+def test_all_of_them_are_far_below_what_a_schema_may_expand_to(real_tools_offer: Offer) -> None:
+    sizes = {tool.name: measure_schema(tool.parameters).schemas for tool in real_tools_offer.tools}
+    assert max(sizes.values()) < MAX_SCHEMAS / 100, sizes
 
 
 def test_all_of_them_can_be_offered_in_strict_mode(real_tools_offer: Offer) -> None:
