@@ -99,6 +99,7 @@ async def mcp_venue() -> Venue:
         on_tools_changed=lambda: None,
     )
     await manager.open()
+    await manager.wait_until_listed()
     return McpVenue(manager)
 
 
