@@ -1,7 +1,6 @@
 """Schemas that stand for many more than they hold, and generated ones."""
 
 from collections.abc import Callable
-from typing import cast
 
 from hypothesis import strategies as st
 
@@ -17,7 +16,11 @@ def chain(depth: int, step: str | Callable[[Schema], Schema] = "anyOf", leaf: Sc
 
     `step` is the keyword that has two references to the next, or makes a definition from such a reference.
     """
-    build = step if callable(step) else lambda ref: cast("Schema", {step: [ref, ref]})
+
+    def double(ref: Schema) -> Schema:
+        return {str(step): [ref, ref]}
+
+    build = step if callable(step) else double
     definitions = {f"d{number}": build(refer(number + 1)) for number in range(depth)}
     definitions[f"d{depth}"] = {"type": "string"} if leaf is None else leaf
     return {"type": "object", "properties": {"x": refer(0)}, "$defs": definitions}

@@ -17,63 +17,63 @@ def find(schema: Schema, value: object, limit: int = 10) -> list[tuple[str, str,
     return [("/".join(map(str, e.path)), e.message, "/".join(map(str, e.schema_path))) for e in errors]
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "expected"),
-    [
-        (POINT, {"x": 1}, []),
-        (POINT, 5, [("", '5 is not of type "object"', "type")]),
-        (POINT, {}, [("", '"x" is a required property', "required")]),
-        (POINT, {"x": "s"}, [("x", '"s" is not of type "number"', "properties/x/type")]),
-        (
-            {"items": refer(0), "$defs": {"d0": POINT}},
-            [{"x": 1}, {"x": "s"}, {}],
-            [
-                ("1/x", '"s" is not of type "number"', "$defs/d0/properties/x/type"),
-                ("2", '"x" is a required property', "$defs/d0/required"),
-            ],
-        ),
-        (
-            {"allOf": [POINT, {"required": ["y"]}]},
-            {},
-            [
-                ("", '"x" is a required property', "allOf/0/required"),
-                ("", '"y" is a required property', "allOf/1/required"),
-            ],
-        ),
-        (
-            {"properties": {"o": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
-            {"o": 5},
-            [("o", "5 is not valid under any of the schemas listed in the 'anyOf' keyword", "properties/o/anyOf")],
-        ),
-        (
-            {"oneOf": [{}, {}]},
-            5,
-            [("", "5 is not valid under exactly one of the schemas listed in the 'oneOf' keyword", "oneOf")],
-        ),
-        ({"if": {}, "then": {"minimum": 6}}, 5, [("", "5 does not fit the 'if' keyword", "if")]),
-        (
-            {"properties": {"a/b": {"const": {"c": 1}}}, "additionalProperties": False},
-            {"a/b": 2, "z": 3},
-            [
-                ("", "Additional properties are not allowed ('z' was unexpected)", "additionalProperties"),
-                ("a/b", '{"c":1} was expected', "properties/a~1b/const"),
-            ],
-        ),
-        (
-            {"prefixItems": [{"type": "string"}], "items": False},
-            [1, 2],
-            [("", "False schema does not allow 2", "items"), ("0", '1 is not of type "string"', "prefixItems/0/type")],
-        ),
-        (
-            {"additionalProperties": {"type": "integer"}, "properties": {"no": False}},
-            {"a": "s", "no": 1},
-            [
-                ("a", '"s" is not of type "integer"', "additionalProperties/type"),
-                ("no", "1 is not allowed here", "properties/no"),
-            ],
-        ),
-    ],
-)
+CASES: list[tuple[Schema, object, list[tuple[str, str, str]]]] = [
+    (POINT, {"x": 1}, []),
+    (POINT, 5, [("", '5 is not of type "object"', "type")]),
+    (POINT, {}, [("", '"x" is a required property', "required")]),
+    (POINT, {"x": "s"}, [("x", '"s" is not of type "number"', "properties/x/type")]),
+    (
+        {"items": refer(0), "$defs": {"d0": POINT}},
+        [{"x": 1}, {"x": "s"}, {}],
+        [
+            ("1/x", '"s" is not of type "number"', "$defs/d0/properties/x/type"),
+            ("2", '"x" is a required property', "$defs/d0/required"),
+        ],
+    ),
+    (
+        {"allOf": [POINT, {"required": ["y"]}]},
+        {},
+        [
+            ("", '"x" is a required property', "allOf/0/required"),
+            ("", '"y" is a required property', "allOf/1/required"),
+        ],
+    ),
+    (
+        {"properties": {"o": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
+        {"o": 5},
+        [("o", "5 is not valid under any of the schemas listed in the 'anyOf' keyword", "properties/o/anyOf")],
+    ),
+    (
+        {"oneOf": [{}, {}]},
+        5,
+        [("", "5 is not valid under exactly one of the schemas listed in the 'oneOf' keyword", "oneOf")],
+    ),
+    ({"if": {}, "then": {"minimum": 6}}, 5, [("", "5 does not fit the 'if' keyword", "if")]),
+    (
+        {"properties": {"a/b": {"const": {"c": 1}}}, "additionalProperties": False},
+        {"a/b": 2, "z": 3},
+        [
+            ("", "Additional properties are not allowed ('z' was unexpected)", "additionalProperties"),
+            ("a/b", '{"c":1} was expected', "properties/a~1b/const"),
+        ],
+    ),
+    (
+        {"prefixItems": [{"type": "string"}], "items": False},
+        [1, 2],
+        [("", "False schema does not allow 2", "items"), ("0", '1 is not of type "string"', "prefixItems/0/type")],
+    ),
+    (
+        {"additionalProperties": {"type": "integer"}, "properties": {"no": False}},
+        {"a": "s", "no": 1},
+        [
+            ("a", '"s" is not of type "integer"', "additionalProperties/type"),
+            ("no", "1 is not allowed here", "properties/no"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "expected"), CASES)
 def test_each_error_names_its_field_and_its_keyword(schema: Schema, value: object, expected: list[object]) -> None:
     assert find(schema, value) == expected
 

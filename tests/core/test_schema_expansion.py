@@ -23,24 +23,24 @@ def test_a_chain_of_doubled_references_is_refused_in_words(keyword: str, depth: 
         measure_schema(chain(depth, keyword))
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda ref: {"properties": {"a": ref, "b": ref}},
-        lambda ref: {"anyOf": [{"items": ref}, {"items": ref}]},
-        lambda ref: {"if": ref, "then": ref},
-        lambda ref: {"not": {"anyOf": [ref, ref]}},
-        lambda ref: {"patternProperties": {"a": ref, "b": ref}},
-        lambda ref: {"items": ref, "contains": ref},
-        lambda ref: {"prefixItems": [ref, ref]},
-        lambda ref: {"items": [ref], "additionalItems": ref},
-        lambda ref: {"dependentSchemas": {"a": ref, "b": ref}},
-        lambda ref: {"dependencies": {"a": ref, "b": ref}},
-        lambda ref: {"propertyNames": ref, "additionalProperties": ref},
-        lambda ref: {"unevaluatedProperties": ref, "unevaluatedItems": ref},
-        lambda ref: {**ref, "anyOf": [ref]},
-    ],
-)
+STEPS: list[Callable[[Schema], Schema]] = [
+    lambda ref: {"properties": {"a": ref, "b": ref}},
+    lambda ref: {"anyOf": [{"items": ref}, {"items": ref}]},
+    lambda ref: {"if": ref, "then": ref},
+    lambda ref: {"not": {"anyOf": [ref, ref]}},
+    lambda ref: {"patternProperties": {"a": ref, "b": ref}},
+    lambda ref: {"items": ref, "contains": ref},
+    lambda ref: {"prefixItems": [ref, ref]},
+    lambda ref: {"items": [ref], "additionalItems": ref},
+    lambda ref: {"dependentSchemas": {"a": ref, "b": ref}},
+    lambda ref: {"dependencies": {"a": ref, "b": ref}},
+    lambda ref: {"propertyNames": ref, "additionalProperties": ref},
+    lambda ref: {"unevaluatedProperties": ref, "unevaluatedItems": ref},
+    lambda ref: {**ref, "anyOf": [ref]},
+]
+
+
+@pytest.mark.parametrize("step", STEPS)
 def test_every_keyword_that_holds_schemas_is_counted(step: Callable[[Schema], Schema]) -> None:
     with pytest.raises(UnboundedSchema, match="expands to"):
         measure_schema(chain(24, step))
