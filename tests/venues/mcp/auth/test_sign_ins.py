@@ -159,12 +159,12 @@ async def test_calls_at_the_end_of_a_token_run_at_once_after_one_renewal(how: st
 
 async def end_token(yard: Yard, server: HttpServerProcess, how: str) -> None:
     """Sign in, and have the token of the open session expire or be revoked; its successor is valid for an hour."""
+    await configure_server(server, lifetime="1" if how == "expired" else "3600")
+    await sign_in(yard)
+    await wait_until(lambda: only_card(yard).status == "running")
     if how == "revoked":
-        await sign_in(yard)
         await configure_server(server, revoke="yes")
         return
-    await configure_server(server, lifetime="1")
-    await sign_in(yard)
     await configure_server(server, lifetime="3600")
     grant = await yard.servers.get_server("mail").get_grant_store(()).load()
     assert grant is not None and grant.expires_at is not None
