@@ -53,6 +53,7 @@ async def open_servers(
         on_tools_changed=lambda: None,
     )
     await manager.open()
+    await manager.wait_until_listed()
     return [in_process_venue, McpVenue(manager)]
 
 

@@ -140,4 +140,4 @@ def test_a_caller_whom_the_approvers_leave_out_is_not_asked_at_the_prompt(tmp_pa
     done = run_toolyard(tmp_path, "chat", input_text=f"{ORDER}\n/quit\n")
     assert done.code == 0, done.errors
     assert "run it?" not in done.out
-    assert "… 'local' may not decide this call: that is for the role board; Ctrl-C stops it" in done.out
+    assert "… turn_on waits for the approval of the role board" in done.out
