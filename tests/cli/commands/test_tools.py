@@ -138,4 +138,4 @@ def test_a_named_approver_decides_and_gives_the_reason_that_is_required(tmp_path
     agreed = run_toolyard(tmp_path, *call, input_text="y\nit is spring\n")
     assert agreed.code == 0 and agreed.out.endswith("empty\n"), agreed.errors
     refused = run_toolyard(tmp_path, *call, input_text="n\nit is winter\n")
-    assert refused.code == 1 and "it is winter" in refused.out
+    assert refused.code == 1 and "denied_by_user" in refused.out
