@@ -80,7 +80,8 @@ async def test_a_sign_in_and_a_session_go_on_at_the_other_replica() -> None:
                 host.open_session("2025-06-18") as legacy,
             ):
                 moved = LegacyHost(other._session, other._url, **legacy.headers)  # pyright: ignore[reportPrivateUsage]
-                assert [listed["name"] for listed in (await moved.ask("tools/list")).result["tools"]] == ["mailbox", "meet"]
+                tools = (await moved.ask("tools/list")).result["tools"]
+                assert [listed["name"] for listed in tools] == ["mailbox", "meet"]
 
 
 async def test_a_session_of_the_page_counts_at_both_replicas_until_either_ends_it() -> None:
