@@ -204,6 +204,8 @@ def call(request: object, params: dict[str, object]) -> None:
     note(f"ended {name}")
     if request not in CANCELLED:
         send({"id": request, "result": result})
+    if "unbidden" in TRICKS:
+        ask_unbidden()
 
 
 def handle(message: dict[str, object]) -> None:
@@ -218,8 +220,6 @@ def handle(message: dict[str, object]) -> None:
         info = {"name": "plain", "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
         send({"id": request, "result": result})
-    elif method == "notifications/initialized" and "unbidden" in TRICKS:
-        threading.Thread(target=ask_unbidden, daemon=True).start()
     elif method == "tools/list" and is_stalled():
         note("stalled listing")
     elif method == "tools/list":
