@@ -27,9 +27,9 @@ def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
 
 def shorten_address(address: str) -> str:
     """Return an address without credentials, query and fragment: for an error, also if it is not a valid address."""
-    place = _QUERY_OR_FRAGMENT.split(address, maxsplit=1)[0]
-    scheme, mark, rest = place.rpartition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+    bare = _QUERY_OR_FRAGMENT.split(address, maxsplit=1)[0]
+    scheme, mark, host_and_path = bare.rpartition("://")
+    return f"{scheme}{mark}{host_and_path.rpartition('@')[2]}"
 
 
 def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ _HEADERS = {"User-Agent": "toolyard", "Accept": "application/json", "Accept-Enco
 _log = logging.getLogger("toolyard.models")
 
 
-class _ListedEntry(Struct):
+class _ModelEntry(Struct):
     """A model in a list: OpenAI, Anthropic and others name it by `id`, Google by `name`."""
 
     id: str = ""
@@ -43,8 +43,8 @@ class _ListedEntry(Struct):
 
 
 class _ListPage(Struct):
-    data: list[_ListedEntry] = []
-    models: list[_ListedEntry] = []
+    data: list[_ModelEntry] = []
+    models: list[_ModelEntry] = []
 
 
 class _ProviderList:

@@ -290,8 +290,8 @@ class ExchangeEncoder:
         """Return the rest of a call: all of it, or what was not streamed."""
         streamed = self._calls.pop(call.id, None)
         frames = self._open_call(call.id, call.tool) if streamed is None else []
-        if rest := _find_rest(call, streamed.text if streamed else ""):
-            frames.append(encode_frame("TOOL_CALL_ARGS", toolCallId=call.id, delta=rest))
+        if missing := _find_rest(call, streamed.text if streamed else ""):
+            frames.append(encode_frame("TOOL_CALL_ARGS", toolCallId=call.id, delta=missing))
         return [*frames, encode_frame("TOOL_CALL_END", toolCallId=call.id)]
 
     def _build_outcome(self) -> dict[str, object]:

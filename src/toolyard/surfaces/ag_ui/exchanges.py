@@ -138,12 +138,12 @@ class Exchanges:
         entries = await self._service.read_entries(run.view.conversation, until=seen) if seen else ()
         # Folding a long log takes long: other conversations go on meanwhile.
         messages = await asyncio.to_thread(lambda: build_messages(fold(entries), list_message_ids(entries)))
-        own = [_to_message(message) for message in body.messages if message.role in ("system", "developer")]
+        instructions = [_to_message(message) for message in body.messages if message.role in ("system", "developer")]
         index = find_last_user_message(body.messages)
         question = body.messages[index] if index is not None else None
         if question is not None and not any(message["id"] == question.id for message in messages):
             messages.append(_to_message(question))
-        whole = [*own, *messages]
+        whole = [*instructions, *messages]
         ids = {message["id"]: None for message in whole}
         shared = [message.id for message in body.messages if message.id in ids]
         # A client leaves the messages that it has where they are, and adds the others at the end. Where that is another

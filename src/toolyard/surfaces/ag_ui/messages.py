@@ -151,16 +151,16 @@ def has_same_messages(messages: Sequence[InputMessage], history: History) -> boo
     The results of the last calls are not compared: the client may bring some, or lack those that came meanwhile. What
     a client shows before the first message of the user, a greeting for example, is its own.
     """
-    own, logged = _list_client_exchanges(messages), _list_exchanges(history)
-    if len(own) != len(logged):
+    sent, logged = _list_client_exchanges(messages), _list_exchanges(history)
+    if len(sent) != len(logged):
         return False
-    last = len(own) - 1
+    last = len(sent) - 1
     return all(
         mine.question == theirs.question
         and "".join(mine.texts) == "".join(theirs.texts)
         and mine.calls == theirs.calls
         and (index == last or mine.results == theirs.results)
-        for index, (mine, theirs) in enumerate(zip(own, logged, strict=True))
+        for index, (mine, theirs) in enumerate(zip(sent, logged, strict=True))
         if index > 0
     )
 

@@ -162,10 +162,10 @@ def read_context(body: RunInput) -> dict[str, object]:
 
 def read_forwarded_options(props: object) -> ForwardedOptions:
     """Return the options that the protocol does not have. Raise Invalid for a value of the wrong type."""
-    own = cast(Table, props).get("toolyard") if isinstance(props, dict) else None
-    if not isinstance(own, dict):
+    extension = cast(Table, props).get("toolyard") if isinstance(props, dict) else None
+    if not isinstance(extension, dict):
         return ForwardedOptions()
-    fields = cast(Table, own)
+    fields = cast(Table, extension)
     regenerate, model, choice = fields.get("regenerate", False), fields.get("model", ""), fields.get("toolChoice")
     if not isinstance(regenerate, bool) or not isinstance(model, str) or not isinstance(choice, str | None):
         raise invalid_field("forwardedProps.toolyard", "has regenerate (true or false), model and toolChoice (texts)")
@@ -234,8 +234,8 @@ def _read_tool(tool: InputTool, index: int) -> Tool:
 
 
 def _read_examples(metadata: object, field: str) -> tuple[str, ...]:
-    own = cast(Table, metadata).get("toolyard") if isinstance(metadata, dict) else None
-    examples: object = cast(Table, own).get("examples", ()) if isinstance(own, dict) else ()
+    extension = cast(Table, metadata).get("toolyard") if isinstance(metadata, dict) else None
+    examples: object = cast(Table, extension).get("examples", ()) if isinstance(extension, dict) else ()
     try:
         return convert(examples, tuple[ShortText, ...])[:MAX_EXAMPLES]
     except ValidationError:

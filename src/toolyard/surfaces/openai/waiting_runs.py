@@ -94,7 +94,7 @@ def _fill_results(stored: Sequence[Item], contents: dict[str, str]) -> list[Item
     return filled
 
 
-def _list_after(exchange: Sequence[Item], known: Sequence[str]) -> list[Item]:
-    """Return what the client has added after the last known result, such as a text of its own."""
-    positions = [index for index, item in enumerate(exchange) if isinstance(item, Result) and item.call_id in known]
+def _list_after(exchange: Sequence[Item], delivered: Sequence[str]) -> list[Item]:
+    """Return what the client has added after the last of these results, such as a text of its own."""
+    positions = [index for index, item in enumerate(exchange) if isinstance(item, Result) and item.call_id in delivered]
     return [item for item in exchange[max(positions, default=-1) + 1 :] if isinstance(item, ModelText)]

@@ -67,8 +67,8 @@ def routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTP
 def parse_change(data: Fields, card: ServerCard, admin: Caller) -> ServerSpec:
     """Return the server's configuration with the changed fields. Raise Invalid if it is not valid."""
     fields = {**_read_fields(data, "config"), **_read_fields(data, "server"), **data}
-    known = {*ServerSpec.__struct_fields__, "name", "slug"}
-    changes = {name: value for name, value in fields.items() if name in known and value is not None}
+    field_names = {*ServerSpec.__struct_fields__, "name", "slug"}
+    changes = {name: value for name, value in fields.items() if name in field_names and value is not None}
     if not changes:
         raise invalid_field("server", "give the fields to change, as server or as config")
     if changes.get("slug", card.id) != card.id:

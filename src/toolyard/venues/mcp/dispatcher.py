@@ -133,10 +133,10 @@ def _strip_schema(schema: Json) -> Json:
 
     One that is not valid is not for the SDK to reject: it would reject the whole listing.
     """
-    kept = {name: value for name, value in mend_schema(schema).items() if name not in ("$schema", "required")}
-    properties = kept.pop("properties", None)
+    stripped = {name: value for name, value in mend_schema(schema).items() if name not in ("$schema", "required")}
+    properties = stripped.pop("properties", None)
     if isinstance(properties, dict):
-        kept["properties"] = {
+        stripped["properties"] = {
             name: value for name, value in cast(Json, properties).items() if isinstance(value, dict | bool)
         }
-    return kept
+    return stripped

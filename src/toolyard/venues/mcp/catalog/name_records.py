@@ -31,26 +31,26 @@ class NameRecords:
         identities = {tool: ToolIdentity(server, tool) for tool in tools}
         while True:
             # Of two replicas that want a name at once, one gets it: the other chooses again.
-            names, wanted = dict[str, str](), dict[str, ToolIdentity]()
+            names, unbound = dict[str, str](), dict[str, ToolIdentity]()
             reserved_names = self._reserved_names()
             for tool, identity in identities.items():
-                name = self._router.choose(identity, {*reserved_names, *wanted}, aliases.get(tool, ""))
+                name = self._router.choose(identity, {*reserved_names, *unbound}, aliases.get(tool, ""))
                 names[tool] = name
                 if self._router.find_identity(name) != identity:
-                    wanted[name] = identity
-            if not wanted:
+                    unbound[name] = identity
+            if not unbound:
                 return names
-            await self._store_bindings(wanted)
+            await self._store_bindings(unbound)
 
     async def adopt(self, names: Mapping[str, ToolIdentity]) -> None:
         """Bind the names that a version without stored bindings has given to tools, unless they are bound by now."""
-        wanted = {
+        unbound = {
             name: identity
             for name, identity in names.items()
             if self._router.find_identity(name) is None and not self._router.list_names(identity)
         }
-        if wanted:
-            await self._store_bindings(wanted)
+        if unbound:
+            await self._store_bindings(unbound)
 
     async def unbind(self, names: Collection[str]) -> None:
         for name in names:
@@ -58,7 +58,7 @@ class NameRecords:
         if names:
             self._router.unbind(names)
 
-    async def _store_bindings(self, wanted: Mapping[str, ToolIdentity]) -> None:
-        bodies = {name: msgspec.json.encode(identity) for name, identity in wanted.items()}
+    async def _store_bindings(self, bindings: Mapping[str, ToolIdentity]) -> None:
+        bodies = {name: msgspec.json.encode(identity) for name, identity in bindings.items()}
         for name, body in (await self._store.add_records(TOOL_NAMES, bodies)).items():
             self._router.bind(name, _decoder.decode(body))
