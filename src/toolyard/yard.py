@@ -25,7 +25,7 @@ from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.redaction import NO_REDACTION, RedactRules
 from toolyard.core.tools import Tool
 from toolyard.core.trust import DEFAULT_TRUST, TrustRules
-from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
+from toolyard.core.web_search import SearchMode, SearchRules, parse_search
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.output_types import OutputType, T
 from toolyard.engine.readers import Reader
@@ -263,7 +263,7 @@ class Yard:
         `webSearchPreference` in place of `web_search`.
         """
         if metadata:
-            options["web_search"] = parse_metadata(metadata, options.get("web_search", ""))
+            options["web_search"] = parse_search({"metadata": metadata}, options.get("web_search", ""))
         if output_type is None:
             return await self.run(content, **options).result()
         return await self.run(content, output_type=output_type, **options).result()

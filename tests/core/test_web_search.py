@@ -108,6 +108,6 @@ def test_the_older_words_mean_the_same(use: bool | None, preference: Preference 
 def test_both_ways_of_saying_it_at_once_are_refused() -> None:
     assert merge_modes("mcp") == "mcp"
     with pytest.raises(Invalid, match="not both"):
-        merge_modes("auto", use=False)
+        merge_modes("auto", use_web_search=False)
     with pytest.raises(Invalid, match="not both"):
-        merge_modes("auto", preference="mcp")
+        merge_modes("auto", web_search_preference="mcp")

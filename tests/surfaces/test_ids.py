@@ -5,12 +5,15 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from surfaces.app_talk import SEARCH, AppClient, user_message
 from surfaces.mcp_host import open_host
 from surfaces.talk import Json, build_yard, connect_api_client, open_api_client
 from toolyard import Tool, tool
 from toolyard.core.events import ArgumentsAppended, CallParked
 from toolyard.core.items import MAX_ID_CHARS
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.testing import Scripted, call, say
 
 FORM: Json = {"elicitation": {}}
@@ -92,11 +95,17 @@ async def test_ids_of_calls_for_an_application_are_short_and_lead_back_after_a_r
         assert final["message"]["content"] == "found"
 
 
-async def test_a_call_that_was_handed_out_before_ids_were_short_still_takes_its_result() -> None:
+@pytest.mark.parametrize("joined", ["ids", "digits"])
+async def test_a_call_that_was_handed_out_before_ids_were_short_still_takes_its_result(joined: str) -> None:
     async with open_api_client([call("search_products", query="milk"), say("found")]) as http:
         answer = await AppClient(http).ask("go")
-        conversation, call_digits = answer["conversationId"], answer["toolCalls"][0]["id"].partition("-")[2]
-        results = [{"toolCallId": f"{conversation}.call_{call_digits}", "result": "milk"}]
+        conversation, call_id = parse_call_id(answer["toolCalls"][0]["id"])
+        assert conversation == answer["conversationId"] and len(answer["toolCalls"][0]["id"]) <= 40
+        earlier_id = {
+            "ids": f"{conversation}.{call_id}",
+            "digits": f"{call_id.replace('call_', conversation.replace('conversation', 'call') + '-')}",
+        }[joined]
+        results = [{"toolCallId": earlier_id, "result": "milk"}]
         assert (await AppClient(http).post({"toolResults": results}))["message"]["content"] == "found"
 
 

@@ -20,6 +20,7 @@ ToolError          raised by a tool: the model is told about the failure
 """
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 
 class ToolyardError(Exception):
@@ -57,6 +58,12 @@ class RateLimited(ToolyardError):
         super().__init__(message)
         self.retry_after_s = retry_after_s
         self.per_minute = per_minute
+
+    @classmethod
+    def after(cls, reason: str, wait_s: float, per_minute: int) -> "RateLimited":
+        """Return the error with the whole seconds to wait, also in its message."""
+        seconds = max(1, ceil(wait_s))
+        return cls(f"{reason}; come again in {seconds} s", retry_after_s=seconds, per_minute=per_minute)
 
 
 class Unavailable(ToolyardError):

@@ -4,7 +4,7 @@ The rule is `choose_search`; docs/how-to/web-search.md has its table.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -106,24 +106,54 @@ def _choose_automatically(facts: SearchFacts) -> SearchChoice:
     return SearchChoice(where="mcp", why=why)
 
 
-class SearchMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The search fields in the metadata of older clients."""
+_FIELD_TYPES: Mapping[str, type] = {
+    "web_search": SearchMode | bool | dict[str, object],  # pyright: ignore[reportAssignmentType]
+    "use_web_search": bool,
+    "web_search_preference": Preference,
+}
+"""The fields that set the mode. Clients write them in two spellings, some of them in `metadata`."""
 
-    use_web_search: bool | None = None
-    web_search_preference: Preference | None = None
+
+def parse_search(fields: Mapping[str, object], mode: SearchMode = "") -> SearchMode:
+    """Return the mode that the fields of a request set, themselves or in their `metadata`, or else `mode`.
+
+    Raise Invalid for a value that cannot be read, or that contradicts another one.
+    """
+    metadata = fields.get("metadata")
+    nested = cast("Mapping[str, object]", metadata) if isinstance(metadata, Mapping) else {}
+    values: dict[str, object] = {"web_search": mode} if mode else {}
+    for table, prefix in ((fields, ""), (nested, "metadata.")):
+        for name, kind in _FIELD_TYPES.items():
+            for spelling in (name, _to_camel(name)):
+                value = _read_field(table.get(spelling), kind, f"{prefix}{spelling}")
+                if value is not None and values.setdefault(name, value) != value:
+                    raise Invalid(f"{prefix}{spelling}: contradicts another value", {"field": f"{prefix}{spelling}"})
+    return merge_modes(**cast("dict[str, Any]", values))
 
 
-def parse_metadata(metadata: Mapping[str, object], mode: SearchMode = "") -> SearchMode:
-    """Return the search mode that the metadata sets, or else `mode`. Raises Invalid."""
+def _read_field(value: object, kind: type, field: str) -> object:
+    """Return the value of a field; of `web_search` the mode, which true, false and options of OpenAI's mean too."""
+    if value is None or value == "":
+        return None
     try:
-        parsed = msgspec.convert(dict(metadata), SearchMetadata)
+        read: object = msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"metadata: {error}", {"field": "metadata"}) from None
-    return merge_modes(mode, parsed.use_web_search, parsed.web_search_preference)
+        raise Invalid(f"{field}: {error}", {"field": field}) from None
+    if kind is bool or not isinstance(read, bool | dict):
+        return read
+    return "off" if read is False else "auto"
 
 
-def merge_modes(mode: SearchMode = "", use: bool | None = None, preference: Preference | None = None) -> SearchMode:
-    """Return one mode from `web_search`, or from `useWebSearch` and `webSearchPreference`. Raises Invalid for both."""
+def _to_camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def merge_modes(
+    web_search: SearchMode = "", use_web_search: bool | None = None, web_search_preference: Preference | None = None
+) -> SearchMode:
+    """Return one mode from `web_search`, or from `useWebSearch` and `webSearchPreference`. Raise Invalid for both."""
+    mode, use, preference = web_search, use_web_search, web_search_preference
     if mode and (use is not None or preference is not None):
         raise Invalid("say web_search, or useWebSearch and webSearchPreference, not both", {"field": "web_search"})
     if use is False:

@@ -79,6 +79,12 @@ class ResultEncoder:
             untrusted=join_sources(name_result_source(tool), answer.untrusted),
         )
 
+    async def has_text(self, result: Result, text: str, conversation: str) -> bool:
+        """Return whether a result is that of a text which an application has delivered."""
+        clean = await self._run_in_thread_if_large(lambda text: self._redactor.redact(text).text, text, len(text))
+        whole = await self._blobs.get_blob(conversation, result.handle) if result.handle else result.content.encode()
+        return result.outcome == "ok" and whole == clean.encode()
+
     async def _encode_failure(
         self, call: Call, tool: Tool, failure: Failure, conversation: str, native: str, duration_ms: float
     ) -> Result:

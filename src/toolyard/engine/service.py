@@ -30,7 +30,7 @@ from toolyard.core.errors import (
 from toolyard.core.events import Entry, Origin, RequestKey
 from toolyard.core.figures import select_step
 from toolyard.core.forks import find_fork_items
-from toolyard.core.items import Item, Problem, Result
+from toolyard.core.items import Item, Problem, Result, result_id
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.model_cards import ModelCard
@@ -485,8 +485,8 @@ class Service:
             f"{caller.tenant}/{caller.user}{suffix}", per_minute, self._deps.clock.now()
         )
         if not allowance.granted:
-            message = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
-            raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
+            reason = f"more than {per_minute} requests in a minute"
+            raise RateLimited.after(reason, allowance.retry_after_s, per_minute)
         return allowance
 
     async def deliver(
@@ -521,6 +521,15 @@ class Service:
             await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
             for call_id, (call, tool) in calls.items()
         ]
+
+    async def has_result(self, conversation: str, call_id: str, text: str) -> bool | None:
+        """Return whether the history has this text as the result of a call; None if it has no result of the call."""
+        history = (await self.view(conversation)).full_history
+        position = history.find(result_id(call_id))
+        result = None if position is None else history[position]
+        if not isinstance(result, Result):
+            return None
+        return await self._deps.result_encoder.has_text(result, text, conversation)
 
     def _require_awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
         """Return a call that waits for this caller's result, and its tool. Raises Refused before anything is stored."""

@@ -111,8 +111,7 @@ class Sessions:
         for key, per_minute in limits:
             allowance = await self._store.take_allowance(key, per_minute, now)
             if not allowance.granted:
-                message = f"too many failed sign-ins; come again in {allowance.retry_after_s:.0f} s"
-                raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
+                raise RateLimited.after("too many failed sign-ins", allowance.retry_after_s, per_minute)
             counted.append((key, per_minute))
         return counted
 

@@ -127,10 +127,9 @@ def _build_error_headers(error: ToolyardError) -> dict[str, str]:
         return {"accept-encoding": "identity"}
     if not isinstance(error, RateLimited):
         return {"retry-after": str(RETRY_AFTER_S)} if isinstance(error, Unavailable | StoreDown | Fenced) else {}
-    # The first request is possible after `retry_after_s`; the others of the allowance refill one by one after it.
-    whole_after_s = error.retry_after_s + 60 * (error.per_minute - 1) / error.per_minute
+    # Clients take the time of the reset for that of the next request, which is possible long before all of them are.
     after = {"retry-after": str(max(1, ceil(error.retry_after_s)))}
-    return after | build_rate_headers(error.per_minute, 0, whole_after_s)
+    return after | build_rate_headers(error.per_minute, 0, error.retry_after_s)
 
 
 def build_rate_headers(per_minute: int, remaining: int, reset_after_s: float) -> dict[str, str]:

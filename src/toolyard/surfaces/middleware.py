@@ -54,15 +54,7 @@ _EXPOSED_HEADERS = (
     "idempotency-replayed",
     "x-toolyard-replica",
 )
-_ALLOWED_HEADERS = (
-    "authorization",
-    "content-type",
-    "idempotency-key",
-    "last-event-id",
-    "x-api-key",
-    "x-correlation-id",
-    "x-division",
-)
+_HEADER_NAMES = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+(?:, ?[a-z0-9!#$%&'*+.^_`|~-]+){0,99}", re.IGNORECASE)
 _CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context; a later version may add fields. Ids of all zeros and version ff are invalid."""
@@ -98,7 +90,6 @@ class AuthMiddleware:
         self._get_replica = get_replica
         self._rules = rules
         self._exposed_headers = ", ".join((*_EXPOSED_HEADERS, *rules.response_headers)).encode()
-        self._allowed_headers = ", ".join((*_ALLOWED_HEADERS, *rules.request_headers)).encode()
         self._access = access
         self._sessions = sessions
         self._clock = clock
@@ -199,8 +190,7 @@ class AuthMiddleware:
         # guesses a signature and clients get a new token only when they are told that the old one has expired.
         if not wait_s or self._access.find_verifier(secret) is not None:
             return error
-        message = f"too many requests with wrong keys came from your address; come again in {wait_s:.0f} s"
-        return RateLimited(message, retry_after_s=wait_s, per_minute=MAX_WRONG_KEYS)
+        return RateLimited.after("too many requests with wrong keys came from your address", wait_s, MAX_WRONG_KEYS)
 
     async def _count_foreign(self, scope: Scope, headers: dict[str, str]) -> None:
         """Count a wrong key beside a valid one, else whoever has a key could guess others unnoticed."""
@@ -302,14 +292,16 @@ class AuthMiddleware:
         origin = headers.get("origin", "")
         if origin not in self._origins and not (origin and "*" in self._origins):
             return added
-        return [
-            *added,
+        added += [
             (b"access-control-allow-origin", origin.encode()),
             (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-            (b"access-control-allow-headers", self._allowed_headers),
             (b"access-control-expose-headers", self._exposed_headers),
-            (b"vary", b"origin"),
+            (b"vary", b"origin, access-control-request-headers"),
         ]
+        # Each client library sends headers of its own. None of them gives a page more than its origin does.
+        if _HEADER_NAMES.fullmatch(names := headers.get("access-control-request-headers", "")):
+            added.append((b"access-control-allow-headers", names.encode()))
+        return added
 
 
 class _ResponseSender:

@@ -84,10 +84,8 @@ class Surface:
     """The paths whose errors `encode_error` encodes, also those of unknown routes and missing keys."""
     encode_error: EncodeError | None = None
     """The shape of errors on `error_paths`; None means `ErrorBody`."""
-    request_headers: tuple[str, ...] = ()
-    """Request headers of its own that pages of other origins may send (CORS)."""
     response_headers: tuple[str, ...] = ()
-    """Response headers of its own that such pages may read."""
+    """Response headers of its own that pages of other origins may read (CORS)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,6 @@ class PathRules:
     quiet: PathSet
     websocket: PathSet
     encoders: Sequence[tuple[PathSet, EncodeError]] = field(repr=False)
-    request_headers: tuple[str, ...]
     response_headers: tuple[str, ...]
 
     @classmethod
@@ -132,7 +129,6 @@ class PathRules:
                 for surface in surfaces
                 if surface.encode_error
             ],
-            tuple(name for surface in surfaces for name in surface.request_headers),
             tuple(name for surface in surfaces for name in surface.response_headers),
         )
 

@@ -37,6 +37,7 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import CallView, OpenRuns, RunView
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
+from toolyard.core.web_search import SearchMode
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.readers import Reader
@@ -92,6 +93,7 @@ class ThreadRequest(Struct, frozen=True, kw_only=True):
     """Tools that the client runs itself."""
     model: str = ""
     tool_choice: str = "auto"
+    web_search: SearchMode = ""
     context: Mapping[str, object] = {}
     client_fields: Mapping[str, object] = {}
 
@@ -296,6 +298,7 @@ class Threads:
             input,
             correlation_id=thread.correlation_id,
             tool_choice=request.tool_choice,
+            web_search=request.web_search,
             model=request.model,
             context=request.context,
             settings=replace(settings, title=build_title(message.text)) if message else settings,

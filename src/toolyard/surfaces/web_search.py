@@ -1,19 +1,28 @@
-"""The body fields that select where web searches run."""
+"""The body fields that select where web searches run: the same on every endpoint."""
 
-from toolyard.core.web_search import Preference, SearchMode, merge_modes
+import msgspec
+from msgspec import field
+
+from toolyard.core.web_search import Preference, SearchMode, parse_search
 from toolyard.surfaces.request_body import LenientBody
 
-LEGACY_NAMES = {"use_web_search": "useWebSearch", "web_search_preference": "webSearchPreference"}
 
+class WebSearchFields(LenientBody, kw_only=True):
+    """`web_search`, or its older form: `useWebSearch` and `webSearchPreference`. Clients write either spelling."""
 
-class WebSearchFields(LenientBody, kw_only=True, rename=LEGACY_NAMES):
-    """`web_search`, or its older form: `useWebSearch` and `webSearchPreference`."""
-
-    web_search: SearchMode = ""
-    use_web_search: bool | None = None
-    web_search_preference: Preference | None = None
+    web_search: SearchMode | bool | None = field(default=None, name="web_search")
+    web_search_in_camel_case: SearchMode | bool | None = field(default=None, name="webSearch")
+    use_web_search: bool | None = field(default=None, name="use_web_search")
+    use_web_search_in_camel_case: bool | None = field(default=None, name="useWebSearch")
+    web_search_preference: Preference | None = field(default=None, name="web_search_preference")
+    web_search_preference_in_camel_case: Preference | None = field(default=None, name="webSearchPreference")
+    metadata: dict[str, object] | None = None
+    """Whatever the client keeps with the request. The fields above are read here too."""
 
     @property
     def search_mode(self) -> SearchMode:
-        """The mode from either form. Raises Invalid if both are used."""
-        return merge_modes(self.web_search, self.use_web_search, self.web_search_preference)
+        """The mode that any of the fields sets. Raises Invalid if they contradict each other."""
+        return parse_search({info.encode_name: getattr(self, info.name) for info in _FIELDS})
+
+
+_FIELDS = msgspec.structs.fields(WebSearchFields)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from msgspec import Struct
 from openai import AsyncOpenAI
@@ -10,11 +10,9 @@ from pydantic import BaseModel
 
 from surfaces.served import serve_yard
 from surfaces.talk import Json
-from toolyard import Limits, ToolLike, Yard, tool
+from toolyard import ToolLike, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.trust import DEFAULT_TRUST, TrustRules
-from toolyard.engine.journal import Observe
 from toolyard.testing import Script, Scripted
 from toolyard.venues.function import as_tool
 
@@ -64,60 +62,24 @@ class Served(Struct, frozen=True):
         return [chunk async for chunk in stream]
 
 
-@asynccontextmanager
-async def serve_script(
-    script: Script,
-    tools: Sequence[ToolLike] = (),
-    *,
-    store: str = "memory:",
-    max_retries: int = 0,
-    approval_hold_s: float = 0,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
-    observers: Sequence[Observe] = (),
-    trust: TrustRules = DEFAULT_TRUST,
-) -> AsyncGenerator[Served, None]:
-    """Serve a yard with a scripted model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
-    served = serve_model(
-        Scripted(script),
-        tools,
-        store=store,
-        max_retries=max_retries,
-        approval_hold_s=approval_hold_s,
-        limits=limits,
-        observers=observers,
-        trust=trust,
-    )
-    async with served as opened:
-        yield opened
+def serve_script(
+    script: Script, tools: Sequence[ToolLike] = (), **options: Json
+) -> AbstractAsyncContextManager[Served]:
+    """Serve a yard with a scripted model as `serve_model` does."""
+    return serve_model(Scripted(script), tools, **options)
 
 
 @asynccontextmanager
 async def serve_model(
-    model: Json,
-    tools: Sequence[ToolLike] = (),
-    *,
-    store: str = "memory:",
-    max_retries: int = 0,
-    approval_hold_s: float = 0,
-    limits: Limits = Limits(),  # noqa: B008 - immutable
-    observers: Sequence[Observe] = (),
-    trust: TrustRules = DEFAULT_TRUST,
+    model: Json, tools: Sequence[ToolLike] = (), *, max_retries: int = 0, **wiring: Json
 ) -> AsyncGenerator[Served, None]:
     """Serve a yard with a model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
     added.clear()
-    wiring = Wiring(
-        model=model,
-        tools=[as_tool(tool) for tool in tools],
-        store=store,
-        limits=limits,
-        observers=observers,
-        trust=trust,
-        allowed_models=frozenset({"default"}),
-        approval_hold_s=approval_hold_s,
-    )
+    wiring = {"store": "memory:", "allowed_models": frozenset({"default"}), **wiring}
+    wired = Wiring(model=model, tools=[as_tool(tool) for tool in tools], **wiring)
     async with (
         asyncio.timeout(TEST_TIMEOUT_S),
-        Yard.from_wiring(wiring) as yard,
+        Yard.from_wiring(wired) as yard,
         serve_yard(yard) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries) as client,
     ):

@@ -139,6 +139,23 @@ async def test_results_lead_back_with_and_without_the_earlier_response() -> None
     assert added == ["milk", "milk"]
 
 
+async def test_results_that_the_chain_has_are_ignored_and_others_are_refused() -> None:
+    """Some clients send the results of all rounds each time."""
+    long = "a long photo " * 20_000  # only its head and tail stand in the history
+    script = [call("take_photo", of="a"), call("take_photo", of="b"), say("Here you are.")]
+    async with serve_script(script) as served:
+        first = await respond(served, tools=[PHOTO])
+        second = await respond(served, deliver(first, long), tools=[PHOTO], previous_response_id=first.id)
+        with pytest.raises(APIStatusError, match="has another function_call_output already") as refused:
+            changed = [*deliver(first, "another"), *deliver(second, "B")]
+            await respond(served, changed, tools=[PHOTO], previous_response_id=second.id)
+        assert refused.value.status_code == 400
+        both = [*deliver(first, long), *deliver(second, "B")]
+        last = await respond(served, both, tools=[PHOTO], previous_response_id=second.id)
+        assert last.output_text == "Here you are."
+    assert len(list_exchange(served.model.requests[2].history)) == 4
+
+
 async def test_a_missing_result_is_asked_for_by_name() -> None:
     async with serve_script([together(call("take_photo", of="a"), call("take_photo", of="b"))]) as served:
         first = await respond(served, tools=[PHOTO])

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from openai import RateLimitError
 
 from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_calls, serve_script
 from surfaces.served import connect_client
@@ -123,7 +124,20 @@ async def test_the_answer_names_the_request_and_the_allowance() -> None:
         status, refused, headers = await client.ask("POST", "/v1/chat/completions", body)
     error: Json = refused["error"]
     assert (status, error["type"], error["code"]) == (429, "rate_limit_error", "rate_limit_exceeded")
-    assert headers["x-ratelimit-reset-requests"].endswith("s") and int(headers["retry-after"]) > 0
+    seconds = headers["retry-after"]
+    assert headers["x-ratelimit-reset-requests"] == f"{seconds}s" and f"again in {seconds} s" in error["message"]
+
+
+async def test_results_for_a_run_that_waits_are_no_new_request() -> None:
+    script = [call("take_photo", of="me"), call("take_photo", of="you"), say("one"), say("two")]
+    async with serve_script(script, [charge], requests_per_minute=1) as served:
+        first = await served.complete(tools=[PHOTO])
+        messages = answer_calls(HELLO, first, "a photo")
+        second = await served.complete(messages, tools=[PHOTO])
+        answer = await served.complete(answer_calls(messages, second, "another"), tools=[PHOTO])
+        assert answer.choices[0].message.content == "one"
+        with pytest.raises(RateLimitError):
+            await served.complete()
 
 
 async def test_another_question_after_the_same_call_is_a_request_of_its_own() -> None:

@@ -126,6 +126,7 @@ class Exchanges:
             tools=read_tools(body.tools),
             model=options.model,
             tool_choice=options.tool_choice,
+            web_search=options.web_search,
             context=read_context(body),
             client_fields={MESSAGE_ID_FIELD: message.id},
         )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools import Tool
+from toolyard.core.web_search import SearchMode, parse_search
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody
@@ -92,11 +93,12 @@ class RunInput(LenientBody, kw_only=True, rename="camel"):
 
 
 class ForwardedOptions(Struct, frozen=True, kw_only=True):
-    """The options in `forwardedProps.toolyard`."""
+    """The options in `forwardedProps.toolyard`, and the fields for web searches beside it."""
 
     regenerate: bool = False
     model: str = ""
     tool_choice: str = "auto"
+    web_search: SearchMode = ""
 
 
 class Resolution(Struct, frozen=True, kw_only=True):
@@ -162,14 +164,18 @@ def read_context(body: RunInput) -> dict[str, object]:
 
 def read_forwarded_options(props: object) -> ForwardedOptions:
     """Return the options that the protocol does not have. Raise Invalid for a value of the wrong type."""
-    extension = cast(Table, props).get("toolyard") if isinstance(props, dict) else None
+    forwarded = cast(Table, props) if isinstance(props, dict) else {}
+    mode = parse_search(forwarded)
+    extension = forwarded.get("toolyard")
     if not isinstance(extension, dict):
-        return ForwardedOptions()
+        return ForwardedOptions(web_search=mode)
     fields = cast(Table, extension)
     regenerate, model, choice = fields.get("regenerate", False), fields.get("model", ""), fields.get("toolChoice")
     if not isinstance(regenerate, bool) or not isinstance(model, str) or not isinstance(choice, str | None):
         raise invalid_field("forwardedProps.toolyard", "has regenerate (true or false), model and toolChoice (texts)")
-    return ForwardedOptions(regenerate=regenerate, model=model, tool_choice=choice or "auto")
+    return ForwardedOptions(
+        regenerate=regenerate, model=model, tool_choice=choice or "auto", web_search=parse_search(fields, mode)
+    )
 
 
 def read_resume(entries: Sequence[ResumeEntry] | None) -> list[Resolution]:

@@ -17,8 +17,8 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.tools import Tool
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.request_body import LenientBody
 from toolyard.surfaces.threads import CallDecision, ThreadMessage, ThreadRequest
+from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_MESSAGES = 20_000
 MAX_TOOLS = 128
@@ -39,7 +39,7 @@ class UiMessage(Struct, gc=False, kw_only=True):
     parts: list[Table] = []
 
 
-class ChatRequest(LenientBody, kw_only=True, rename={"message_id": "messageId", "tool_choice": "toolChoice"}):
+class ChatRequest(WebSearchFields, kw_only=True, rename={"message_id": "messageId", "tool_choice": "toolChoice"}):
     """A request of the chat transport. What an application adds to its body is optional, and other fields are ignored.
 
     `messages` are all messages that the client has; sending only the last one is enough.
@@ -102,6 +102,7 @@ def read_request(body: ChatRequest) -> ThreadRequest:
         tools=tools,
         model="" if body.model == "default" else body.model,
         tool_choice=body.tool_choice,
+        web_search=body.search_mode,
         context={INSTRUCTIONS: body.system} if body.system else {},
     )
 

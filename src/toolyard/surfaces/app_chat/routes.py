@@ -26,7 +26,6 @@ from toolyard.core.notes import to_notes
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import OpenRuns
 from toolyard.core.store import RequestRecord
-from toolyard.core.web_search import SearchMode
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.readers import Reader
@@ -87,7 +86,6 @@ class ConversationBody(AnswerFields, Struct, kw_only=True, rename="camel"):
     keep: bool | None = None
     model: Annotated[str, Meta(max_length=500)] = ""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
-    web_search: SearchMode = ""
     output_schema: dict[str, object] | None = None
     language: str = ""
     interrupt: bool = False

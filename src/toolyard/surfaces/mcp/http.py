@@ -358,6 +358,5 @@ async def _run_until_disconnect(
 
 SURFACE = Surface(
     routes=lambda backend: routes(backend.service, backend.records),
-    request_headers=("mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name"),
     response_headers=("mcp-session-id",),
 )

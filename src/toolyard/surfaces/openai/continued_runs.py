@@ -72,9 +72,11 @@ async def start_continued(
             waiting = await follow_run(service, continuation.conversation, continuation.waiting.run_id)
             return admit_started(waiting, {"x-request-id": context.correlation_id})
         results = _select_results(awaited, request)
+        stored = await _find_stored(service, continuation.conversation, request, results)
         delivered = frozenset(call_id for call_id in request.outputs if parse_call_id(call_id)[1] in results)
-        whole = await request.read(delivered)
-        rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+        whole = await request.read(delivered | stored)
+        # What goes on with a run that waits for its client was counted when that run started.
+        rate_headers = {} if results else rename_rate_headers(await admit_request(service, context.caller))
         key = identity.build_key(service.clock)
         try:
             target = await _fork_if_needed(service, continuation, context.caller)
@@ -127,6 +129,25 @@ async def _fork_if_needed(service: Service, continuation: Continuation, caller: 
 def _list_awaited(waiting: RunView | None) -> set[str]:
     """Return the ids of the calls that a waiting run has handed to its client."""
     return {call.call.id for call in waiting.open_calls if call.awaited == "client"} if waiting else set[str]()
+
+
+async def _find_stored(
+    service: Service, conversation: str, request: ContinuedRequest, results: Mapping[str, Value | Failure]
+) -> frozenset[str]:
+    """Return the ids of calls whose results the history has: some clients send all of them each time.
+
+    Raise Invalid for another result than the stored one.
+    """
+    stored: set[str] = set()
+    for client_id, output in request.outputs.items():
+        call_id = parse_call_id(client_id)[1]
+        if call_id in results or (is_same := await service.has_result(conversation, call_id, output)) is None:
+            continue
+        if not is_same:
+            problem = f"the call {client_id[:80]} has another {request.output_name} already, which stays as it is"
+            raise invalid_field(request.output_field, problem)
+        stored.add(client_id)
+    return frozenset(stored)
 
 
 def _select_results(awaited: set[str], request: ContinuedRequest) -> dict[str, Value | Failure]:

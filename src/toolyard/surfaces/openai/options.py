@@ -8,7 +8,9 @@ from msgspec import Struct
 
 from toolyard.core.errors import Invalid
 from toolyard.core.options import ANY_OBJECT, Options, Thinking
+from toolyard.core.web_search import SearchMode, parse_search
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.web_search import WebSearchFields
 
 _EFFORTS: Mapping[str, Thinking] = {
     "none": 0,
@@ -34,6 +36,14 @@ class ToolyardFields(Struct, kw_only=True):
     """The server's tools that the run may use: `all`, `none`, or their names."""
     show_tools: bool = False
     """Whether the stream shows the server's tools at work."""
+    web_search: SearchMode | bool | None = None
+    """Where web searches run, as in the other APIs."""
+
+
+def read_search_mode(fields: WebSearchFields, own_fields: ToolyardFields | None, options: object = None) -> SearchMode:
+    """Return where searches run; `options` are OpenAI's own, which ask for one. Raise Invalid for a contradiction."""
+    mode = parse_search({"web_search": options}, fields.search_mode)
+    return parse_search({"web_search": own_fields.web_search if own_fields else None}, mode)
 
 
 class ConversationField(Struct, kw_only=True):

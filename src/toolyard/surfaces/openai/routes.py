@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from toolyard.surfaces.openai import models
 from toolyard.surfaces.openai.chat import routes as chat
 from toolyard.surfaces.openai.errors import encode_error
-from toolyard.surfaces.openai.request_keys import RETRY_HEADER
 from toolyard.surfaces.openai.responses import routes as responses
 from toolyard.surfaces.openai.runs import RunStarter
 from toolyard.surfaces.surface import Backend, Route, Surface
@@ -28,7 +27,6 @@ SURFACE = Surface(
     websocket_paths=WEBSOCKET_PATHS,
     error_paths=PATHS,
     encode_error=encode_error,
-    request_headers=(RETRY_HEADER,),
     response_headers=(
         "x-request-id",
         "x-ratelimit-limit-requests",

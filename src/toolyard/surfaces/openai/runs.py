@@ -19,6 +19,7 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import RunView
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
+from toolyard.core.web_search import SearchMode
 from toolyard.engine.readers import Reader
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.requests import KeyLocks
@@ -64,6 +65,7 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
     """The server's tools that may be used; None means all of the caller's."""
     instructions: str = ""
     """Instructions of this request only."""
+    web_search: SearchMode = ""
     keep: bool = False
     """Whether the conversation is kept after its run."""
     asked_tools: frozenset[str] = frozenset()
@@ -135,9 +137,11 @@ class RunStarter:
         async with self.hold(waiting_id or identity.lock_name):
             if joined := await self.find_joined(identity, context):
                 return joined
-            rate_headers = rename_rate_headers(await admit_request(service, context.caller))
             waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
-            if waiting is not None:
+            rate_headers: dict[str, str] = {}
+            if waiting is None:  # else the request goes on with a run that was counted when it started
+                rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+            else:
                 items = merge_waiting_run(items, waiting, service.clock.now())
                 sources.append(waiting_id)
             key = identity.build_key(service.clock)
@@ -221,6 +225,7 @@ class RunStarter:
             context={INSTRUCTIONS: request.instructions} if request.instructions else {},
             settings=settings,
             app_tools=request.tools,
+            web_search=request.web_search,
             options=request.options,
             ends_on_expiry=True,
             client_fields=request.client_fields,

@@ -25,7 +25,7 @@ from toolyard.surfaces.openai.chat.parse import (
 )
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
-from toolyard.surfaces.openai.options import read_tool_choice
+from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
 from toolyard.surfaces.openai.runs import (
     AdmittedRun,
     RunStarter,
@@ -117,6 +117,7 @@ class Completions:
             tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
             options=read_options(data),
             server_tools=read_server_tools(data.toolyard, self._service, get_request_context(request.scope).caller),
+            web_search=read_search_mode(data, data.toolyard, data.web_search_options),
             keep=bool(data.store),
             is_listed=bool(data.store),
             option_fields=list_option_fields(data),

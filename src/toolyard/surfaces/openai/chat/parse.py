@@ -23,7 +23,7 @@ from toolyard.surfaces.openai.options import (
     read_effort,
     read_output_schema,
 )
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_TOOLS = 128
 MAX_MESSAGES = 20_000
@@ -72,7 +72,7 @@ class StreamOptions(Struct, kw_only=True):
     include_usage: bool | None = None
 
 
-class CompletionBody(LenientBody, kw_only=True):
+class CompletionBody(WebSearchFields, kw_only=True):
     """A request for a chat completion. `messages`, `tools` and the options are those of this request alone."""
 
     messages: Annotated[list[CompletionMessage], Meta(min_length=1, max_length=MAX_MESSAGES)]
@@ -94,6 +94,8 @@ class CompletionBody(LenientBody, kw_only=True):
     modalities: list[str] | None = None
     functions: list[object] | None = None
     logprobs: bool | None = None
+    web_search_options: dict[str, object] | None = None
+    """OpenAI's way to ask for web searches; what it says about them is left to the server's configuration."""
     store: bool | None = None
     conversation: str | ConversationField | None = None
     """A conversation of the caller, with `store`: only the messages after the last answer are read."""

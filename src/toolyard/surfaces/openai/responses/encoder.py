@@ -43,6 +43,7 @@ from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import (
+    EventNumbers,
     StreamPlace,
     build_item_id,
     place_message,
@@ -100,25 +101,27 @@ class ResponseEncoder:
         log_end: int,
         *,
         start: Cursor,
-        before_run: int,
         build: Callable[[RunView, str], ResponseObject],
         describe_waiting: Callable[[RunView], str],
-        after: StreamPlace | None = None,
         approval_label: str = "",
         reasonings: Mapping[int, str] = NO_REASONING,
+        numbers: EventNumbers | None = None,
+        after: StreamPlace | None = None,
+        after_number: int = -1,
     ) -> None:
-        """Start from the view as it was at `start`. With `after`, events up to that place are left out.
+        """Start from the view as it was at `start`, with the `numbers` of the entries before it.
 
-        With `approval_label`, approvals are items of the server with that label. `before_run` is the number of the
-        entry before the first one of the run. `reasonings` is the reasoning of turns that have ended, by their numbers.
+        Events up to the place `after`, which has the number `after_number`, are left out. With `approval_label`,
+        approvals are items of the server with that label. `reasonings` is the reasoning of turns that have ended, by
+        their numbers.
         """
         self._view = view
         self._log_end = log_end
         self._build = build
         self._describe_waiting = describe_waiting
         self._approval_label = approval_label
-        self._after = after.number if after else -1
-        self._before_run = before_run
+        self._after_number = after_number
+        self._numbers = numbers or EventNumbers()
         self._place = StreamPlace(start.seq, start.seen, 0)
         self.over = view.at_rest
         self._next_index = sum(len(list_turn_output(view, turn)) for turn in view.turns)
@@ -161,24 +164,18 @@ class ResponseEncoder:
     def opening(self) -> bytes:
         response = self._build(self._view, "")
         response.status, response.output = "in_progress", []
-        before, self._place = self._place, StreamPlace(self._before_run, 0, 0)
         kinds = ("response.created", "response.in_progress")
-        pieces = [self._encode(kind, {"response": response}) for kind in kinds]
-        self._place = max(before, self._place, key=lambda place: place.number)
-        return b"".join(pieces)
+        return b"".join(self._encode_at(number, kind, {"response": response}) for number, kind in enumerate(kinds))
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
         view = self._view.apply(published)
         if not isinstance(published, Entry):
             return self._encode_fleeting(published, cursor) if view is not None else b""
         missed = self._encode_missed_reasoning() if view is not None and isinstance(published.event, TurnEnded) else b""
-        self._move_to(cursor)
+        if view is not None and self._numbers.add(published):
+            self._place = StreamPlace(published.seq, 0, 0)
         self.over = is_at_rest(self._view, published.seq, self._log_end)
         return missed + self._encode_entry(published) if view is not None else b""
-
-    def _move_to(self, cursor: Cursor) -> None:
-        if (cursor.seq, cursor.seen) != (self._place.seq, self._place.seen):
-            self._place = StreamPlace(cursor.seq, cursor.seen, 0)
 
     def _encode_fleeting(self, event: Published, cursor: Cursor) -> bytes:
         turn = self._view.turns[-1] if self._view.turns else None
@@ -274,7 +271,7 @@ class ResponseEncoder:
         """Return a delta of the message that has begun, at the place after it."""
         assert self._message is not None
         if cursor is not None:
-            self._place = place_text(cursor, follows_reasoning=self._message.follows_reasoning)
+            self._place = place_text(self._place.seq, cursor.seen, follows_reasoning=self._message.follows_reasoning)
         delta = {"delta": text, "logprobs": NO_ITEMS}
         return self._encode_content("response.output_text.delta", self._message, delta)
 
@@ -401,7 +398,7 @@ class ResponseEncoder:
         return b"".join(pieces)
 
     def failure(self, error: ToolyardError, correlation_id: str) -> bytes:
-        return encode_failure(error, correlation_id, self._place.number)
+        return encode_failure(error, correlation_id, self._numbers.number(self._place))
 
     def _encode_added(self, index: int, item: OutputItem) -> bytes:
         return self._encode("response.output_item.added", {"output_index": index, "item": item})
@@ -417,9 +414,12 @@ class ResponseEncoder:
 
     def _encode(self, kind: str, fields: Mapping[str, object]) -> bytes:
         """Return an event under the next number; nothing if the client has seen it."""
-        number = self._place.number
+        number = self._numbers.number(self._place)
         self._place = StreamPlace(self._place.seq, self._place.seen, self._place.part + 1)
-        if number <= self._after:
+        return self._encode_at(number, kind, fields)
+
+    def _encode_at(self, number: int, kind: str, fields: Mapping[str, object]) -> bytes:
+        if number <= self._after_number:
             return b""
         body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)

@@ -1,34 +1,38 @@
 """The ids of responses and of their items, and the numbers of stream events. Pure.
 
 A response is a run: its id holds those of the conversation and of the run. A number in a stream holds the place after
-an event, so that a client that comes back with it gets exactly what follows.
+an event, so that a client that comes back with it gets exactly what follows, and stays below 2**31.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
 
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import NotFound
+from toolyard.core.errors import Invalid, NotFound
+from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, TurnEnded, TurnStarted
 
 APPROVAL_ID_PREFIX = "mcpr_"
 """The prefix of the id of a request for an approval; the id of its call follows."""
 _RESPONSE_ID = re.compile(r"resp_([0-9a-f]{24})([0-9a-f]{24})")
 _HEX = re.compile(r"[0-9a-f]{24}")
-_PLACE_BITS, _PART_BITS = 32, 5
-_IN_TEXT = 1 << (_PLACE_BITS - 1)
-"""The bit of a number inside a turn's text."""
 _IN_TURN, _IN_MESSAGE = 1 << 30, 1 << 29
-"""The bits of a number in a turn before its text: in the reasoning, and with both in the beginning of the message."""
+"""The bits of a part in a turn before its text: in the reasoning, and with both in the beginning of the message."""
 _AFTER_REASONING = 1 << 4
 """The bit of a part in a message whose turn has shown reasoning, which comes before it in the output."""
-MAX_REASONING = (_IN_MESSAGE >> 1) - 1
-MAX_PART = _IN_TEXT - 1
-MAX_PART_IN_TEXT = (1 << _PART_BITS) - 1
-MAX_SEEN = (_IN_TEXT >> _PART_BITS) - 1
 _REASONING_PARTS = 2
 """The events that end the reasoning, at the beginning of a message."""
+_MAX_SHOWN = (1 << 20) - 1
+"""The bytes of a turn's text, and of its reasoning, that have numbers of their own."""
+_STEPS = _AFTER_REASONING << 1
+_REASONING_START = _STEPS
+_MESSAGE_START = _REASONING_START + _MAX_SHOWN + 1
+_TEXT_START = _MESSAGE_START + _STEPS
+_TURN_NUMBERS, _ENTRY_NUMBERS = _TEXT_START + 2 * (_MAX_SHOWN + 1), 4_096
+"""How many numbers the events of a turn in progress have, and those of any other entry."""
+_MAX_NUMBER = (1 << 31) - 1
 
 
 class ResponseId(Struct, frozen=True):
@@ -61,13 +65,16 @@ class StreamPlace(Struct, frozen=True):
     part: int
 
     @property
-    def number(self) -> int:
-        """Return the place as a number of 53 bits, which every JSON reader takes."""
+    def offset(self) -> int:
+        """Return the number of the place among those of its entry."""
+        follows_reasoning = bool(self.part & _AFTER_REASONING)
         if self.seen:
-            low_bits = _IN_TEXT | min(self.seen, MAX_SEEN) << _PART_BITS | min(self.part, MAX_PART_IN_TEXT)
-        else:
-            low_bits = min(self.part, MAX_PART)
-        return self.seq << _PLACE_BITS | low_bits
+            return _TEXT_START + follows_reasoning * (_MAX_SHOWN + 1) + min(self.seen, _MAX_SHOWN)
+        if not self.part & _IN_TURN:
+            return min(self.part, _ENTRY_NUMBERS - 1)
+        if self.part & _IN_MESSAGE:
+            return _MESSAGE_START + self.part % _STEPS
+        return _REASONING_START + self.reasoning_bytes
 
     @property
     def cursor(self) -> Cursor:
@@ -79,7 +86,7 @@ class StreamPlace(Struct, frozen=True):
     @property
     def reasoning_bytes(self) -> int:
         """Return how much reasoning of the turn was shown, if this is a place in it."""
-        return self.part >> 1 & MAX_REASONING if self.part & _IN_TURN and not self.part & _IN_MESSAGE else 0
+        return self.part >> 1 & _MAX_SHOWN if self.part & _IN_TURN and not self.part & _IN_MESSAGE else 0
 
     @property
     def follows_reasoning(self) -> bool:
@@ -101,7 +108,7 @@ class StreamPlace(Struct, frozen=True):
 
 def place_reasoning(seq: int, shown_bytes: int) -> StreamPlace:
     """Return the place after so many bytes of a turn's reasoning; with none, that after its beginning."""
-    return StreamPlace(seq, 0, _IN_TURN | min(shown_bytes, MAX_REASONING) << 1)
+    return StreamPlace(seq, 0, _IN_TURN | min(shown_bytes, _MAX_SHOWN) << 1)
 
 
 def place_message(seq: int, *, follows_reasoning: bool) -> StreamPlace:
@@ -109,16 +116,68 @@ def place_message(seq: int, *, follows_reasoning: bool) -> StreamPlace:
     return StreamPlace(seq, 0, _IN_TURN | _IN_MESSAGE | (_AFTER_REASONING if follows_reasoning else _REASONING_PARTS))
 
 
-def place_text(cursor: Cursor, *, follows_reasoning: bool) -> StreamPlace:
-    """Return a place in the text of a message."""
-    return StreamPlace(cursor.seq, cursor.seen, _AFTER_REASONING if follows_reasoning else 0)
+def place_text(seq: int, seen_bytes: int, *, follows_reasoning: bool) -> StreamPlace:
+    """Return the place after so many bytes of the text of a message."""
+    return StreamPlace(seq, seen_bytes, _AFTER_REASONING if follows_reasoning else 0)
 
 
-def parse_number(number: int) -> StreamPlace:
-    seq, low_bits = number >> _PLACE_BITS, number & ((1 << _PLACE_BITS) - 1)
-    if low_bits & _IN_TEXT:
-        return StreamPlace(seq, (low_bits & MAX_PART) >> _PART_BITS, low_bits & MAX_PART_IN_TEXT)
-    return StreamPlace(seq, 0, low_bits)
+class EventNumbers:
+    """Numbers the events of a run's stream, from 0. Each entry that has events takes a range, whatever was shown of it.
+
+    So the log alone tells which place a number is, also to another replica, and also after text that it does not have,
+    such as that of a turn which failed.
+    """
+
+    def __init__(self) -> None:
+        self._first, self._next = 0, _ENTRY_NUMBERS
+        """The range of the latest entry; before the first one that of the stream's opening."""
+        self._is_turn = False
+
+    def add(self, entry: Entry) -> bool:
+        """Give the next range to an entry of the run. Return whether it has one."""
+        match entry.event:
+            case TurnStarted():
+                count = _TURN_NUMBERS
+            case TurnEnded() | CallStarted() | CallEnded() | RunEnded():
+                count = _ENTRY_NUMBERS
+            case _:
+                return False
+        self._first, self._next = self._next, self._next + count
+        self._is_turn = count == _TURN_NUMBERS
+        return True
+
+    def number(self, place: StreamPlace) -> int:
+        """Return the number of a place in the latest entry."""
+        return min(self._first + place.offset, _MAX_NUMBER)
+
+    def has(self, number: int) -> bool:
+        """Return whether the number lies in the range of the latest entry, or in one before it."""
+        return number < self._next
+
+    def parse(self, number: int, seq: int) -> StreamPlace:
+        """Return the place of a number in the range of the latest entry, which is `seq`."""
+        offset = number - self._first
+        if not self._is_turn or offset < _REASONING_START:
+            return StreamPlace(seq, 0, offset)
+        if offset >= _TEXT_START:
+            follows_reasoning, seen = divmod(offset - _TEXT_START, _MAX_SHOWN + 1)
+            return StreamPlace(seq, seen, _AFTER_REASONING * follows_reasoning)
+        if offset >= _MESSAGE_START:
+            return StreamPlace(seq, 0, _IN_TURN | _IN_MESSAGE | (offset - _MESSAGE_START))
+        return place_reasoning(seq, offset - _REASONING_START)
+
+
+def find_place(entries: Iterable[Entry], before_run: int, number: int) -> StreamPlace:
+    """Return the place of a number in the stream of a run with these entries. Raise Invalid if there is none."""
+    numbers, seq = EventNumbers(), before_run
+    for entry in entries:
+        if numbers.has(number):
+            break
+        if numbers.add(entry):
+            seq = entry.seq
+    if not numbers.has(number):
+        raise Invalid("starting_after: no event of this response has the number", {"field": "starting_after"})
+    return numbers.parse(number, seq)
 
 
 def _take_hex(own_id: str) -> str:

@@ -29,7 +29,7 @@ from toolyard.surfaces.openai.options import (
 from toolyard.surfaces.openai.responses.compacted import decode_summary
 from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.response import ClientFields
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
@@ -67,7 +67,7 @@ class ResponseTool(Struct, kw_only=True):
     require_approval: object = None
 
 
-class ResponseBody(LenientBody, kw_only=True):
+class ResponseBody(WebSearchFields, kw_only=True):
     """A request for a response: `input` after the conversation or the response that it goes on from, if any."""
 
     input: str | Annotated[list[dict[str, object]], Meta(max_length=MAX_ITEMS)] = ""
@@ -88,7 +88,7 @@ class ResponseBody(LenientBody, kw_only=True):
     conversation: str | ConversationField | None = None
     store: bool | None = None
     background: bool | None = None
-    metadata: dict[str, str] | None = None
+    metadata: dict[str, str] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     toolyard: ToolyardFields | None = None
 
     @property

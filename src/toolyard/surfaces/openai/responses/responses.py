@@ -28,7 +28,7 @@ from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
-from toolyard.surfaces.openai.options import read_tool_choice
+from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
 from toolyard.surfaces.openai.responses.approvals import (
     DecidedRun,
     check_same_conversation,
@@ -47,7 +47,13 @@ from toolyard.surfaces.openai.responses.continuation import (
     find_named_conversation,
 )
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
-from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id, parse_number, parse_response_id
+from toolyard.surfaces.openai.responses.ids import (
+    EventNumbers,
+    build_item_id,
+    encode_response_id,
+    find_place,
+    parse_response_id,
+)
 from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
 from toolyard.surfaces.openai.responses.output import join_reasoning
 from toolyard.surfaces.openai.responses.parse import (
@@ -161,7 +167,6 @@ class Responses:
             admitted.view,
             admitted.reader.end,
             start=admitted.reader.cursor,
-            before_run=admitted.reader.cursor.seq,
             build=lambda view, text: build_response(view, traits, text),
             describe_waiting=lambda view: self._describe(view, traits, base),
             approval_label=traits.fields.approval_label,
@@ -294,6 +299,7 @@ class Responses:
             server_tools=server_tools,
             asked_tools=declaration.asked_tools if declaration else frozenset(),
             instructions=data.instructions or "",
+            web_search=read_search_mode(data, data.toolyard),
             keep=data.store is not False,
             option_fields=OPTION_FIELDS,
             client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
@@ -337,23 +343,26 @@ class Responses:
         whole, traits = stored.view, self._find_traits(stored)
         entries = [entry for entry in stored.log if entry.run == whole.run_id]
         first = entries[0].seq - 1
-        after = parse_number(starting_after) if starting_after is not None else None
+        after = find_place(entries, first, starting_after) if starting_after is not None else None
         start = after.cursor if after is not None and after.cursor.seq >= first else Cursor(first)
         view = RunView(run_id=whole.run_id, conversation=whole.conversation)
+        numbers = EventNumbers()
         for entry in entries:
             if entry.seq <= start.seq:
                 view.apply(entry)
+                numbers.add(entry)
         reader = await self._service.follow(whole.conversation, start, include_argument_deltas=False)
         encoder = ResponseEncoder(
             view,
             reader.end,
             start=start,
-            before_run=first,
             build=lambda view, text: build_response(view, traits, text),
             describe_waiting=lambda view: self._describe(view, traits, base),
-            after=after,
             approval_label=traits.fields.approval_label,
             reasonings=_find_reasonings(entries),
+            numbers=numbers,
+            after=after,
+            after_number=-1 if starting_after is None else starting_after,
         )
         return build_stream_response(
             stream_events(reader, encoder, context.correlation_id), {"x-request-id": context.correlation_id}
