@@ -95,6 +95,25 @@ async def test_other_paths_keep_the_usual_shape() -> None:
             assert actual_status == status and not isinstance(answer.get("error"), dict)
 
 
+@pytest.mark.parametrize(
+    ("names", "allowed"),
+    [
+        ("authorization,content-type,x-stainless-lang", "authorization,content-type,x-stainless-lang"),
+        ("x-one, x-two", "x-one, x-two"),
+        ("", None),
+        ("x-one; x-two", None),
+        (",".join(["x"] * 101), None),
+    ],
+)
+async def test_a_page_of_an_allowed_origin_may_send_every_header(names: str, allowed: str | None) -> None:
+    async with open_client() as http:
+        asked = {"access_control_request_method": "POST", "access_control_request_headers": names}
+        _, _, headers = await http.ask("OPTIONS", "/other/about", origin="https://shop.example", **asked)
+        assert headers.get("access-control-allow-headers") == allowed
+        _, _, headers = await http.ask("OPTIONS", "/other/about", origin="https://evil.example", **asked)
+        assert "access-control-allow-headers" not in headers
+
+
 async def test_a_surface_declares_its_public_paths_and_its_headers() -> None:
     async with open_client() as http:
         status, answer, _ = await http.ask("GET", "/other/about")

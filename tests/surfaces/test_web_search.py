@@ -16,6 +16,17 @@ from venues.mcp.plain import PlainServer
 
 ADD_ONLY = [as_tool(add)]
 ADD_AND_SEARCH = [as_tool(add), as_tool(local_web_search)]
+USER: Json = {"role": "user", "content": "news"}
+UI_MESSAGE: Json = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "news"}]}
+REQUESTS: dict[str, Json] = {
+    "/ai/respond": {"prompt": "news"},
+    "/chat/v1/conversation": {"messages": [USER]},
+    "/v1/chat/completions": {"messages": [USER], "model": "default"},
+    "/v1/responses": {"input": "news", "model": "default"},
+    "/ai-sdk/chat": {"id": "chat-1", "messages": [UI_MESSAGE]},
+}
+"""A request of each API that takes the fields at its top."""
+RUN_INPUT: Json = {"threadId": "t1", "runId": "r1", "messages": [{"id": "m1", **USER}]}
 
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
@@ -29,26 +40,60 @@ ADD_AND_SEARCH = [as_tool(add), as_tool(local_web_search)]
         ({"useWebSearch": True}, "provider"),
         ({"useWebSearch": True, "webSearchPreference": "ai-web-search"}, "provider"),
         ({"useWebSearch": True, "webSearchPreference": "mcp"}, "function"),
+        ({"use_web_search": True, "web_search_preference": "mcp"}, "function"),
         ({"useWebSearch": False}, ""),
         ({"web_search": "off"}, ""),
+        ({"webSearch": "native"}, "provider"),
+        ({"web_search": True}, "provider"),
+        ({"webSearch": False}, ""),
+        ({"metadata": {"useWebSearch": "true"}}, "provider"),
+        ({"metadata": {"web_search": "off"}}, ""),
     ],
 )
 async def test_each_way_to_ask_says_where_a_search_runs(expected: dict[str, object], venue: str) -> None:
-    model = NativeScripted([say("ok")] * 4)
+    model = NativeScripted([say("ok")] * 9)
     async with open_api_client(model, tools=ADD_AND_SEARCH) as http:
-        async for _ in http.stream_post("/ai/respond", {"prompt": "news", **expected}):
-            pass
         conversation = await http.create_conversation()
         await http.post(f"{conversation}/chat", {"content": "news", **expected})
         set_up = await http.create_conversation("Test", **expected)
         await http.post(f"{set_up}/chat", {"content": "news"})
-        camel = {"webSearch" if name == "web_search" else name: value for name, value in expected.items()}
-        body = {"messages": [{"role": "user", "content": "news"}], **camel}
-        _, reply, _ = await http.send_request("POST", "/chat/v1/conversation", body)
-        assert reply["message"]["content"] == "ok"
+        for path, body in REQUESTS.items():
+            status, _, _ = await http.send_request("POST", path, {**body, **expected})
+            assert status == 200, path
+        status, _, _ = await http.send_request("POST", "/ag-ui", {**RUN_INPUT, "forwardedProps": expected})
+        assert status == 200
+        assert len(model.requests) == 3 + len(REQUESTS)
         for request in model.requests:
             searches = [where for name, where in list_offered_tools(request) if name == "web_search"]
             assert searches == ([venue] if venue else []) and (NO_SEARCH_NOTE in request.system) is (not venue)
+
+
+@pytest.mark.parametrize(
+    ("expected", "venue"),
+    [
+        ({"web_search_options": {"search_context_size": "low"}}, "provider"),
+        ({"toolyard": {"web_search": "mcp"}}, "function"),
+    ],
+)
+async def test_a_chat_completion_takes_the_options_of_openai_and_ours(expected: Json, venue: str) -> None:
+    model = NativeScripted([say("ok")])
+    async with open_api_client(model, tools=ADD_AND_SEARCH) as http:
+        body = {**REQUESTS["/v1/chat/completions"], **expected}
+        assert (await http.send_request("POST", "/v1/chat/completions", body))[0] == 200
+    (request,) = model.requests
+    assert ("web_search", venue) in list_offered_tools(request)
+
+
+@pytest.mark.parametrize("wrong", [{"webSearch": "google"}, {"metadata": {"useWebSearch": "perhaps"}}])
+async def test_a_value_that_cannot_be_read_is_refused_everywhere(wrong: Json) -> None:
+    async with open_api_client([]) as http:
+        conversation = await http.create_conversation()
+        requests = {**REQUESTS, f"{conversation}/chat": {"content": "news"}}
+        for path, body in requests.items():
+            status, _, _ = await http.send_request("POST", path, {**body, **wrong})
+            assert status == (400 if path.startswith("/v1/") else 422), path
+        status, _, _ = await http.send_request("POST", "/ag-ui", {**RUN_INPUT, "forwardedProps": wrong})
+        assert status == 422
 
 
 async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:
