@@ -1,6 +1,6 @@
 """Decides commands: returns the events of a command that fits the state, or raises Refused (HTTP 409). Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from toolyard.core.approvals import decide_approval, describe_phase, get_owner, require_decider
@@ -163,25 +163,29 @@ def _edit_history(state: State, command: AddMessage | RemoveMessage | Rewind, no
 def _prepare_message(state: State, items: Sequence[Item], now: float) -> Events:
     """Return the events before a message is added. Raises Refused for a result without an open call.
 
-    A message of any other kind closes the calls that are still open.
+    What comes beside results closes the calls that are still open.
     """
-    answered = [item.call_id for item in items if isinstance(item, Result)]
-    if not answered:
-        return _close_trailing_calls(state, now)
-    waiting = {call.id for call in find_trailing_calls(state.history)}
-    if missing := [call_id for call_id in answered if call_id not in waiting]:
-        raise Refused(f"call {missing[0]!r} waits for no result here: it has one, or never was")
-    return ()
+    answered = {item.call_id for item in items if isinstance(item, Result)}
+    waiting = {call.id for call in (*find_trailing_calls(state.history), *items) if isinstance(call, Call)}
+    if missing := answered - waiting:
+        raise Refused(f"call {min(missing)!r} waits for no result here: it has one, or never was")
+    if answered and all(isinstance(item, Result) for item in items):
+        return ()
+    return _close_trailing_calls(state, now, answered)
 
 
-def _close_trailing_calls(state: State, now: float) -> Events:
+def _close_trailing_calls(state: State, now: float, answered: Collection[str] = ()) -> Events:
     """Return a result for each call that a client added without one: no model would accept the history otherwise.
 
     While a run is open, its calls are open rightly, and no client can have added any.
     """
     if state.run is not None or state.queue:
         return ()
-    return tuple(MessageAdded(item=build_unanswered_result(call, now)) for call in find_trailing_calls(state.history))
+    return tuple(
+        MessageAdded(item=build_unanswered_result(call, now))
+        for call in find_trailing_calls(state.history)
+        if call.id not in answered
+    )
 
 
 def _expand_removal(state: State, ids: frozenset[str]) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """The items that a response was asked with. Pure."""
 
-from collections.abc import Mapping
-from typing import Literal, assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,12 @@ from toolyard.surfaces.openai.responses.ids import build_item_id
 from toolyard.surfaces.openai.responses.output import OutputItem, build_message
 
 
+class StoredItem(NamedTuple):
+    item: Item
+    body: OutputItem
+    """The item as clients are shown it."""
+
+
 class InputItemList(Struct, kw_only=True):
     data: list[OutputItem]
     first_id: str | None
@@ -36,18 +42,27 @@ class InputItemList(Struct, kw_only=True):
 def build_input_items(
     view: RunView, *, order: Literal["asc", "desc"] = "desc", limit: int = 20, after: str = ""
 ) -> InputItemList:
-    """Return a page of the input of a run, the last item first unless the order is `asc`.
-
-    Raise NotFound for a page after an item that is not in it.
-    """
+    """Return a page of the input of a run, as `build_page` does."""
     stored = view.request.input if view.request else ()
     # A result names its call by our id: the client knows the call by the id that it sent.
     call_ids = {item.id: item.provider_id or item.id for item in stored if isinstance(item, Call)}
-    items = [_build_item(item, call_ids) for item in stored]
-    items = [item for item in (items if order == "asc" else reversed(items)) if item]
+    return build_page(build_items(stored, call_ids), order=order, limit=limit, after=after)
+
+
+def build_items(items: Iterable[Item], call_ids: Mapping[str, str]) -> list[StoredItem]:
+    """Return the items that clients are shown, with their bodies. `call_ids` are the client's ids of calls."""
+    stored = [StoredItem(item, _build_item(item, call_ids)) for item in items]
+    return [entry for entry in stored if entry.body]
+
+
+def build_page(
+    stored: Sequence[StoredItem], *, order: Literal["asc", "desc"] = "desc", limit: int = 20, after: str = ""
+) -> InputItemList:
+    """Return a page of the items, the last one first unless the order is `asc`. Raise NotFound for an unknown one."""
+    items = [entry.body for entry in (stored if order == "asc" else reversed(stored))]
     ids = [str(item["id"]) for item in items]
     if after and after not in ids:
-        raise NotFound(f"there is no item {after[:80]!r} in the input of this response")
+        raise NotFound(f"there is no item {after[:80]!r} here")
     start = ids.index(after) + 1 if after else 0
     end = start + limit
     page = ids[start:end]

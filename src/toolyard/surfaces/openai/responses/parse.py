@@ -96,19 +96,22 @@ class ResponseBody(WebSearchFields, kw_only=True):
         return read_conversation_id(self.conversation)
 
 
-def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:
-    """Return what a response repeats of its request and the run does not need. Raise Invalid if it is too long."""
-    metadata = body.metadata or {}
-    has_long = any(
-        len(key) > MAX_METADATA_KEY_CHARS or len(text) > MAX_METADATA_CHARS for key, text in metadata.items()
-    )
-    if has_long or len(metadata) > MAX_METADATA:
+def check_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
+    """Return the metadata. Raise Invalid if it is too long."""
+    texts = metadata or {}
+    has_long = any(len(key) > MAX_METADATA_KEY_CHARS or len(text) > MAX_METADATA_CHARS for key, text in texts.items())
+    if has_long or len(texts) > MAX_METADATA:
         problem = (
             f"may have {MAX_METADATA} keys of {MAX_METADATA_KEY_CHARS} and texts of {MAX_METADATA_CHARS} characters"
         )
         raise invalid_field("metadata", problem)
+    return texts
+
+
+def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:
+    """Return what a response repeats of its request and the run does not need. Raise Invalid if it is too long."""
     return ClientFields(
-        metadata=metadata,
+        metadata=check_metadata(body.metadata),
         previous_response_id=body.previous_response_id or None,
         conversation=body.conversation_id,
         background=bool(body.background),

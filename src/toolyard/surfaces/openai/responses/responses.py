@@ -21,12 +21,13 @@ from toolyard.core.history import History
 from toolyard.core.items import Item, Result, TextPart, UserMessage
 from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
+from toolyard.core.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
 from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
-from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
+from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
 from toolyard.surfaces.openai.responses.approvals import (
@@ -88,7 +89,9 @@ from toolyard.surfaces.openai.runs import (
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.sse import build_stream_response, stream_events
+from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
+BYTES_PER_TOKEN = 4
 A = TypeVar("A")
 
 
@@ -206,6 +209,25 @@ class Responses:
             created_at=int(service.clock.now()),
             output=[build_compaction(build_item_id("cmp", view.run_id), summary)],
             usage=build_usage(view.usage),
+        )
+
+    async def count_input_tokens(self, request: HttpRequest, data: ResponseBody) -> int:
+        """Estimate the tokens that the first turn of a response would send to the model. Nothing is started."""
+        service, caller = self._service, get_request_context(request.scope).caller
+        items, conversation = list_input(data), find_named_conversation(data)
+        outputs = list_outputs(items) if conversation else {}
+        whole = await self._read_request(request, data, items, frozenset(outputs))
+        history: Sequence[Item] = await self._load_earlier(data.previous_response_id, caller)
+        if conversation and not data.previous_response_id:
+            await find_in_conversation(service, conversation, caller)
+            history = (await service.view(conversation)).history
+        names = whole.server_tools
+        tools = [*whole.tools, *(tool for tool in service.list_tools(caller) if names is None or tool.name in names)]
+        texts = (whole.instructions, *outputs.values())
+        return (
+            sum(map(estimate_tokens, (*history, *whole.items)))
+            + sum(map(estimate_text_tokens, texts))
+            + sum(map(estimate_tool_bytes, tools)) // BYTES_PER_TOKEN
         )
 
     async def _load_earlier(self, response_id: str | None, caller: Caller) -> list[Item]:
