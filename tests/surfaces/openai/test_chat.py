@@ -313,3 +313,25 @@ async def test_json_mode_takes_any_object_and_nothing_else() -> None:
         with pytest.raises(APIStatusError) as failed:
             await served.complete(response_format={"type": "json_object"})
     assert failed.value.status_code == 502
+
+
+async def test_a_required_call_is_one_of_the_clients_tools_if_it_sent_any() -> None:
+    """A call of the server's tools does not satisfy it, and after two rounds of them only the client's are offered."""
+    groceries = call("add_to_groceries", item="milk")
+    script = [groceries, groceries, call("take_photo", of="me"), say("Done.")]
+    async with serve_script(script, [add_to_groceries]) as served:
+        answer = await served.complete(tools=[PHOTO], tool_choice="required")
+        assert [found.function.name for found in list_calls(answer)] == ["take_photo"]
+        final = await served.complete(answer_calls(HELLO, answer, "a photo"), tools=[PHOTO])
+        assert final.choices[0].message.content == "Done."
+    requests = served.model.requests
+    assert [request.tool_choice for request in requests] == ["required", "required", "required", "auto"]
+    offered = [sorted(tool.name for tool in request.offer.tools) for request in requests]
+    assert offered[1:3] == [["add_to_groceries", "take_photo"], ["take_photo"]]
+
+
+async def test_a_required_call_of_a_request_without_tools_is_one_of_the_servers() -> None:
+    async with serve_script([call("add_to_groceries", item="milk"), say("Added.")], [add_to_groceries]) as served:
+        answer = await served.complete(tool_choice="required")
+        assert answer.choices[0].message.content == "Added."
+    assert [request.tool_choice for request in served.model.requests] == ["required", "auto"]
