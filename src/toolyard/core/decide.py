@@ -24,6 +24,7 @@ from toolyard.core.commands import (
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import (
     CallAnswered,
+    CallDenied,
     CallEnded,
     ConversationChanged,
     ConversationOpened,
@@ -40,9 +41,11 @@ from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import Call, Item, Result, UserMessage
 from toolyard.core.results import (
     CONTINUED,
+    WENT_ON,
     WITHDRAWN,
     build_cancelled_result,
     build_unanswered_result,
+    build_user_denied_result,
     build_withdrawn_result,
 )
 from toolyard.core.run_state import CallState
@@ -70,7 +73,7 @@ def decide(state: State, command: StateCommand, now: float) -> Events:
                 CallAnswered(call_id=command.call_id, by=command.by.user, reply=command.reply, content=command.content),
             )
         case Stop():
-            return _stop(state, command)
+            return _let_go(state, command, now) if command.went_on else _stop(state, command)
         case _:
             assert_never(command)
 
@@ -224,6 +227,24 @@ def _stop(state: State, command: Stop) -> Events:
     if state.run.stopped_by is not None:
         return ()
     return (StopRequested(by=command.by.user, call_id=command.call_id),)
+
+
+def _let_go(state: State, command: Stop, now: float) -> Events:
+    """Deny the calls that the run waits for, and end it. Raises Refused if others have a say, or it runs."""
+    require_decider(state, command.by)
+    waiting = [call for call in state.calls.values() if call.phase != "closed"]
+    if state.run is None or state.run.id != command.run_id or state.run.suspended_at is None or not waiting:
+        raise Refused("the run does not wait")
+    if any(_waits_for_client(call) or (call.terms is not None and call.terms.needs_others) for call in waiting):
+        raise Refused("the run waits for others")
+    ended: list[Durable] = []
+    for call in waiting:
+        if call.phase == "asking":
+            ended.append(CallDenied(call_id=call.call.id, by=command.by.user, reason=WENT_ON))
+            ended.append(CallEnded(result=build_user_denied_result(call.call, WENT_ON, now)))
+        else:
+            ended.append(CallEnded(result=build_left_result(call, now)))
+    return *ended, StopRequested(by=command.by.user, detail=CONTINUED)
 
 
 def _interrupt(state: State, command: Start) -> Events:

@@ -4,7 +4,8 @@ import pytest
 from openai import APIStatusError, NotFoundError
 
 from surfaces.openai.clients import Served, add_to_groceries, list_exchange, serve_script
-from surfaces.talk import Json
+from surfaces.served import connect_client
+from surfaces.talk import Json, build_key, build_yard
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.testing import call, say
 
@@ -96,3 +97,14 @@ async def test_the_tokens_of_a_request_are_estimated_without_an_answer() -> None
         within = await count(model="default", input="Hello", conversation=conversation.id)
         assert 4_000 < within.input_tokens - short.input_tokens < 6_000
     assert served.model.requests == []
+
+
+async def test_a_conversation_of_somebody_else_is_not_there() -> None:
+    keys = (build_key("ann"), build_key("bob"))
+    async with build_yard([], keys=keys) as yard, connect_client(yard) as client:
+        _, made, _ = await client.ask("POST", "/v1/conversations", {}, x_api_key="ann")
+        path = f"/v1/conversations/{made['id']}"
+        for method, body in (("GET", None), ("POST", {"metadata": {}}), ("DELETE", None)):
+            status, answer, _ = await client.ask(method, path, body, x_api_key="bob")
+            assert status == 404 and "there is no" in str(answer), method
+        assert (await client.ask("DELETE", path, x_api_key="ann"))[0] == 200

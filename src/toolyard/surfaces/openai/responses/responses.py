@@ -307,7 +307,7 @@ class Responses:
         declaration: McpDeclaration | None = None,
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
-        server_tools = read_server_tools(data.toolyard, service, caller)
+        server_tools = read_server_tools(data.toolyard, data.model, service, caller)
         reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
         if declaration is not None and declaration.allowed_tools is not None:
             available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
