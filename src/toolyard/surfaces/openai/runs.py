@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -294,22 +294,6 @@ def admit_started(started: StartedRun, headers: dict[str, str]) -> AdmittedRun:
     view = RunView(run_id=started.run_id, conversation=started.conversation)
     headers = {**headers, CONVERSATION_HEADER: started.conversation}
     return AdmittedRun(view=view, reader=started.reader, headers=headers)
-
-
-@asynccontextmanager
-async def detach_on_disconnect(http_request: HttpRequest, reader: Reader) -> AsyncGenerator[None, None]:
-    """Detach the reader when the client leaves within the block."""
-
-    async def watch() -> None:
-        while (await http_request.receive())["type"] != "http.disconnect":
-            pass
-        reader.detach()
-
-    task = asyncio.get_running_loop().create_task(watch())
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 def waits_for_person(view: RunView) -> bool:

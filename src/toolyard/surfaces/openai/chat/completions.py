@@ -9,6 +9,7 @@ from litestar.response import Stream
 from toolyard.core.items import Item
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.event_stream import detach_on_disconnect
 from toolyard.surfaces.history import ItemBuilder, read_history
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
 from toolyard.surfaces.openai.chat.encoder import CompletionEncoder, encode_failure
@@ -30,7 +31,6 @@ from toolyard.surfaces.openai.runs import (
     AdmittedRun,
     RunStarter,
     WholeRequest,
-    detach_on_disconnect,
     raise_failure,
     read_server_tools,
     stream_delayed,
@@ -57,7 +57,7 @@ class Completions:
         created, notices = int(service.clock.now()), build_notices(service, request)
         if not data.stream:
             admitted = await self._start(request, data, starter.start)
-            async with detach_on_disconnect(request, admitted.reader):
+            with detach_on_disconnect(request.receive, admitted.reader):
                 view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
             raise_failure(view, list_option_fields(data))
             body = build_completion(view, model, created, notices.describe_waiting(view))
