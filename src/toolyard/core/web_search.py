@@ -126,7 +126,7 @@ def parse_search(fields: Mapping[str, object], mode: SearchMode = "") -> SearchM
     Raise Invalid for a value that cannot be read, or that contradicts another one.
     """
     metadata = fields.get("metadata")
-    nested = cast("Mapping[str, object]", metadata) if isinstance(metadata, Mapping) else {}
+    nested = cast("Mapping[str, object]", metadata if isinstance(metadata, Mapping) else {})
     values: dict[str, object] = {"web_search": mode} if mode else {}
     for table, prefix in ((fields, ""), (nested, "metadata.")):
         for name, kind in _FIELD_TYPES.items():
@@ -143,7 +143,7 @@ def _read_field(value: object, kind: type, field: str) -> object:
     if value is None or value == "":
         return None
     try:
-        read: object = msgspec.convert(value, kind, strict=False)
+        read = cast(object, msgspec.convert(value, kind, strict=False))
     except msgspec.ValidationError as error:
         raise Invalid(f"{field}: {error}", {"field": field}) from None
     if kind is bool or not isinstance(read, bool | dict):
