@@ -58,7 +58,6 @@ from toolyard.surfaces.openai.responses.output import (
     build_refusal,
     build_text_part,
     build_waiting_message,
-    encode_arguments,
     has_schema,
     is_client_call,
     join_text,
@@ -68,6 +67,7 @@ from toolyard.surfaces.openai.responses.output import (
     turn_id,
 )
 from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
+from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION
 
 NO_ITEMS: list[object] = []
 NO_REASONING: Mapping[int, str] = {}
@@ -353,16 +353,20 @@ class ResponseEncoder:
     def _encode_call_added(self, call: CallView) -> bytes:
         """Return the beginning of a call; of one that its client runs all of it, as its part begins."""
         index, item = self._indexes[call.call.id], build_call(self._view, call)
-        arguments, opened = encode_arguments(call), _OpenItem(index, str(item["id"]))
-        kind = "function_call" if is_client_call(self._view, call) else "mcp_call"
-        # Clients append the deltas of arguments to those of the item, which has none yet.
-        added = self._encode_added(index, {**item, "arguments": "", "status": "in_progress"})
-        deltas = self._encode_part(f"response.{kind}_arguments.delta", opened, {"delta": arguments})
-        done = {"arguments": arguments, **({"name": call.call.tool} if kind == "function_call" else {})}
-        ended = self._encode_part(f"response.{kind}_arguments.done", opened, done)
-        if kind == "function_call":
-            return added + deltas + ended + self._encode_item_done(index, item)
-        return added + deltas + ended
+        kind = CALL_KINDS[str(item["type"])] if is_client_call(self._view, call) else None
+        field, event = (kind.streamed_field, kind.event) if kind else ("arguments", "response.mcp_call_arguments")
+        started: OutputItem = {**item, "status": "in_progress"}
+        if field:
+            started[field] = ""  # clients append the deltas to it
+        pieces = [self._encode_added(index, started)]
+        if field:
+            opened = _OpenItem(index, str(item["id"]))
+            names = {"name": item["name"]} if kind and kind.type == FUNCTION else {}
+            pieces.append(self._encode_part(f"{event}.delta", opened, {"delta": item[field]}))
+            pieces.append(self._encode_part(f"{event}.done", opened, {field: item[field], **names}))
+        if kind:
+            pieces.append(self._encode_item_done(index, item))
+        return b"".join(pieces)
 
     def _encode_call_start(self, call: CallView) -> bytes:
         if is_client_call(self._view, call) or call.attempt > 1:

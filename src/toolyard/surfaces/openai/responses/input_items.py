@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Literal, assert_never
 
-import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import NotFound
@@ -23,6 +22,7 @@ from toolyard.core.items import (
 from toolyard.core.run_view import RunView
 from toolyard.surfaces.openai.responses.ids import build_item_id
 from toolyard.surfaces.openai.responses.output import OutputItem, build_message
+from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, build_output_item, find_wire_tool
 
 
 class InputItemList(Struct, kw_only=True):
@@ -43,7 +43,7 @@ def build_input_items(
     stored = view.request.input if view.request else ()
     # A result names its call by our id: the client knows the call by the id that it sent.
     call_ids = {item.id: item.provider_id or item.id for item in stored if isinstance(item, Call)}
-    items = [_build_item(item, call_ids) for item in stored]
+    items = [_build_item(view, item, call_ids) for item in stored]
     items = [item for item in (items if order == "asc" else reversed(items)) if item]
     ids = [str(item["id"]) for item in items]
     if after and after not in ids:
@@ -59,7 +59,7 @@ def build_input_items(
     )
 
 
-def _build_item(item: Item, call_ids: Mapping[str, str]) -> OutputItem:
+def _build_item(view: RunView, item: Item, call_ids: Mapping[str, str]) -> OutputItem:
     match item:
         case UserMessage():
             content = [_build_part(part) for part in item.parts]
@@ -70,22 +70,13 @@ def _build_item(item: Item, call_ids: Mapping[str, str]) -> OutputItem:
         case ModelText():
             return build_message(item.id, item.text, item.citations)
         case Call():
-            return {
-                "id": build_item_id("fc", item.id),
-                "type": "function_call",
-                "call_id": call_ids[item.id],
-                "name": item.tool,
-                "arguments": msgspec.json.encode(item.arguments).decode(),
-                "status": "completed",
-            }
+            return build_call_item(find_wire_tool(view, item.tool), item.id, call_ids[item.id], item.arguments)
         case Result():
-            return {
-                "id": build_item_id("fco", item.id),
-                "type": "function_call_output",
-                "call_id": call_ids.get(item.call_id, item.call_id),
-                "output": item.content,
-                "status": "completed",
-            }
+            call_id = call_ids.get(item.call_id, item.call_id)
+            output = build_output_item(find_wire_tool(view, item.tool), item.id, call_id, item.content)
+            if item.parts:
+                output["output"] = [{"type": "input_text", "text": item.content}, *map(_build_part, item.parts)]
+            return output
         case Reasoning():
             return {}
         case _:

@@ -1,6 +1,7 @@
 """Creates, finds, stops and deletes responses, which are runs."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import TypeVar
@@ -27,8 +28,8 @@ from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
-from toolyard.surfaces.openai.models import DEFAULT
-from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
+from toolyard.surfaces.openai.models import DEFAULT, resolve_model
+from toolyard.surfaces.openai.options import read_search_mode
 from toolyard.surfaces.openai.responses.approvals import (
     DecidedRun,
     check_same_conversation,
@@ -45,6 +46,11 @@ from toolyard.surfaces.openai.responses.continuation import (
     build_missing_error,
     find_continuation,
     find_named_conversation,
+)
+from toolyard.surfaces.openai.responses.declared_tools import (
+    DeclaredTools,
+    read_declared_choice,
+    read_declared_tools,
 )
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
 from toolyard.surfaces.openai.responses.ids import (
@@ -64,7 +70,6 @@ from toolyard.surfaces.openai.responses.parse import (
     list_outputs,
     read_client_fields,
     read_options,
-    read_tools,
 )
 from toolyard.surfaces.openai.responses.response import (
     ClientFields,
@@ -90,6 +95,18 @@ from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.sse import build_stream_response, stream_events
 
 A = TypeVar("A")
+MAX_LOGGED_CHARS = 500
+_log = logging.getLogger("toolyard.openai")
+
+
+class RequestTools(Struct, frozen=True, kw_only=True):
+    """The tools of a request: those that its client runs, and what it wants of the server's."""
+
+    declared: DeclaredTools
+    mcp: McpDeclaration | None
+
+    def read_client_fields(self, data: ResponseBody) -> ClientFields:
+        return read_client_fields(data, self.mcp.label if self.mcp else "", self.declared)
 
 
 class StoredRun(Struct, frozen=True, kw_only=True):
@@ -112,10 +129,10 @@ class Responses:
         context, base = get_request_context(request.scope), str(request.base_url)
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
-        declaration = read_declaration(data.tools, base)
-        traits = self._read_traits(data, declaration)
+        tools = self._read_tools(request, data)
+        traits = self._read_traits(data, tools)
         if data.stream:
-            streamed = await self._start(request, data, declaration, self._starter.start_streamed)
+            streamed = await self._start(request, data, tools, self._starter.start_streamed)
             if isinstance(streamed, AdmittedRun):
                 return build_stream_response(self._stream_run(request, streamed, traits), streamed.headers)
             pieces = stream_delayed(
@@ -124,7 +141,7 @@ class Responses:
                 lambda error: encode_failure(error, context.correlation_id),
             )
             return build_stream_response(pieces, streamed.headers)
-        admitted = await self._start(request, data, declaration, self._starter.start)
+        admitted = await self._start(request, data, tools, self._starter.start)
         view = admitted.view
         if data.background:
             admitted.reader.detach()
@@ -140,19 +157,33 @@ class Responses:
 
         `complete` is the request with the items of the response that it goes on from, if its client keeps those.
         """
-        declaration = read_declaration(data.tools, str(request.base_url))
-        admitted = await self._start(request, complete, declaration, self._starter.start)
-        async with aclosing(self._stream_run(request, admitted, self._read_traits(data, declaration))) as pieces:
+        tools = self._read_tools(request, complete)
+        admitted = await self._start(request, complete, tools, self._starter.start)
+        async with aclosing(self._stream_run(request, admitted, self._read_traits(data, tools))) as pieces:
             async for piece in pieces:
                 yield piece
 
-    def _read_traits(self, data: ResponseBody, declaration: McpDeclaration | None) -> ResponseTraits:
+    def _read_tools(self, request: HttpRequest, data: ResponseBody) -> RequestTools:
+        """Return the tools of a request. Raise Invalid. The log has the tools that nobody runs."""
+        service, context = self._service, get_request_context(request.scope)
+        declared = read_declared_tools(
+            data.tools,
+            list_input(data),
+            lambda name: bool(service.list_taken_names([name], context.caller)),
+            lambda tools: service.can_search(context.caller, resolve_model(data.model), tools),
+        )
+        if declared.left_out:
+            names = ", ".join(declared.left_out)[:MAX_LOGGED_CHARS]
+            _log.info("left out tools that nobody runs: %s", names, extra={"correlation_id": context.correlation_id})
+        return RequestTools(declared=declared, mcp=read_declaration(data.tools, str(request.base_url)))
+
+    def _read_traits(self, data: ResponseBody, tools: RequestTools) -> ResponseTraits:
         return ResponseTraits(
             model=self._service.default_model if data.model in ("", DEFAULT) else data.model,
             created_at=int(self._service.clock.now()),
             instructions=data.instructions,
             store=data.store is not False,
-            fields=read_client_fields(data, declaration.label if declaration else ""),
+            fields=tools.read_client_fields(data),
         )
 
     def _choose_hold(self, traits: ResponseTraits) -> float:
@@ -225,7 +256,7 @@ class Responses:
         self,
         request: HttpRequest,
         data: ResponseBody,
-        declaration: McpDeclaration | None,
+        tools: RequestTools,
         start: Callable[[HttpRequest, WholeRequest], Awaitable[A]],
     ) -> AdmittedRun | A:
         """Start a run, or join that of an earlier sending. `start` starts one of a request with its whole history."""
@@ -237,7 +268,7 @@ class Responses:
         if brought.decisions:
             if conversation and brought.others:
                 # A request that cannot be read decides nothing.
-                await self._read_request(request, data, brought.others)
+                await self._read_request(request, data, brought.others, tools)
                 check_same_conversation(brought.decisions, conversation)
             decided = await decide_calls(self._service, brought.decisions, get_request_context(request.scope))
             if decided is None and not brought.others:
@@ -245,10 +276,9 @@ class Responses:
             if decided is not None and not (conversation and brought.others):
                 return await self._follow_decided(request, decided)
         if not conversation:
-            whole = await self._read_request(request, data, items, declaration=declaration)
-            return await start(request, whole)
-        if declaration is not None:
-            await self._check_declaration(conversation, declaration)
+            return await start(request, await self._read_request(request, data, items, tools))
+        if tools.mcp is not None:
+            await self._check_declaration(conversation, tools.mcp)
         service, caller = self._service, get_request_context(request.scope).caller
         if data.toolyard is not None and data.toolyard.server_tools != "all":
             raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
@@ -258,7 +288,7 @@ class Responses:
             output_field="input",
             output_name="function_call_output",
             find=lambda: find_continuation(service, data, caller),
-            read=lambda delivered: self._read_request(request, data, items, delivered, declaration),
+            read=lambda delivered: self._read_request(request, data, items, tools, delivered),
             has_decisions=bool(brought.decisions),
         )
         return await start_continued(service, self._starter, request, continued)
@@ -281,28 +311,29 @@ class Responses:
         request: HttpRequest,
         data: ResponseBody,
         items: Sequence[dict[str, object]],
+        tools: RequestTools,
         delivered: frozenset[str] = frozenset(),
-        declaration: McpDeclaration | None = None,
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
         server_tools = read_server_tools(data.toolyard, service, caller)
         reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
+        declared, declaration = tools.declared, tools.mcp
         if declaration is not None and declaration.allowed_tools is not None:
             available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
             server_tools = frozenset(available & declaration.allowed_tools)
         return WholeRequest(
             items=await read_history(items, service.clock, reader.add, field="input"),
-            tools=read_tools(data.tools),
+            tools=declared.tools,
             model=data.model,
-            tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
+            tool_choice=read_declared_choice(data.tool_choice, declared),
             options=read_options(data),
             server_tools=server_tools,
             asked_tools=declaration.asked_tools if declaration else frozenset(),
             instructions=data.instructions or "",
-            web_search=read_search_mode(data, data.toolyard),
+            web_search=read_search_mode(data, data.toolyard) or ("auto" if declared.asks_search else ""),
             keep=data.store is not False,
             option_fields=OPTION_FIELDS,
-            client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
+            client_fields=msgspec.to_builtins(tools.read_client_fields(data)),
         )
 
     async def find_run(self, response_id: str, caller: Caller) -> StoredRun:
