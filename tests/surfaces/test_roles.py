@@ -108,6 +108,14 @@ ROWS = [
     make_hidden_row("POST", "/v1/responses/{response_id}/cancel", OWNER),
     make_hidden_row("GET", "/v1/responses/{response_id}/input_items", OWNER),
     make_hidden_row("DELETE", "/v1/responses/{response_id}", OWNER),
+    Row("POST", "/v1/responses/input_tokens", WITH_KEY, body={"input": "hi"}),
+    Row("POST", "/v1/conversations", WITH_KEY, body=NOTHING),
+    make_hidden_row("GET", "/v1/conversations/{conversation_id}", SEES),
+    make_hidden_row("POST", "/v1/conversations/{conversation_id}", OWNER, NOTHING),
+    make_hidden_row("GET", "/v1/conversations/{conversation_id}/items", SEES),
+    make_hidden_row("POST", "/v1/conversations/{conversation_id}/items", OWNER, {"items": []}),
+    make_hidden_row("GET", "/v1/conversations/{conversation_id}/items/{item_id}", SEES),
+    make_hidden_row("DELETE", "/v1/conversations/{conversation_id}/items/{item_id}", OWNER),
     Row("POST", "/chat/v1/conversation", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
     Row("POST", "/ai-sdk/chat", WITH_KEY, body={"id": "none", "messages": [UI_MESSAGE]}),
     Row("GET", "/ai-sdk/chat/{thread_id}/stream", WITH_KEY),
@@ -215,8 +223,10 @@ ELSEWHERE = {
     ("POST", "/session"),
     ("DELETE", "/session"),
     ("WEBSOCKET", "/v1/responses"),
+    ("DELETE", "/v1/conversations/{conversation_id}"),
 }
-"""Routes with tests of their own: signing in and out, in `test_sessions.py`, needs no key but the page's origin."""
+"""Routes with tests of their own: deleting ends what other rows ask for;
+signing in and out, in `test_sessions.py`, needs no key but the page's origin."""
 
 
 class RoleClient:
@@ -227,7 +237,7 @@ class RoleClient:
         self._url = url
         self.ids: dict[str, str] = {
             "name": "none", "server_id": "shared", "call_id": "none", "context_id": "none", "message_id": "none",
-            "kind": "none", "provider_id": "none", "share_id": "none", "thread_id": "none",
+            "kind": "none", "provider_id": "none", "share_id": "none", "thread_id": "none", "item_id": "none",
             "number": "1",
         }  # fmt: skip
 

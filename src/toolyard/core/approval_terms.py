@@ -33,6 +33,11 @@ class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     within_s: float | None = None
     """How long the call waits for its decision; None means the tool's `approval_s`."""
 
+    @property
+    def needs_others(self) -> bool:
+        """Return whether somebody else than the caller who asked has a say."""
+        return self.other or bool(self.approvers) or self.quorum > 1
+
     def names(self, caller: Caller) -> bool:
         """Return whether the list of approvers names this caller."""
         named = {f"user:{caller.user}", *(f"role:{role}" for role in caller.roles)}

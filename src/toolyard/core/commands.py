@@ -118,6 +118,11 @@ class Stop(_Command, frozen=True, kw_only=True, tag="stop"):
 
     call_id: str = ""
     run_id: str = ""
+    went_on: bool = False
+    """Whether the caller has gone on with another message: the run's calls that only they may decide are denied.
+
+    Refused if the run waits for anything else.
+    """
 
 
 class Rewind(_Command, frozen=True, kw_only=True, tag="rewind"):

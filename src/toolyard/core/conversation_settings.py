@@ -43,6 +43,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether to delete it once its run has ended, as its requests bring their history; not if a call had to wait."""
     unlisted: bool = False
     """Whether a program made it for one call: lists for people leave it out, traces and runs do not."""
+    metadata: dict[str, str] = {}
+    """Texts that a client keeps with it. They mean nothing here."""
 
     def allows(self, tool: Tool) -> bool:
         if self.tools is None:
@@ -85,6 +87,7 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     web_search: SearchMode | UnsetType = UNSET
     language: str | UnsetType = UNSET
     options: Options | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
     enable_tool: str = ""
     disable_tool: str = ""
     available_tools: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """Decides commands: returns the events of a command that fits the state, or raises Refused (HTTP 409). Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from toolyard.core.approvals import decide_approval, describe_phase, get_owner, require_decider
@@ -24,6 +24,7 @@ from toolyard.core.commands import (
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import (
     CallAnswered,
+    CallDenied,
     CallEnded,
     ConversationChanged,
     ConversationOpened,
@@ -40,9 +41,11 @@ from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import Call, Item, Result, UserMessage
 from toolyard.core.results import (
     CONTINUED,
+    WENT_ON,
     WITHDRAWN,
     build_cancelled_result,
     build_unanswered_result,
+    build_user_denied_result,
     build_withdrawn_result,
 )
 from toolyard.core.run_state import CallState
@@ -70,7 +73,7 @@ def decide(state: State, command: StateCommand, now: float) -> Events:
                 CallAnswered(call_id=command.call_id, by=command.by.user, reply=command.reply, content=command.content),
             )
         case Stop():
-            return _stop(state, command)
+            return _let_go(state, command, now) if command.went_on else _stop(state, command)
         case _:
             assert_never(command)
 
@@ -163,25 +166,29 @@ def _edit_history(state: State, command: AddMessage | RemoveMessage | Rewind, no
 def _prepare_message(state: State, items: Sequence[Item], now: float) -> Events:
     """Return the events before a message is added. Raises Refused for a result without an open call.
 
-    A message of any other kind closes the calls that are still open.
+    What comes beside results closes the calls that are still open.
     """
-    answered = [item.call_id for item in items if isinstance(item, Result)]
-    if not answered:
-        return _close_trailing_calls(state, now)
-    waiting = {call.id for call in find_trailing_calls(state.history)}
-    if missing := [call_id for call_id in answered if call_id not in waiting]:
-        raise Refused(f"call {missing[0]!r} waits for no result here: it has one, or never was")
-    return ()
+    answered = {item.call_id for item in items if isinstance(item, Result)}
+    waiting = {call.id for call in (*find_trailing_calls(state.history), *items) if isinstance(call, Call)}
+    if missing := answered - waiting:
+        raise Refused(f"call {min(missing)!r} waits for no result here: it has one, or never was")
+    if answered and all(isinstance(item, Result) for item in items):
+        return ()
+    return _close_trailing_calls(state, now, answered)
 
 
-def _close_trailing_calls(state: State, now: float) -> Events:
+def _close_trailing_calls(state: State, now: float, answered: Collection[str] = ()) -> Events:
     """Return a result for each call that a client added without one: no model would accept the history otherwise.
 
     While a run is open, its calls are open rightly, and no client can have added any.
     """
     if state.run is not None or state.queue:
         return ()
-    return tuple(MessageAdded(item=build_unanswered_result(call, now)) for call in find_trailing_calls(state.history))
+    return tuple(
+        MessageAdded(item=build_unanswered_result(call, now))
+        for call in find_trailing_calls(state.history)
+        if call.id not in answered
+    )
 
 
 def _expand_removal(state: State, ids: frozenset[str]) -> frozenset[str]:
@@ -220,6 +227,24 @@ def _stop(state: State, command: Stop) -> Events:
     if state.run.stopped_by is not None:
         return ()
     return (StopRequested(by=command.by.user, call_id=command.call_id),)
+
+
+def _let_go(state: State, command: Stop, now: float) -> Events:
+    """Deny the calls that the run waits for, and end it. Raises Refused if others have a say, or it runs."""
+    require_decider(state, command.by)
+    waiting = [call for call in state.calls.values() if call.phase != "closed"]
+    if state.run is None or state.run.id != command.run_id or state.run.suspended_at is None or not waiting:
+        raise Refused("the run does not wait")
+    if any(_waits_for_client(call) or (call.terms is not None and call.terms.needs_others) for call in waiting):
+        raise Refused("the run waits for others")
+    ended: list[Durable] = []
+    for call in waiting:
+        if call.phase == "asking":
+            ended.append(CallDenied(call_id=call.call.id, by=command.by.user, reason=WENT_ON))
+            ended.append(CallEnded(result=build_user_denied_result(call.call, WENT_ON, now)))
+        else:
+            ended.append(CallEnded(result=build_left_result(call, now)))
+    return *ended, StopRequested(by=command.by.user, detail=CONTINUED)
 
 
 def _interrupt(state: State, command: Start) -> Events:

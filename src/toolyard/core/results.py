@@ -92,6 +92,8 @@ def build_unanswered_result(call: Call, at: float) -> Result:
 
 
 CONTINUED = "continued"
+WENT_ON = "the user went on"
+"""The reason of a denial by a message that does not decide: whoever asked for the call wrote about something else."""
 """The detail of a run whose client went on with another one: its calls have the results that the client brought."""
 WITHDRAWN = "withdrawn"
 """The error type of a proposal that was not decided because another message came first."""

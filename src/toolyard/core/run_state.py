@@ -83,6 +83,8 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     direct: bool = False
     """Whether the run started with calls instead of a message: it ends when they close, without a model."""
     tool_turns: int = 0
+    called_client: bool = False
+    """Whether a tool that came with the request was called."""
     usage: Usage = Usage()
     finish: Finish | None = None
     failure: Problem | None = None
@@ -104,6 +106,11 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     def needs_repair(self) -> bool:
         """Return whether the model is to be asked again, because its last answer does not fit the output schema."""
         return self.output_problem is not None and self.rejected_outputs <= MAX_OUTPUT_REPAIRS
+
+    @property
+    def must_call_client(self) -> bool:
+        """Return whether a tool that came with the request is still to be called: those of the server do not count."""
+        return self.request.tool_choice == "required" and bool(self.request.app_tools) and not self.called_client
 
     def active_s(self, now: float) -> float:
         """Return how long the run has been active, without its waits."""

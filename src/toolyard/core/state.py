@@ -326,6 +326,7 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         usage=run.usage.plus(event.usage),
         finish=event.finish,
         tool_turns=run.tool_turns + tool_turns,
+        called_client=run.called_client or _calls_client(run, calls),
         pauses=run.pauses + (event.finish == "paused"),
         output_problem=event.output_problem,
         rejected_outputs=run.rejected_outputs + (event.output_problem is not None),
@@ -347,6 +348,11 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         counted=counted,
         counted_items=counted_items,
     )
+
+
+def _calls_client(run: RunState, calls: dict[str, CallState]) -> bool:
+    names = [tool.name for tool in run.request.app_tools]
+    return bool(names) and any(call.call.tool in names for call in calls.values())
 
 
 def _collect_open_calls(items: Sequence[Item]) -> dict[str, CallState]:

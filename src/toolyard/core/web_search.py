@@ -4,7 +4,7 @@ The rule is `choose_search`; docs/how-to/web-search.md has its table.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -106,6 +106,12 @@ def _choose_automatically(facts: SearchFacts) -> SearchChoice:
     return SearchChoice(where="mcp", why=why)
 
 
+class _SearchFields(Struct, frozen=True, kw_only=True):
+    web_search: SearchMode = ""
+    use_web_search: bool | None = None
+    web_search_preference: Preference | None = None
+
+
 _FIELD_TYPES: Mapping[str, type] = {
     "web_search": SearchMode | bool | dict[str, object],  # pyright: ignore[reportAssignmentType]
     "use_web_search": bool,
@@ -128,7 +134,8 @@ def parse_search(fields: Mapping[str, object], mode: SearchMode = "") -> SearchM
                 value = _read_field(table.get(spelling), kind, f"{prefix}{spelling}")
                 if value is not None and values.setdefault(name, value) != value:
                     raise Invalid(f"{prefix}{spelling}: contradicts another value", {"field": f"{prefix}{spelling}"})
-    return merge_modes(**cast("dict[str, Any]", values))
+    read = msgspec.convert(values, _SearchFields)
+    return merge_modes(read.web_search, read.use_web_search, read.web_search_preference)
 
 
 def _read_field(value: object, kind: type, field: str) -> object:

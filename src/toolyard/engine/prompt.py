@@ -22,8 +22,13 @@ def format_note(note: Note) -> str:
 
 
 def resolve_tool_choice(run: RunState, offer: Offer) -> str:
-    """Return the tool choice of the next turn. A forced one applies to the first turn only: else no run could end."""
+    """Return the tool choice of the next turn. A forced one applies to the first turn only: else no run could end.
+
+    A client that requires a call and sent tools is handed one: `required` applies until it is.
+    """
     choice = run.request.tool_choice
+    if run.must_call_client and run.finish in (None, "calls"):
+        return "required" if offer.tools else "auto"
     if choice in ("auto", "none") or run.tool_turns or run.finish:
         return "none" if choice == "none" else "auto"
     return choice if choice in offer.hashes or (choice == "required" and offer.tools) else "auto"

@@ -35,6 +35,8 @@ if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions
     from toolyard.engine.schema_validation import Schemas
 
 MAX_OFFERS = 512
+MAX_TURNS_BEFORE_CLIENT = 2
+"""A run that must call a tool of its client is offered no others after so many turns with calls of others."""
 TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})
 """Cached in place of an offer where there are more tools than the budget allows."""
 NO_SETTINGS = Settings()
@@ -244,6 +246,8 @@ class Registry:
         if run is None or run.request.tool_choice == "none":
             return self._make_offer(())
         caller = run.request.caller
+        if run.must_call_client and run.tool_turns >= MAX_TURNS_BEFORE_CLIENT:
+            return self._make_offer(self._list_app_tools(state))
         search_plan = self.web_search_plan(state)
         denied = self._list_denied(caller) | search_plan.left_out
         # Everything that an offer depends on. A policy with rules of the user may depend on anything, so its offers are

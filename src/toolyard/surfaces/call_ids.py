@@ -11,6 +11,8 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 
 _OWN_CONVERSATION, _OWN_CALL = re.compile(r"conversation_([0-9a-f]{24})"), re.compile(r"call_([0-9a-f]{24})")
+CALL_ID = r"call_(?:ty[A-Za-z0-9_-]{32}|[0-9a-f]{24}-[0-9a-f]{24})"
+"""The pattern of an id that was handed out."""
 _HANDED_OUT = re.compile(r"call_ty([A-Za-z0-9_-]{32})")
 # Earlier releases joined the digits, and before that the ids. A call may still wait that was handed out so.
 _JOINED_DIGITS = re.compile(r"call_([0-9a-f]{24})-([0-9a-f]{24})")

@@ -42,6 +42,10 @@ class ItemBuilder:
         """Return whether a call so far has no result."""
         return bool(self._open_calls)
 
+    def expect_results(self, calls: Iterable[Call]) -> None:
+        """Accept results also for these calls, which came before the messages."""
+        self._open_calls |= {call.provider_id or call.id: call for call in calls}
+
     def add(
         self,
         index: int,

@@ -14,6 +14,8 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.request_context import HttpRequest
 
+NOTICE_FIELD = "notice"
+"""The client field of a run with the sentence that its answer begins with: an earlier call waits for others."""
 NOTICE_SEPARATOR = "\n\n"
 """Between the model's text and a sentence of ours."""
 
@@ -59,6 +61,11 @@ class RunNotices(Struct, frozen=True, kw_only=True):
     def _build_link(self, view: RunView, call: CallView) -> str:
         call_id = encode_call_id(view.conversation, call.call.id)
         return f"{self.base_url.rstrip('/')}/#/chat/{quote(view.conversation)}?call={call_id}"
+
+
+def get_first_notice(view: RunView) -> str:
+    """Return the sentence that the answer of a run begins with; empty if there is none."""
+    return str(view.request.client_fields.get(NOTICE_FIELD, "")) if view.request else ""
 
 
 def build_notices(service: Service, request: HttpRequest) -> RunNotices:

@@ -14,13 +14,13 @@ from toolyard.core.events import CallJudged
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.call_ids import CALL_ID, parse_call_id
 
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""
 MAX_SENTENCE_CHARS = 20_000
 LINK_MARK = "?call="
-LINKED_CALL = re.compile(r"[?]call=(call_[0-9a-f]{24}-[0-9a-f]{24})")
+LINKED_CALL = re.compile(rf"[?]call=({CALL_ID})")
 
 
 def find_links(item: Item) -> Sequence[str]:
@@ -44,7 +44,7 @@ def _remove_sentence(item: Item) -> Item:
     if not isinstance(item, ModelText) or not find_links(item):
         return item
     lines = [line for line in item.text.split("\n") if not LINKED_CALL.search(line)]
-    return replace(item, text="\n".join(lines).rstrip())
+    return replace(item, text="\n".join(lines).strip())
 
 
 async def replace_sentences(
@@ -103,8 +103,17 @@ def _replace_sentences(items: Sequence[Item], sentences: set[str], view: RunView
     asked = (index for index in range(first, -1, -1) if isinstance(items[index], UserMessage | SystemText))
     start = next(asked, -1) + 1
     echoes = _find_echoes(items[start:], view) | sentences
-    before, after = [[item for item in part if item.id not in echoes] for part in (items[start:first], items[first:])]
-    return [*items[:start], *before, *view.list_items(), *after]
+    before = [item for item in items[start:first] if item.id not in echoes]
+    after = [item if item.id not in sentences else _remove_sentence(item) for item in items[first:]]
+    texts = {text.text for turn in view.turns for text in turn.texts}
+    # An answer that only begins or ends with the sentence stays: it was given while others had not decided.
+    answers = (item for item in after if not isinstance(item, ModelText) or item.text.strip())
+    kept_answers = [
+        item
+        for item in answers
+        if item.id not in echoes or (item.id in sentences and isinstance(item, ModelText) and item.text not in texts)
+    ]
+    return [*items[:start], *before, *view.list_items(), *kept_answers]
 
 
 def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:

@@ -21,7 +21,9 @@ from surfaces.openai.clients import (
     to_param,
 )
 from surfaces.talk import Json
-from toolyard import tool
+from toolyard import Caller, tool
+from toolyard.core.errors import Refused
+from toolyard.core.items import ModelText, UserMessage
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.testing import call, fail, say, together
 
@@ -165,9 +167,10 @@ async def test_an_approval_is_a_sentence_with_a_link_until_it_is_decided() -> No
         assert "`order` waits for an approval" in sentence and "/#/chat/conversation_" in sentence
         assert first.choices[0].finish_reason == "stop"
         messages = [*HELLO, to_param(first), {"role": "user", "content": "Thanks"}]
-        again = await served.complete(messages)
-        assert (again.choices[0].message.content, len(served.model.requests)) == (sentence, 1)
-        streamed = await served.stream(messages)
+        for asked_again in (HELLO, messages[:-1]):  # another answer is wanted, or that the last one goes on
+            again = await served.complete(asked_again)
+            assert (again.choices[0].message.content, len(served.model.requests)) == (sentence, 1)
+        streamed = await served.stream(messages[:-1])
         assert (join_content(streamed), len(served.model.requests)) == (sentence, 1)
         about: Json = first.model_extra["toolyard"]
         (waiting,) = about["waiting"]
@@ -177,6 +180,60 @@ async def test_an_approval_is_a_sentence_with_a_link_until_it_is_decided() -> No
     history = served.model.requests[-1].history
     assert list_exchange(history) == ["order['milk']", "order=ordered milk"]
     assert not any(sentence in getattr(item, "text", "") for item in history)
+
+
+async def test_a_new_message_lets_a_call_go_that_only_its_user_may_decide() -> None:
+    script = [call("order", item="milk"), say("Then not."), say("Good day.")]
+    async with serve_script(script, [order]) as served:
+        first = await served.complete()
+        messages = [*HELLO, to_param(first), {"role": "user", "content": "Forget it"}]
+        second = await served.complete(messages)
+        assert second.choices[0].message.content == "Then not."
+        (waiting,) = first.model_extra["toolyard"]["waiting"]
+        with pytest.raises(Refused):
+            await served.yard.approve(first.model_extra["toolyard"]["conversation_id"], waiting["call_id"])
+        await served.complete([*messages, to_param(second), {"role": "user", "content": "Hello?"}])
+    assert added == []
+    exchanges = [list_exchange(request.history) for request in served.model.requests]
+    denied = ["order['milk']", "order=the user declined: the user went on"]
+    assert [*map(len, exchanges)] == [0, 2, 2] and exchanges[1][0] == denied[0] and denied[1][6:] in exchanges[1][1]
+
+
+async def test_a_call_that_others_decide_stays_open_while_its_user_goes_on() -> None:
+    @tool(approval="other")
+    def pay(amount: int) -> str:
+        """Pay if somebody else approves."""
+        added.append(f"paid {amount}")
+        return "paid"
+
+    script = [call("pay", amount=5), say("It is sunny."), say("Paid."), say("Good."), say("Again sunny.")]
+    async with serve_script(script, [pay]) as served:
+        first = await served.complete()
+        sentence, about = first.choices[0].message.content, first.model_extra["toolyard"]
+        messages = [*HELLO, to_param(first), {"role": "user", "content": "How is the weather?"}]
+        second = await served.complete(messages)
+        assert second.choices[0].message.content == f"{sentence}\n\nIt is sunny."
+        boss = Caller(user="boss", roles=frozenset({"approver"}))
+        await served.yard.approve(about["conversation_id"], about["waiting"][0]["call_id"], caller=boss)
+        await wait_until(lambda: len(served.model.requests) == 3)
+        messages += [to_param(second), {"role": "user", "content": "Is it paid?"}]
+        third = await served.complete(messages)
+        assert third.choices[0].message.content == "Good."
+        streamed = await served.stream(messages[:3])
+        assert join_content(streamed) == "Again sunny.", "the call is decided by now"
+    assert added == ["paid 5"]
+    history = served.model.requests[3].history
+    texts = [item.text for item in history if isinstance(item, UserMessage | ModelText)]
+    assert texts == ["Hello", "Paid.", "How is the weather?", "It is sunny.", "Is it paid?"]
+    assert sentence not in str(served.model.requests[1].history)
+
+
+async def test_a_plain_model_is_listed_and_offered_none_of_the_servers_tools() -> None:
+    async with serve_script([say("A title")], [order]) as served:
+        assert "default@plain" in [model.id for model in (await served.client.models.list()).data]
+        answer = await served.client.chat.completions.create(model="default@plain", messages=HELLO)
+        assert answer.choices[0].message.content == "A title"
+    assert served.model.requests[0].offer.tools == ()
 
 
 async def test_every_sentence_whose_run_has_ended_is_replaced() -> None:
@@ -203,7 +260,7 @@ async def test_a_wait_is_a_refusal_where_the_answer_has_to_fit_a_schema() -> Non
         message = parsed.choices[0].message
         assert (message.parsed, message.content) == (None, None)
         assert "`order` waits for an approval" in message.refusal
-        again = await served.complete([*HELLO, to_param(parsed), {"role": "user", "content": "x"}])
+        again = await served.complete([*HELLO, to_param(parsed)])
         assert "`order` waits for an approval" in str(again.choices[0].message)
         chunks = await served.stream(response_format=ORDER_FORMAT)
         assert join_content(chunks) == "" and any(chunk.choices[0].delta.refusal for chunk in chunks)
@@ -313,3 +370,25 @@ async def test_json_mode_takes_any_object_and_nothing_else() -> None:
         with pytest.raises(APIStatusError) as failed:
             await served.complete(response_format={"type": "json_object"})
     assert failed.value.status_code == 502
+
+
+async def test_a_required_call_is_one_of_the_clients_tools_if_it_sent_any() -> None:
+    """A call of the server's tools does not satisfy it, and after two rounds of them only the client's are offered."""
+    groceries = call("add_to_groceries", item="milk")
+    script = [groceries, groceries, call("take_photo", of="me"), say("Done.")]
+    async with serve_script(script, [add_to_groceries]) as served:
+        answer = await served.complete(tools=[PHOTO], tool_choice="required")
+        assert [found.function.name for found in list_calls(answer)] == ["take_photo"]
+        final = await served.complete(answer_calls(HELLO, answer, "a photo"), tools=[PHOTO])
+        assert final.choices[0].message.content == "Done."
+    requests = served.model.requests
+    assert [request.tool_choice for request in requests] == ["required", "required", "required", "auto"]
+    offered = [sorted(tool.name for tool in request.offer.tools) for request in requests]
+    assert offered[1:3] == [["add_to_groceries", "take_photo"], ["take_photo"]]
+
+
+async def test_a_required_call_of_a_request_without_tools_is_one_of_the_servers() -> None:
+    async with serve_script([call("add_to_groceries", item="milk"), say("Added.")], [add_to_groceries]) as served:
+        answer = await served.complete(tool_choice="required")
+        assert answer.choices[0].message.content == "Added."
+    assert [request.tool_choice for request in served.model.requests] == ["required", "auto"]

@@ -127,13 +127,22 @@ async def test_a_message_is_queued_while_a_run_goes_on() -> None:
     assert list_texts(served) == ["Hello", "Hi.", "Hello", "Released.", "Bye"]
 
 
-async def test_while_a_person_has_to_decide_the_same_sentence_comes() -> None:
+async def test_a_message_while_only_its_user_has_to_decide_lets_the_call_go() -> None:
+    async with serve_script([say("Hi."), call("order", item="milk"), say("Then not.")], [order]) as served:
+        conversation = find_conversation(await served.complete(store=True))
+        first = await complete_in(served, conversation, HELLO)
+        again = await complete_in(served, conversation, HELLO)
+        assert again.choices[0].message.content == first.choices[0].message.content, "the same request"
+        answer = await complete_in(served, conversation, [*HELLO, to_param(first), BYE])
+    assert (answer.choices[0].message.content, added) == ("Then not.", [])
+    assert list_texts(served) == ["Hello", "Hi.", "Hello", "Bye"]
+
+
+async def test_a_message_after_the_decision_is_answered() -> None:
     script = [say("Hi."), call("order", item="milk"), say("Ordered."), say("Goodbye.")]
     async with serve_script(script, [order]) as served:
         conversation = find_conversation(await served.complete(store=True))
         first = await complete_in(served, conversation, HELLO)
-        again = await complete_in(served, conversation, [*HELLO, to_param(first), BYE])
-        assert again.choices[0].message.content == first.choices[0].message.content
         await served.yard.approve(conversation, first.model_extra["toolyard"]["waiting"][0]["call_id"])
         last = await complete_in(served, conversation, [*HELLO, to_param(first), BYE])
     assert (last.choices[0].message.content, added) == ("Goodbye.", ["ordered milk"])

@@ -149,10 +149,10 @@ async def test_a_streamed_response_of_a_waiting_run_has_all_of_its_items(store: 
         client = waiting.served.client
         first = await client.responses.create(model="default", input="Hello", store=store)
         echoed = [item.model_dump(exclude_none=True) for item in first.output]
-        more: Json = {"previous_response_id": first.id} if store else {}
-        stream = await client.responses.create(
-            model="default", input=[THANKS] if store else [*HELLO, *echoed, THANKS], store=store, stream=True, **more
-        )
+        if store:
+            stream = await client.responses.retrieve(first.id, stream=True)
+        else:
+            stream = await client.responses.create(model="default", input=[*HELLO, *echoed], store=store, stream=True)
         events = [event async for event in stream]
     texts = [event.text for event in events if event.type == "response.output_text.done"]
     assert [texts[0], "waits for an approval" in texts[1], len(texts)] == ["One moment.", True, 2]

@@ -66,13 +66,17 @@ async def test_a_stateless_client_sends_the_items_back() -> None:
     assert texts == ["Hello", "One moment.", "Done.", "Thanks"]
 
 
-async def test_a_stateless_client_that_does_not_decide_gets_the_same_request_again() -> None:
-    async with serve_script(SCRIPT[:1], [order]) as served:
+async def test_a_stateless_client_that_goes_on_without_a_decision_lets_the_call_go() -> None:
+    async with serve_script([*SCRIPT[:1], say("Never mind.")], [order]) as served:
         first = await respond(served, store=False)
         echoed = [item.model_dump(exclude_none=True) for item in first.output]
-        again = await respond(served, [{"role": "user", "content": "Hello"}, *echoed, THANKS], store=False)
-        assert find_request(again).id == find_request(first).id
-    assert (added, len(served.model.requests)) == ([], 1)
+        history: list[Json] = [{"role": "user", "content": "Hello"}, *echoed]
+        again = await respond(served, history, store=False)
+        assert find_request(again).id == find_request(first).id, "nothing new was said"
+        answer = await respond(served, [*history, THANKS], store=False)
+        assert answer.output_text == "Never mind."
+    assert added == []
+    assert "the user went on" in list_exchange(served.model.requests[-1].history)[-1]
 
 
 async def test_a_denied_call_does_not_run_and_the_model_is_told_why() -> None:
@@ -200,7 +204,7 @@ async def test_a_message_after_a_decision_is_answered_after_the_decided_run() ->
 
 async def test_what_cannot_be_sent_beside_a_decision_is_refused_and_decides_nothing() -> None:
     async with serve_script([*SCRIPT[:1], *SCRIPT[:1]], [order]) as served:
-        first, other = await respond(served), await respond(served)
+        first, other = await respond(served), await respond(served, "Another")
         decision = decide(find_request(first))
         result: Json = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
         echoed = [item.model_dump(exclude_none=True) for item in first.output]

@@ -214,7 +214,7 @@ async def test_an_approval_is_a_sentence_and_nothing_starts_before_it() -> None:
     async with serve_script([call("order", item="milk"), say("Ordered."), say("Welcome.")], [order]) as served:
         first = await respond(served)
         assert "`order` waits for an approval" in first.output_text
-        again = await respond(served, "Thanks", previous_response_id=first.id)
+        again = await respond(served)
         assert (again.output_text, len(served.model.requests)) == (first.output_text, 1)
         (waiting,) = [item for item in first.output if item.type == "mcp_call"]
         conversation = f"conversation_{first.id[5:29]}"

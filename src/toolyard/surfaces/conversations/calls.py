@@ -1,5 +1,7 @@
 """`/conversations/{id}/calls/{call_id}/…`: approve or deny a call, answer its question, or send its result.
 
+The id is that of the log, or the one that the application and links have (`call_ids`).
+
 Each is accepted once: a second or late one, or one that the call does not wait for, is refused.
 """
 
@@ -19,6 +21,7 @@ from toolyard.core.items import Call
 from toolyard.core.state import State
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
@@ -82,6 +85,7 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
     ) -> CallAnswer:
         """Approve a call, optionally with other arguments, which are validated as the model's were."""
+        call_id = parse_call_id(call_id)[1]
         context, decision = get_request_context(request.scope), data or ApproveBody()
         state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
         command = Approve(
@@ -102,6 +106,7 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
     ) -> CallAnswer:
         """Deny a call. It does not run, and the model is told so."""
+        call_id = parse_call_id(call_id)[1]
         context, reason = get_request_context(request.scope), data.reason if data else ""
         state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
         command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
@@ -117,6 +122,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
     ) -> CallAnswer:
         """Answer the question that a call asks."""
+        call_id = parse_call_id(call_id)[1]
         context = get_request_context(request.scope)
         state = await load_state(service, conversation_id, context.caller, "decide")
         command = Answer(
@@ -134,6 +140,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
     ) -> CallAnswer:
         """Send the result of a call that the application ran."""
+        call_id = parse_call_id(call_id)[1]
         context, outcome = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
         state = await load_state(service, conversation_id, context.caller, "decide")
         await submit_for_call(service.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
@@ -142,6 +149,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
     @get(f"{CALL_PATH}/original", responses=ERRORS, tags=["calls"])
     async def get_original(request: HttpRequest, conversation_id: PathId, call_id: PathId) -> OriginalResult:
         """Get the result of a call as it was before `[redact]` replaced secrets in it. That needs the role admin."""
+        call_id = parse_call_id(call_id)[1]
         caller = require_admin(request, "reading a result with its secrets")
         await load_state(service, conversation_id, caller, "see")
         body = await service.read_original(conversation_id, call_id)

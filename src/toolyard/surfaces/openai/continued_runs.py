@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import NotFound, Refused
+from toolyard.core.items import UserMessage
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.open_runs import load_open_runs
@@ -16,6 +17,7 @@ from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import encode_call_id, is_own_conversation, parse_call_id
 from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import FieldNotFound, invalid_field
+from toolyard.surfaces.openai.decided_runs import let_go
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.request_keys import identify_request
 from toolyard.surfaces.openai.runs import AdmittedRun, RunStarter, WholeRequest, admit_started
@@ -54,8 +56,8 @@ async def start_continued(
 ) -> AdmittedRun:
     """Start a run in a conversation, or join that of an earlier sending. The caller detaches the reader.
 
-    While a run of the conversation goes on, the new one is queued. While it waits for a person, nothing is started: it
-    answers the request.
+    While a run of the conversation goes on, the new one is queued. What waits for nobody but its user is let go for a
+    new message. While others have to decide, nothing is started: the run that waits answers the request.
     """
     context = get_request_context(http_request.scope)
     identity = await identify_request(http_request, is_delivery=bool(request.outputs) or request.has_decisions)
@@ -67,10 +69,12 @@ async def start_continued(
         is_late = identity.is_delivery and continuation.waiting is None
         if is_late and (joined := await starter.find_joined(identity, context)):
             return joined
-        awaited = _list_awaited(continuation.waiting)
-        if continuation.waiting is not None and not awaited:
-            waiting = await follow_run(service, continuation.conversation, continuation.waiting.run_id)
-            return admit_started(waiting, {"x-request-id": context.correlation_id})
+        awaited, waiting = _list_awaited(continuation.waiting), continuation.waiting
+        if waiting is not None and not awaited:
+            if not await _goes_on(request) or not await let_go(service, waiting, context.caller):
+                following = await follow_run(service, continuation.conversation, waiting.run_id)
+                return admit_started(following, {"x-request-id": context.correlation_id})
+            continuation = replace(continuation, waiting=None)
         results = _select_results(awaited, request)
         stored = await _find_stored(service, continuation.conversation, request, results)
         delivered = frozenset(call_id for call_id in request.outputs if parse_call_id(call_id)[1] in results)
@@ -86,6 +90,12 @@ async def start_continued(
                 return joined
             raise
     return replace(admitted, headers={**admitted.headers, **rate_headers})
+
+
+async def _goes_on(request: ContinuedRequest) -> bool:
+    """Return whether a request brings a new message of the user."""
+    whole = await request.read(frozenset(request.outputs))
+    return any(isinstance(item, UserMessage) for item in whole.items)
 
 
 async def find_in_conversation(service: Service, conversation: str, caller: Caller) -> Continuation:

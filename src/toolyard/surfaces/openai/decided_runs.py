@@ -1,7 +1,8 @@
 """Finds the runs that a client was told to wait for: its answers hold the links to calls that a person decides.
 
-While the run waits, a new request gets the same sentence again and starts nothing. Once it has ended, its calls, their
-results and its own answer stand in the history in place of the sentence.
+While the run waits, the same request gets the same sentence again and starts nothing. A new message lets calls go that
+only its user may decide; one that others decide stays open, and the answer begins with the sentence. Once the run has
+ended, its calls, their results and its own answer stand in the history in place of the sentence.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -10,8 +11,9 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import NotFound
-from toolyard.core.items import Call, Item, ModelText, Result
+from toolyard.core.commands import Stop
+from toolyard.core.errors import NotFound, Refused
+from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
 from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
@@ -31,7 +33,7 @@ class LinkedCall(Struct, frozen=True, kw_only=True):
     conversation: str
     call_id: str
     is_last: bool
-    """Whether nothing was said after the answer that names it: the run itself answers the request."""
+    """Whether the user said nothing after the answer that names it: the run itself answers the request."""
 
 
 def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
@@ -43,7 +45,8 @@ def find_linked_call(items: Sequence[Item]) -> LinkedCall | None:
     if not links:
         return None
     conversation, call_id = parse_call_id(links[-1])
-    return LinkedCall(conversation=conversation, call_id=call_id, is_last=position == len(items) - 1)
+    has_message = any(isinstance(item, UserMessage) for item in items[position + 1 :])
+    return LinkedCall(conversation=conversation, call_id=call_id, is_last=not has_message)
 
 
 def find_delivered_call(items: Sequence[Item]) -> LinkedCall | None:
@@ -53,6 +56,15 @@ def find_delivered_call(items: Sequence[Item]) -> LinkedCall | None:
         return None
     conversation, call_id = parse_call_id(last.provider_id)
     return LinkedCall(conversation=conversation, call_id=call_id, is_last=False) if conversation else None
+
+
+async def let_go(service: Service, view: RunView, caller: Caller) -> bool:
+    """Deny what a run waits for, since its user has gone on. Return False if it waits for others: then it stays."""
+    try:
+        await service.submit(view.conversation, Stop(by=caller, run_id=view.run_id, went_on=True))
+    except Refused:
+        return False
+    return True
 
 
 async def wait_for_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> RunView | None:

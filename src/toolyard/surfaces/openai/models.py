@@ -15,6 +15,8 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 DEFAULT = "default"
 """The name of the configured model."""
+PLAIN = "@plain"
+"""The end of a model's name that offers none of the server's tools: for titles, tags and other texts about a chat."""
 CREATED = 1_700_000_000
 """OpenAI's clients need a time; providers do not tell when a model was made."""
 
@@ -57,13 +59,12 @@ def _list_cards(request: HttpRequest, service: Service) -> list[ModelCard]:
 
 def resolve_model(name: str) -> str:
     """Return the name of a request's model as the engine knows it; empty for the configured one."""
+    name = name.removesuffix(PLAIN)
     return "" if name == DEFAULT else name
 
 
 def _list_models(cards: list[ModelCard]) -> list[OpenAIModel]:
     usable = [card for card in cards if card.available]
     provider = next((card.provider for card in usable if card.default), "toolyard")
-    return [
-        OpenAIModel(id=DEFAULT, owned_by=provider),
-        *(OpenAIModel(id=card.id, owned_by=card.provider) for card in usable),
-    ]
+    owners = {DEFAULT: provider, **{card.id: card.provider for card in usable}}
+    return [OpenAIModel(id=name + end, owned_by=owner) for end in ("", PLAIN) for name, owner in owners.items()]

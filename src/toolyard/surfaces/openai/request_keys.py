@@ -77,11 +77,9 @@ async def identify_request(request: HttpRequest, *, is_delivery: bool) -> Reques
 
 
 async def find_earlier(service: Service, identity: RequestIdentity) -> RequestRecord | None:
-    """Return the record of the request that this one repeats, or None."""
+    """Return the record of the last request with the same key, or caller and body; None if there is none."""
     if identity.own_key is not None:
         return await service.find_request(identity.own_key)
-    if not identity.may_join:
-        return None
     # Stores look for the whole key first and then for the last one that begins with it.
     return await service.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
 

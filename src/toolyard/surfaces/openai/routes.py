@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolyard.surfaces.openai import models
+from toolyard.surfaces.openai import conversations, models
 from toolyard.surfaces.openai.chat import routes as chat
 from toolyard.surfaces.openai.errors import encode_error
 from toolyard.surfaces.openai.responses import routes as responses
@@ -17,6 +17,7 @@ def routes(backend: Backend) -> Sequence[Route]:
     starter = RunStarter(backend.service, backend.approval_hold_s)
     return [
         *models.routes(backend.service),
+        *conversations.routes(backend.service),
         *chat.routes(backend.service, starter),
         *responses.routes(backend.service, starter, backend.access, backend.socket_limits),
     ]

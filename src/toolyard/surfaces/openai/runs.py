@@ -26,7 +26,7 @@ from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.current_run import follow_run
+from toolyard.surfaces.current_run import follow_run, load_front_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.openai.decided_runs import (
@@ -34,18 +34,20 @@ from toolyard.surfaces.openai.decided_runs import (
     find_decided_run,
     find_delivered_call,
     find_linked_call,
+    let_go,
     wait_for_decided_run,
     watch_decided_run,
 )
 from toolyard.surfaces.openai.errors import rename_rate_headers
-from toolyard.surfaces.openai.models import resolve_model
+from toolyard.surfaces.openai.models import PLAIN, resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields, name_sent_fields
 from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
 from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.run_notices import NOTICE_FIELD, build_notices
 from toolyard.surfaces.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
-from toolyard.surfaces.waiting_sentences import replace_sentences
+from toolyard.surfaces.waiting_sentences import remove_sentences, replace_sentences
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
@@ -128,9 +130,17 @@ class RunStarter:
         service, context = self._service, get_request_context(http_request.scope)
         id_headers = {"x-request-id": context.correlation_id}
         items: Sequence[Item] = request.items
-        if (linked := find_linked_call(items)) and (answering := await self._follow_linked(linked, context.caller)):
-            return admit_started(answering, id_headers)
-        items, sources = await replace_sentences(service, items, context.caller)
+        before: RunView | None = None
+        if linked := find_linked_call(items):
+            before = await self._leave_linked(linked, context.caller)
+            if before is not None and linked.is_last:
+                return admit_started(await follow_run(service, before.conversation, before.run_id), id_headers)
+        if before is None:
+            items, sources = await replace_sentences(service, items, context.caller)
+        else:
+            items, sources = await remove_sentences(service, items, context.caller)
+            notice = build_notices(service, http_request).describe_waiting(before)
+            request = replace(request, client_fields={**request.client_fields, NOTICE_FIELD: notice})
         last_call = find_last_call(items)
         waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
         identity = await identify_request(http_request, is_delivery=bool(waiting_id) and isinstance(items[-1], Result))
@@ -150,22 +160,31 @@ class RunStarter:
                 await self._end_waiting(waiting_id, waiting, context.caller)
         return admit_started(started, {**id_headers, **rate_headers})
 
-    async def _follow_linked(self, linked: LinkedCall, caller: Caller) -> StartedRun | None:
-        """Follow the run of a linked call if it answers the request: it waits still, or nothing was said since."""
-        view = await (find_decided_run if linked.is_last else wait_for_decided_run)(self._service, linked, caller)
-        if view is None or (view.status == "ended" and not linked.is_last):
-            return None
-        return await follow_run(self._service, view.conversation, view.run_id)
+    async def _leave_linked(self, linked: LinkedCall, caller: Caller) -> RunView | None:
+        """Return the run of a linked call if it answers the request, or waits for others while its user goes on."""
+        if linked.is_last:
+            return await find_decided_run(self._service, linked, caller)
+        view = await wait_for_decided_run(self._service, linked, caller)
+        if view is not None and view.status == "waiting" and await let_go(self._service, view, caller):
+            view = await wait_for_decided_run(self._service, linked, caller)
+        return None if view is None or view.status == "ended" else view
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep other requests that hold the same name waiting until the block ends."""
         return self._locks.hold(RequestKey(key_hash=name, body_hash=""))
 
     async def find_joined(self, identity: RequestIdentity, context: RequestContext) -> AdmittedRun | None:
-        """Return the run that an earlier sending of the request has started, followed from its start; else None."""
+        """Return the run that an earlier sending of the request has started, followed from its start; else None.
+
+        A request that people send again, to get another answer, joins only a run that waits for a person.
+        """
         record = await find_earlier(self._service, identity)
         if record is None:
             return None
+        if not identity.may_join and identity.own_key is None:
+            view = await load_front_run(self._service, record.conversation)
+            if view is None or view.run_id != record.run or not waits_for_person(view):
+                return None
         started = await self._service.follow_request(record, include_argument_deltas=False)
         return admit_started(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
 
@@ -247,9 +266,11 @@ class RunStarter:
             _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
 
 
-def read_server_tools(fields: ToolyardFields | None, service: Service, caller: Caller) -> frozenset[str] | None:
+def read_server_tools(
+    fields: ToolyardFields | None, model: str, service: Service, caller: Caller
+) -> frozenset[str] | None:
     """Return the names of the server's tools that a request allows; None means all. Raise Invalid for unknown ones."""
-    choice = fields.server_tools if fields else "all"
+    choice = "none" if model.endswith(PLAIN) else fields.server_tools if fields else "all"
     match choice:
         case "all":
             return None

@@ -9,6 +9,7 @@ from toolyard.core.items import Citation, Usage
 from toolyard.core.run_view import CallView, RunView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
+from toolyard.surfaces.run_notices import get_first_notice
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 TURN_SEPARATOR = "\n\n"
@@ -122,7 +123,7 @@ def join_texts(view: RunView) -> str:
     """Return the texts of all turns, or the last one's if it has to fit a schema."""
     if wants_only_final_text(view):
         return "" if list_client_calls(view) else view.text
-    texts = ["".join(text.text for text in turn.texts) for turn in view.turns]
+    texts = [get_first_notice(view), *("".join(text.text for text in turn.texts) for turn in view.turns)]
     if view.end is not None and view.end.message is not None:
         texts.append(view.end.message.text)
     return TURN_SEPARATOR.join(filter(None, texts))
@@ -146,7 +147,8 @@ def build_tool_calls(view: RunView) -> list[CompletionToolCall]:
 def build_annotations(view: RunView) -> list[CompletionAnnotation]:
     """Return the sources of the text, with offsets into the joined text."""
     citations: list[Citation] = []
-    offset = 0
+    notice = "" if wants_only_final_text(view) else get_first_notice(view)
+    offset = len(notice) + len(TURN_SEPARATOR) if notice else 0
     for turn in view.turns if not wants_only_final_text(view) else view.turns[-1:]:
         length = sum(len(text.text) for text in turn.texts)
         for cited in merge_citations(turn.texts):

@@ -116,7 +116,9 @@ class Completions:
             model=data.model,
             tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
             options=read_options(data),
-            server_tools=read_server_tools(data.toolyard, self._service, get_request_context(request.scope).caller),
+            server_tools=read_server_tools(
+                data.toolyard, data.model, self._service, get_request_context(request.scope).caller
+            ),
             web_search=read_search_mode(data, data.toolyard, data.web_search_options),
             keep=bool(data.store),
             is_listed=bool(data.store),

@@ -6,7 +6,7 @@ import msgspec
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import Entry, Published, ReasoningAppended, RunEnded, TextAppended, TurnStarted
+from toolyard.core.events import Entry, Published, ReasoningAppended, RunEnded, RunQueued, TextAppended, TurnStarted
 from toolyard.core.run_view import RunView
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.errors import ModelFailed
@@ -22,7 +22,7 @@ from toolyard.surfaces.openai.chat.completion import (
     wants_only_final_text,
 )
 from toolyard.surfaces.openai.errors import build_stream_error
-from toolyard.surfaces.run_notices import RunNotices
+from toolyard.surfaces.run_notices import RunNotices, get_first_notice
 from toolyard.surfaces.stream_objects import build_objects
 
 DONE = b"data: [DONE]\n\n"
@@ -78,6 +78,8 @@ class CompletionEncoder:
         if view is None:
             return b""
         event = published.event
+        if isinstance(event, RunQueued) and (notice := get_first_notice(view)) and not wants_only_final_text(view):
+            return self._encode_text(notice)
         if isinstance(event, TurnStarted):
             self._starts_text = True
         elif isinstance(event, RunEnded) and event.message is not None and not wants_only_final_text(view):

@@ -61,6 +61,7 @@ from toolyard.surfaces.openai.responses.output import (
     has_schema,
     is_client_call,
     join_text,
+    list_first_notices,
     list_turn_output,
     refuses_schema,
     shows_text,
@@ -68,6 +69,7 @@ from toolyard.surfaces.openai.responses.output import (
 )
 from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
 from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION
+from toolyard.surfaces.run_notices import get_first_notice
 
 NO_ITEMS: list[object] = []
 NO_REASONING: Mapping[int, str] = {}
@@ -124,7 +126,7 @@ class ResponseEncoder:
         self._numbers = numbers or EventNumbers()
         self._place = StreamPlace(start.seq, start.seen, 0)
         self.over = view.at_rest
-        self._next_index = sum(len(list_turn_output(view, turn)) for turn in view.turns)
+        self._next_index = len(list_first_notices(view)) + sum(len(list_turn_output(view, turn)) for turn in view.turns)
         self._indexes: dict[str, int] = {}
         """The indexes of calls, by their ids."""
         for turn in view.turns:
@@ -153,7 +155,8 @@ class ResponseEncoder:
     def _count_before(self, turn: TurnView) -> int:
         """Return the index of the first call of a turn that has ended."""
         earlier = [other for other in self._view.turns if other.number < turn.number]
-        before = sum(len(list_turn_output(self._view, other)) for other in earlier)
+        before = len(list_first_notices(self._view))
+        before += sum(len(list_turn_output(self._view, other)) for other in earlier)
         calls = sum(call.turn == turn.number for call in self._view.calls.values())
         return before + len(list_turn_output(self._view, turn)) - calls
 
@@ -208,6 +211,8 @@ class ResponseEncoder:
                 return b"" if message is None else self._encode_whole_message(message.id, message.text)
             case TurnFailed() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
                 return b""  # the stream's end tells what the run waits for
+            case RunQueued() if list_first_notices(view):
+                return self._encode_whole_message(f"note_{view.run_id}", get_first_notice(view))
             case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
                 return b""  # the stream's end tells how the run ended
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():

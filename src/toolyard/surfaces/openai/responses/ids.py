@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Invalid, NotFound
-from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, TurnEnded, TurnStarted
+from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, RunQueued, TurnEnded, TurnStarted
 
 APPROVAL_ID_PREFIX = "mcpr_"
 """The prefix of the id of a request for an approval; the id of its call follows."""
@@ -138,7 +138,7 @@ class EventNumbers:
         match entry.event:
             case TurnStarted():
                 count = _TURN_NUMBERS
-            case TurnEnded() | CallStarted() | CallEnded() | RunEnded():
+            case RunQueued() | TurnEnded() | CallStarted() | CallEnded() | RunEnded():
                 count = _ENTRY_NUMBERS
             case _:
                 return False

@@ -1,7 +1,7 @@
 """The items that a response was asked with. Pure."""
 
-from collections.abc import Mapping
-from typing import Literal, assert_never
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, assert_never
 
 from msgspec import Struct
 
@@ -22,7 +22,13 @@ from toolyard.core.items import (
 from toolyard.core.run_view import RunView
 from toolyard.surfaces.openai.responses.ids import build_item_id
 from toolyard.surfaces.openai.responses.output import OutputItem, build_message
-from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, build_output_item, find_wire_tool
+from toolyard.surfaces.openai.responses.tool_kinds import WireTool, build_call_item, build_output_item, find_wire_tool
+
+
+class StoredItem(NamedTuple):
+    item: Item
+    body: OutputItem
+    """The item as clients are shown it."""
 
 
 class InputItemList(Struct, kw_only=True):
@@ -36,18 +42,35 @@ class InputItemList(Struct, kw_only=True):
 def build_input_items(
     view: RunView, *, order: Literal["asc", "desc"] = "desc", limit: int = 20, after: str = ""
 ) -> InputItemList:
-    """Return a page of the input of a run, the last item first unless the order is `asc`.
-
-    Raise NotFound for a page after an item that is not in it.
-    """
+    """Return a page of the input of a run, as `build_page` does."""
     stored = view.request.input if view.request else ()
     # A result names its call by our id: the client knows the call by the id that it sent.
     call_ids = {item.id: item.provider_id or item.id for item in stored if isinstance(item, Call)}
-    items = [_build_item(view, item, call_ids) for item in stored]
-    items = [item for item in (items if order == "asc" else reversed(items)) if item]
+    items = build_items(stored, call_ids, lambda name: find_wire_tool(view, name))
+    return build_page(items, order=order, limit=limit, after=after)
+
+
+def build_items(
+    items: Iterable[Item],
+    call_ids: Mapping[str, str],
+    find_tool: Callable[[str], WireTool] = lambda name: WireTool(name=name),
+) -> list[StoredItem]:
+    """Return the items that clients are shown, with their bodies. `call_ids` are the client's ids of calls.
+
+    `find_tool` returns what the client calls the tool of a function.
+    """
+    stored = [StoredItem(item, _build_item(item, call_ids, find_tool)) for item in items]
+    return [entry for entry in stored if entry.body]
+
+
+def build_page(
+    stored: Sequence[StoredItem], *, order: Literal["asc", "desc"] = "desc", limit: int = 20, after: str = ""
+) -> InputItemList:
+    """Return a page of the items, the last one first unless the order is `asc`. Raise NotFound for an unknown one."""
+    items = [entry.body for entry in (stored if order == "asc" else reversed(stored))]
     ids = [str(item["id"]) for item in items]
     if after and after not in ids:
-        raise NotFound(f"there is no item {after[:80]!r} in the input of this response")
+        raise NotFound(f"there is no item {after[:80]!r} here")
     start = ids.index(after) + 1 if after else 0
     end = start + limit
     page = ids[start:end]
@@ -59,7 +82,7 @@ def build_input_items(
     )
 
 
-def _build_item(view: RunView, item: Item, call_ids: Mapping[str, str]) -> OutputItem:
+def _build_item(item: Item, call_ids: Mapping[str, str], find_tool: Callable[[str], WireTool]) -> OutputItem:
     match item:
         case UserMessage():
             content = [_build_part(part) for part in item.parts]
@@ -70,10 +93,10 @@ def _build_item(view: RunView, item: Item, call_ids: Mapping[str, str]) -> Outpu
         case ModelText():
             return build_message(item.id, item.text, item.citations)
         case Call():
-            return build_call_item(find_wire_tool(view, item.tool), item.id, call_ids[item.id], item.arguments)
+            return build_call_item(find_tool(item.tool), item.id, call_ids[item.id], item.arguments)
         case Result():
             call_id = call_ids.get(item.call_id, item.call_id)
-            output = build_output_item(find_wire_tool(view, item.tool), item.id, call_id, item.content)
+            output = build_output_item(find_tool(item.tool), item.id, call_id, item.content)
             if item.parts:
                 output["output"] = [{"type": "input_text", "text": item.content}, *map(_build_part, item.parts)]
             return output

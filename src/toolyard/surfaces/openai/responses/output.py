@@ -14,6 +14,7 @@ from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.openai.responses.ids import build_item_id
 from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, find_wire_tool
+from toolyard.surfaces.run_notices import get_first_notice
 
 OutputItem = dict[str, object]
 SERVER_LABEL = "toolyard"
@@ -24,7 +25,7 @@ def list_output(view: RunView, waiting_text: str = "", approvals: Sequence[Outpu
 
     `approvals` are the items that ask the client to decide, if it takes them.
     """
-    output = [item for turn in view.turns for item in list_turn_output(view, turn)]
+    output = [*list_first_notices(view), *(item for turn in view.turns for item in list_turn_output(view, turn))]
     if view.end is not None and view.end.message is not None:
         output.append(build_message(view.end.message.id, view.end.message.text, ()))
         return output
@@ -32,6 +33,12 @@ def list_output(view: RunView, waiting_text: str = "", approvals: Sequence[Outpu
     if waiting_text:
         output.append(build_waiting_message(view, waiting_text))
     return output
+
+
+def list_first_notices(view: RunView) -> list[OutputItem]:
+    """Return the message that the answer begins with, if an earlier call waits for others."""
+    notice = "" if has_schema(view) else get_first_notice(view)
+    return [build_message(f"note_{view.run_id}", notice)] if notice else []
 
 
 def build_waiting_message(view: RunView, text: str) -> OutputItem:

@@ -91,18 +91,22 @@ class ResponseBody(WebSearchFields, kw_only=True):
         return read_conversation_id(self.conversation)
 
 
-def read_client_fields(body: ResponseBody, approval_label: str, declared: DeclaredTools) -> ClientFields:
-    """Return what a response repeats of its request and the run does not need. Raise Invalid if it is too long."""
-    # Clients that repeat the metadata of the response before would name what was left out then.
-    metadata = {key: text for key, text in (body.metadata or {}).items() if key != LEFT_OUT_KEY}
-    has_long = any(
-        len(key) > MAX_METADATA_KEY_CHARS or len(text) > MAX_METADATA_CHARS for key, text in metadata.items()
-    )
-    if has_long or len(metadata) > MAX_METADATA:
+def check_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
+    """Return the metadata. Raise Invalid if it is too long."""
+    texts = metadata or {}
+    has_long = any(len(key) > MAX_METADATA_KEY_CHARS or len(text) > MAX_METADATA_CHARS for key, text in texts.items())
+    if has_long or len(texts) > MAX_METADATA:
         problem = (
             f"may have {MAX_METADATA} keys of {MAX_METADATA_KEY_CHARS} and texts of {MAX_METADATA_CHARS} characters"
         )
         raise invalid_field("metadata", problem)
+    return texts
+
+
+def read_client_fields(body: ResponseBody, approval_label: str, declared: DeclaredTools) -> ClientFields:
+    """Return what a response repeats of its request and the run does not need. Raise Invalid if it is too long."""
+    # Clients that repeat the metadata of the response before would name what was left out then.
+    metadata = check_metadata({key: text for key, text in (body.metadata or {}).items() if key != LEFT_OUT_KEY})
     if declared.left_out:
         metadata[LEFT_OUT_KEY] = ", ".join(declared.left_out)[:MAX_METADATA_CHARS]
     return ClientFields(

@@ -1,7 +1,6 @@
 """Creates, finds, stops and deletes responses, which are runs."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import TypeVar
@@ -22,13 +21,14 @@ from toolyard.core.history import History
 from toolyard.core.items import Item, Result, TextPart, UserMessage
 from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
+from toolyard.core.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
 from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
-from toolyard.surfaces.openai.continued_runs import ContinuedRequest, start_continued
-from toolyard.surfaces.openai.models import DEFAULT, resolve_model
+from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
+from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode
 from toolyard.surfaces.openai.responses.approvals import (
     DecidedRun,
@@ -47,11 +47,7 @@ from toolyard.surfaces.openai.responses.continuation import (
     find_continuation,
     find_named_conversation,
 )
-from toolyard.surfaces.openai.responses.declared_tools import (
-    DeclaredTools,
-    read_declared_choice,
-    read_declared_tools,
-)
+from toolyard.surfaces.openai.responses.declared_tools import read_declared_choice
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
 from toolyard.surfaces.openai.responses.ids import (
     EventNumbers,
@@ -60,7 +56,7 @@ from toolyard.surfaces.openai.responses.ids import (
     find_place,
     parse_response_id,
 )
-from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
+from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration
 from toolyard.surfaces.openai.responses.output import join_reasoning
 from toolyard.surfaces.openai.responses.parse import (
     OPTION_FIELDS,
@@ -68,9 +64,9 @@ from toolyard.surfaces.openai.responses.parse import (
     ResponseBody,
     list_input,
     list_outputs,
-    read_client_fields,
     read_options,
 )
+from toolyard.surfaces.openai.responses.request_tools import RequestTools, read_request_tools
 from toolyard.surfaces.openai.responses.response import (
     ClientFields,
     ResponseObject,
@@ -93,20 +89,10 @@ from toolyard.surfaces.openai.runs import (
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.sse import build_stream_response, stream_events
+from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
+BYTES_PER_TOKEN = 4
 A = TypeVar("A")
-MAX_LOGGED_CHARS = 500
-_log = logging.getLogger("toolyard.openai")
-
-
-class RequestTools(Struct, frozen=True, kw_only=True):
-    """The tools of a request: those that its client runs, and what it wants of the server's."""
-
-    declared: DeclaredTools
-    mcp: McpDeclaration | None
-
-    def read_client_fields(self, data: ResponseBody) -> ClientFields:
-        return read_client_fields(data, self.mcp.label if self.mcp else "", self.declared)
 
 
 class StoredRun(Struct, frozen=True, kw_only=True):
@@ -129,7 +115,7 @@ class Responses:
         context, base = get_request_context(request.scope), str(request.base_url)
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
-        tools = self._read_tools(request, data)
+        tools = read_request_tools(self._service, request, data)
         traits = self._read_traits(data, tools)
         if data.stream:
             streamed = await self._start(request, data, tools, self._starter.start_streamed)
@@ -157,25 +143,11 @@ class Responses:
 
         `complete` is the request with the items of the response that it goes on from, if its client keeps those.
         """
-        tools = self._read_tools(request, complete)
+        tools = read_request_tools(self._service, request, complete)
         admitted = await self._start(request, complete, tools, self._starter.start)
         async with aclosing(self._stream_run(request, admitted, self._read_traits(data, tools))) as pieces:
             async for piece in pieces:
                 yield piece
-
-    def _read_tools(self, request: HttpRequest, data: ResponseBody) -> RequestTools:
-        """Return the tools of a request. Raise Invalid. The log has the tools that nobody runs."""
-        service, context = self._service, get_request_context(request.scope)
-        declared = read_declared_tools(
-            data.tools,
-            list_input(data),
-            lambda name: bool(service.list_taken_names([name], context.caller)),
-            lambda tools: service.can_search(context.caller, resolve_model(data.model), tools),
-        )
-        if declared.left_out:
-            names = ", ".join(declared.left_out)[:MAX_LOGGED_CHARS]
-            _log.info("left out tools that nobody runs: %s", names, extra={"correlation_id": context.correlation_id})
-        return RequestTools(declared=declared, mcp=read_declaration(data.tools, str(request.base_url)))
 
     def _read_traits(self, data: ResponseBody, tools: RequestTools) -> ResponseTraits:
         return ResponseTraits(
@@ -237,6 +209,27 @@ class Responses:
             created_at=int(service.clock.now()),
             output=[build_compaction(build_item_id("cmp", view.run_id), summary)],
             usage=build_usage(view.usage),
+        )
+
+    async def count_input_tokens(self, request: HttpRequest, data: ResponseBody) -> int:
+        """Estimate the tokens that the first turn of a response would send to the model. Nothing is started."""
+        service, caller = self._service, get_request_context(request.scope).caller
+        items, conversation = list_input(data), find_named_conversation(data)
+        outputs = list_outputs(items) if conversation else {}
+        whole = await self._read_request(
+            request, data, items, read_request_tools(self._service, request, data), frozenset(outputs)
+        )
+        history: Sequence[Item] = await self._load_earlier(data.previous_response_id, caller)
+        if conversation and not data.previous_response_id:
+            await find_in_conversation(service, conversation, caller)
+            history = (await service.view(conversation)).history
+        names = whole.server_tools
+        tools = [*whole.tools, *(tool for tool in service.list_tools(caller) if names is None or tool.name in names)]
+        texts = (whole.instructions, *(str(output.value) for output in outputs.values()))
+        return (
+            sum(map(estimate_tokens, (*history, *whole.items)))
+            + sum(map(estimate_text_tokens, texts))
+            + sum(map(estimate_tool_bytes, tools)) // BYTES_PER_TOKEN
         )
 
     async def _load_earlier(self, response_id: str | None, caller: Caller) -> list[Item]:
@@ -315,7 +308,7 @@ class Responses:
         delivered: frozenset[str] = frozenset(),
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
-        server_tools = read_server_tools(data.toolyard, service, caller)
+        server_tools = read_server_tools(data.toolyard, data.model, service, caller)
         reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
         declared, declaration = tools.declared, tools.mcp
         if declaration is not None and declaration.allowed_tools is not None:

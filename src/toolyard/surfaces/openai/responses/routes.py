@@ -35,6 +35,11 @@ PageLimit = Annotated[int, QueryParameter(ge=1, le=100)]
 AfterItem = Annotated[str, QueryParameter(max_length=200)]
 
 
+class InputTokens(Struct, kw_only=True):
+    input_tokens: int
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+
+
 class DeletedResponse(Struct, kw_only=True):
     id: str
     object: Literal["response"] = "response"
@@ -68,6 +73,11 @@ def routes(
     async def compact(request: HttpRequest, data: JSONBody[CompactBody]) -> CompactedResponse:
         """Return an item with the model's summary of a history, which later requests send in its place."""
         return await responses.compact(request, data)
+
+    @post(f"{PATH}/input_tokens", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+    async def count_input_tokens(request: HttpRequest, data: JSONBody[ResponseBody]) -> InputTokens:
+        """Estimate the tokens of a request without answering it."""
+        return InputTokens(input_tokens=await responses.count_input_tokens(request, data))
 
     @get(
         f"{PATH}/{{response_id:str}}",
@@ -107,4 +117,4 @@ def routes(
         stored = await responses.find_run(response_id, get_request_context(request.scope).caller)
         return build_input_items(stored.view, order=order, limit=limit, after=after)
 
-    return [create, connect, compact, retrieve, remove, cancel, input_items]
+    return [create, connect, compact, count_input_tokens, retrieve, remove, cancel, input_items]
