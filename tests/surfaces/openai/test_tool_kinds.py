@@ -309,6 +309,16 @@ async def test_tools_that_were_searched_for_can_be_called() -> None:
     assert list_exchange(served.model.requests[-1].history)[2:] == ["files__read['a']", "files__read=A"]
 
 
+async def test_tools_may_come_as_items() -> None:
+    namespace = {"type": "namespace", "name": "functions", "description": "", "tools": [OWN_TOOLS["custom"].tool]}
+    brought = {"type": "additional_tools", "role": "developer", "tools": [namespace, {"type": "web_search"}]}
+    async with serve_script([call("functions__patch", input="x")]) as served:
+        answer = await respond(served, [brought, USER, brought])
+    [item] = map(dump, answer.output)
+    assert_contains(item, {"type": "custom_tool_call", "namespace": "functions", "name": "patch", "input": "x"})
+    assert answer.metadata == {LEFT_OUT: "web_search"}
+
+
 async def test_items_of_all_kinds_are_taken_back_as_history() -> None:
     items: list[Json] = [USER]
     for number, own in enumerate(OWN_TOOLS.values()):

@@ -97,31 +97,30 @@ class _ToolReader:
         self._names: dict[str, WireTool] = {}
         self._is_server_tool = is_server_tool
 
-    def add(self, tool: ResponseTool, key: str) -> None:
+    def add(self, tool: ResponseTool, key: str, *, may_repeat: bool = False) -> None:
+        """Add a tool, or those of a namespace. With `may_repeat`, leave out those that are there already."""
         if tool.type == NAMESPACE:
             if not tool.name:
                 raise invalid_field(key, "has no name")
             for index, inner in enumerate(tool.tools or ()):
                 # The model reads what the namespace is for once.
                 note = f"\n\n{tool.name}: {tool.description}" if tool.description and not index else ""
-                self._add_tool(inner, f"{key}.tools.{index}", tool.name, note)
+                self._add_tool(inner, f"{key}.tools.{index}", tool.name, note, may_repeat=may_repeat)
         elif is_search_type(tool.type):
             self.search_types.append(tool.type)
         elif tool.type != MCP:
-            self._add_tool(tool, key)
+            self._add_tool(tool, key, may_repeat=may_repeat)
 
     def add_loaded(self, tools: object, key: str) -> None:
-        """Add the tools of an item. Those that are there already were loaded before, or declared."""
+        """Add the tools of an item. A history may have several with the same tools."""
         try:
             loaded = msgspec.convert(tools, list[ResponseTool])
         except msgspec.ValidationError as error:
             raise invalid_field(key, str(error)) from None
         for index, tool in enumerate(loaded):
-            for name, inner in [(tool.name, inner) for inner in tool.tools or ()] or [("", tool)]:
-                if _name_tool(inner, name).function_name not in self._names:
-                    self._add_tool(inner, f"{key}.{index}", name)
+            self.add(tool, f"{key}.{index}", may_repeat=True)
 
-    def _add_tool(self, tool: ResponseTool, key: str, namespace: str = "", note: str = "") -> None:
+    def _add_tool(self, tool: ResponseTool, key: str, namespace: str = "", note: str = "", *, may_repeat: bool) -> None:
         kind = _find_kind(tool)
         if kind is None:
             self.left_out.append(f"{namespace}.{tool.type}" if namespace else tool.type)
@@ -130,6 +129,8 @@ class _ToolReader:
             raise invalid_field(key, "has no name")
         wire = _name_tool(tool, namespace)
         name = wire.function_name
+        if may_repeat and self._names.get(name) == wire:
+            return
         self._check_name(name, wire, key)
         self.tools.append(
             build_client_tool(name, _describe(tool, kind) + note, build_tool_parameters(kind, tool.parameters), key)

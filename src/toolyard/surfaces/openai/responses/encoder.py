@@ -428,10 +428,7 @@ class ResponseEncoder:
         return self._encode_at(number, kind, fields)
 
     def _encode_at(self, number: int, kind: str, fields: Mapping[str, object]) -> bytes:
-        if number <= self._after_number:
-            return b""
-        body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
-        return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+        return _encode_event(number, kind, fields) if number > self._after_number else b""
 
 
 def _build_unfinished(opened: _OpenItem) -> OutputItem:
@@ -440,11 +437,21 @@ def _build_unfinished(opened: _OpenItem) -> OutputItem:
     return {**item, "id": opened.id}
 
 
+def _encode_event(number: int, kind: str, fields: Mapping[str, object]) -> bytes:
+    body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+
+
+def encode_whole(response: ResponseObject) -> bytes:
+    """Return the stream of a response without output."""
+    kinds = ("response.created", "response.completed")
+    return b"".join(_encode_event(number, kind, {"response": response}) for number, kind in enumerate(kinds))
+
+
 def encode_failure(error: ToolyardError, correlation_id: str, number: int = 0) -> bytes:
     """Return the last event of a stream that cannot go on."""
     fields = build_stream_error(error, correlation_id).error
-    body = {"type": "error", "sequence_number": number, **build_error_event(fields)}
-    return b"event: error\ndata: %b\n\n" % msgspec.json.encode(body)
+    return _encode_event(number, "error", build_error_event(fields))
 
 
 def build_error_event(fields: ErrorFields) -> dict[str, object]:

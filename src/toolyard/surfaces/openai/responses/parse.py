@@ -83,6 +83,8 @@ class ResponseBody(WebSearchFields, kw_only=True):
     conversation: str | ConversationField | None = None
     store: bool | None = None
     background: bool | None = None
+    generate: bool | None = None
+    """False on a WebSocket, to send what the next request goes on from: nothing is started."""
     metadata: dict[str, str] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     toolyard: ToolyardFields | None = None
 

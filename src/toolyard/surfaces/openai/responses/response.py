@@ -3,8 +3,10 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.items import Usage
+from toolyard.core.ports import Clock
 from toolyard.core.results import CONTINUED
 from toolyard.core.run_view import RunView
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
@@ -179,6 +181,12 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         usage=build_usage(view.usage) if status not in ("queued", "in_progress") else None,
         conversation=ConversationReference(id=fields.conversation) if fields.conversation else None,
     )
+
+
+def build_empty_response(clock: Clock, traits: ResponseTraits) -> ResponseObject:
+    """Return a response to a request that starts nothing."""
+    view = RunView(run_id=clock.new_id("run"), conversation=clock.new_id("conversation"))
+    return replace(build_response(view, traits), status="completed", usage=build_usage(view.usage))
 
 
 def _list_tools(view: RunView) -> list[dict[str, object]]:

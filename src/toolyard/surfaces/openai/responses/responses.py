@@ -48,7 +48,7 @@ from toolyard.surfaces.openai.responses.continuation import (
     find_named_conversation,
 )
 from toolyard.surfaces.openai.responses.declared_tools import read_declared_choice
-from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
+from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure, encode_whole
 from toolyard.surfaces.openai.responses.ids import (
     EventNumbers,
     build_item_id,
@@ -71,6 +71,7 @@ from toolyard.surfaces.openai.responses.response import (
     ClientFields,
     ResponseObject,
     ResponseTraits,
+    build_empty_response,
     build_response,
     build_usage,
 )
@@ -115,6 +116,8 @@ class Responses:
         context, base = get_request_context(request.scope), str(request.base_url)
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
+        if data.generate is False:
+            raise invalid_field("generate", "can be false only on a WebSocket, which keeps the input")
         tools = read_request_tools(self._service, request, data)
         traits = self._read_traits(data, tools)
         if data.stream:
@@ -144,8 +147,16 @@ class Responses:
         `complete` is the request with the items of the response that it goes on from, if its client keeps those.
         """
         tools = read_request_tools(self._service, request, complete)
+        traits = self._read_traits(data, tools)
+        if data.generate is False:
+            if find_named_conversation(complete):
+                raise invalid_field(
+                    "generate", "cannot be false where a stored response goes on"
+                )
+            yield encode_whole(build_empty_response(self._service.clock, traits))
+            return
         admitted = await self._start(request, complete, tools, self._starter.start)
-        async with aclosing(self._stream_run(request, admitted, self._read_traits(data, tools))) as pieces:
+        async with aclosing(self._stream_run(request, admitted, traits)) as pieces:
             async for piece in pieces:
                 yield piece
 
