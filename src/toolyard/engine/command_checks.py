@@ -18,6 +18,7 @@ from toolyard.core.state import State
 from toolyard.core.texts import check_language
 from toolyard.core.tools import may_use_with_key
 from toolyard.engine.dependencies import Deps
+from toolyard.engine.tool_selection.web_search import SearchPlan
 
 
 def check_command(command: StateCommand, state: State, deps: Deps) -> None:
@@ -110,7 +111,14 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
     settings = state.settings if state.owner else command.settings
     if not (command.web_search or settings.web_search):
         return
-    # The plan of a search depends on a run, so it is made for the run that this command would start.
+    search = plan_search(command, state, deps).search
+    if search is not None and search.refused:
+        raise Invalid(search.why, {"field": "web_search"})
+
+
+def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
+    """Return the plan for the web searches of the run that a command would start."""
+    settings = state.settings if state.owner else command.settings
     request = RunQueued(caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search)
     run = RunState(
         id=command.run_id,
@@ -121,9 +129,7 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
         settings=settings,
         started_at=0.0,
     )
-    search = deps.registry.web_search_plan(replace(state, settings=settings, run=run)).search
-    if search is not None and search.refused:
-        raise Invalid(search.why, {"field": "web_search"})
+    return deps.registry.web_search_plan(replace(state, settings=settings, run=run))
 
 
 def _check_model(model: str, deps: Deps, *, may_name_address: bool) -> None:

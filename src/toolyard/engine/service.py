@@ -46,6 +46,7 @@ from toolyard.core.texts import CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.access_explanation import AccessExplanation
+from toolyard.engine.command_checks import plan_search
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.due_work import DueWork
@@ -380,6 +381,12 @@ class Service:
         """Return the server's tool of this name, whoever may use it."""
         entry = self._deps.registry.find(name)
         return entry.tool if entry else None
+
+    def can_search(self, caller: Caller, model: str, app_tools: Sequence[Tool] = ()) -> bool:
+        """Return whether a run in a new conversation could search the web, at the model's provider or with a tool."""
+        start = self.build_start(caller, (), model=model, web_search="auto", app_tools=app_tools)
+        search = plan_search(start, State(), self._deps).search
+        return search is not None and search.where != "off"
 
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools that this caller may use once their servers run again."""

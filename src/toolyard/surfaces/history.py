@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
@@ -101,6 +102,13 @@ class ItemBuilder:
         self.add(index, "user", text)
         parts = (TextPart(text=text),)
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts, untrusted=untrusted)
+
+    def add_result(self, index: int, call_id: str, text: str, parts: tuple[Part, ...] = ()) -> None:
+        """Add the result of a call, whose images and files the text names."""
+        self.add(index, "tool", text, (), call_id)
+        result = self.items[-1]
+        if parts and isinstance(result, Result):
+            self.items[-1] = replace(result, parts=parts)
 
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
         provider_id, tool, arguments = call

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from surfaces.openai.clients import serve_script
-from surfaces.openai.sockets import open_talk, refuse_handshake
+from surfaces.openai.sockets import open_talk, post, refuse_handshake
 from surfaces.served import serve_yard
 from surfaces.talk import build_key, build_yard
+from toolyard.core.items import UserMessage
 from toolyard.testing import say
 
 
@@ -65,6 +68,29 @@ async def test_a_stored_response_is_gone_on_from_on_another_connection() -> None
             second = (await talk.create("2", previous_response_id=first["id"]))[-1]["response"]
         retrieved = await served.client.responses.retrieve(second["id"])
     assert (retrieved.output_text, retrieved.previous_response_id) == ("two", first["id"])
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_request_that_generates_nothing_is_gone_on_from(store: bool) -> None:
+    async with serve_script([say("Hi.")]) as served, open_talk(served.url) as talk:
+        events = await talk.create("Be brief.", generate=False, store=store)
+        assert [event["type"] for event in events] == ["response.created", "response.completed"]
+        prepared = events[-1]["response"]
+        assert (prepared["output"], prepared["status"], prepared["usage"]["total_tokens"]) == ([], "completed", 0)
+        assert served.model.requests == []
+        final = (await talk.create("Hello", previous_response_id=prepared["id"], store=store))[-1]["response"]
+        assert final["output"][0]["content"][0]["text"] == "Hi."
+    texts = [item.text for item in served.model.requests[0].history if isinstance(item, UserMessage)]
+    assert texts == ["Be brief.", "Hello"]
+
+
+async def test_only_what_the_connection_keeps_can_be_prepared() -> None:
+    async with serve_script([say("Hi.")]) as served, open_talk(served.url) as talk:
+        first = (await talk.create())[-1]["response"]
+        (error,) = await talk.create(previous_response_id=first["id"], generate=False)
+        assert error["error"]["param"] == "generate"
+        status, body = await post(served.url, "/responses", {"model": "default", "input": "x", "generate": False})
+        assert (status, body["error"]["param"]) == (400, "generate")
 
 
 async def test_openais_own_client_connects() -> None:

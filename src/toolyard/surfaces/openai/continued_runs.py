@@ -38,8 +38,8 @@ class ContinuedRequest(Struct, frozen=True, kw_only=True):
     """A request that goes on in a conversation."""
 
     conversation: str
-    outputs: Mapping[str, str]
-    """The results that it brings, by the client's ids of the calls."""
+    outputs: Mapping[str, Value]
+    """The results that it brings, as texts with images and files, by the client's ids of the calls."""
     output_field: str
     output_name: str
     """The field that holds them and what they are called there, for errors."""
@@ -151,7 +151,10 @@ async def _find_stored(
     stored: set[str] = set()
     for client_id, output in request.outputs.items():
         call_id = parse_call_id(client_id)[1]
-        if call_id in results or (is_same := await service.has_result(conversation, call_id, output)) is None:
+        if (
+            call_id in results
+            or (is_same := await service.has_result(conversation, call_id, str(output.value))) is None
+        ):
             continue
         if not is_same:
             problem = f"the call {client_id[:80]} has another {request.output_name} already, which stays as it is"
@@ -162,7 +165,9 @@ async def _find_stored(
 
 def _select_results(awaited: set[str], request: ContinuedRequest) -> dict[str, Value | Failure]:
     """Return the results for the calls that wait, by the calls' own ids. Raise Invalid if one is missing."""
-    results = {parse_call_id(call_id)[1]: Value(value=output) for call_id, output in request.outputs.items()}
+    results: dict[str, Value | Failure] = {
+        parse_call_id(call_id)[1]: output for call_id, output in request.outputs.items()
+    }
     if missing := awaited - results.keys():
         names = ", ".join(encode_call_id(request.conversation, call_id) for call_id in sorted(missing))
         problem = f"the calls {names} wait for their {request.output_name}: send them first"

@@ -4,7 +4,7 @@ The request's messages are the truth, except that each exchange with calls of th
 own items: with the calls that ran on the server, their results, and the model's reasoning, which providers want back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from msgspec.structs import replace
@@ -68,27 +68,31 @@ def _split_exchanges(items: Sequence[Item]) -> list[list[Item]]:
 def _merge_exchange(exchange: list[Item], stored_exchanges: Sequence[list[Item]]) -> list[Item]:
     # The client's ids of calls are in `provider_id`; each leads to the id of a call that was handed out.
     handed_out = {item.id: parse_call_id(item.provider_id)[1] for item in exchange if isinstance(item, Call)}
-    contents = {
-        handed_out[item.call_id]: item.content
-        for item in exchange
-        if isinstance(item, Result) and item.call_id in handed_out
+    results = {
+        handed_out[item.call_id]: item for item in exchange if isinstance(item, Result) and item.call_id in handed_out
     }
     for stored in stored_exchanges:
         stored_ids = {item.id for item in stored if isinstance(item, Call)}
         stored_calls = [id for id, call_id in handed_out.items() if call_id in stored_ids]
         if stored_calls and len(stored_calls) == len(handed_out):
-            return [*_fill_results(stored, contents), *_list_after(exchange, stored_calls)]
+            return [*_fill_results(stored, results), *_list_after(exchange, stored_calls)]
     return exchange
 
 
-def _fill_results(stored: Sequence[Item], contents: dict[str, str]) -> list[Item]:
+def _fill_results(stored: Sequence[Item], results: Mapping[str, Result]) -> list[Item]:
     """Return the stored items with the client's results for the calls that it ran."""
     filled: list[Item] = []
     for item in stored:
-        if isinstance(item, Result) and item.call_id in contents:
-            content = contents[item.call_id]
+        if isinstance(item, Result) and (sent := results.get(item.call_id)):
             item = replace(
-                item, outcome="ok", content=content, error=None, handle="", whole_bytes=0, untrusted=APPLICATION
+                item,
+                outcome="ok",
+                content=sent.content,
+                parts=sent.parts,
+                error=None,
+                handle="",
+                whole_bytes=0,
+                untrusted=APPLICATION,
             )
         filled.append(item)
     return filled

@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
+from toolyard.core.ports import Value
 from toolyard.core.tools import Tool
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
@@ -124,10 +125,10 @@ def find_new_messages(messages: Sequence[CompletionMessage]) -> int:
     return next(positions, -1) + 1
 
 
-def list_results(messages: Sequence[CompletionMessage], first: int) -> dict[str, str]:
+def list_results(messages: Sequence[CompletionMessage], first: int) -> dict[str, Value]:
     """Return the results among the messages from an index on, by the client's ids of their calls."""
     return {
-        message.tool_call_id or "": read_text(message.content, f"messages.{index}.content")
+        message.tool_call_id or "": Value(value=read_text(message.content, f"messages.{index}.content"))
         for index, message in enumerate(messages[first:], first)
         if message.role == "tool"
     }

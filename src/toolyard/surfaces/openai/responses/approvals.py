@@ -21,6 +21,7 @@ from toolyard.surfaces.call_ids import encode_call_id, parse_call_id
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.output import OutputItem
+from toolyard.surfaces.openai.responses.tool_kinds import OUTPUT_KINDS
 from toolyard.surfaces.request_context import RequestContext
 
 MAX_REASON_CHARS = 2_000
@@ -76,7 +77,7 @@ def read_decisions(items: Sequence[dict[str, object]], *, is_continued: bool) ->
     if is_continued and decisions and others:
         if others[0] < positions[-1]:
             raise invalid_field(f"input.{others[0]}", "comes before a decision: send the decisions first")
-        if results := [index for index in others if items[index].get("type") == "function_call_output"]:
+        if results := [index for index in others if items[index].get("type") in OUTPUT_KINDS]:
             problem = "comes beside a decision: send the decisions by themselves, and the results after their answer"
             raise invalid_field(f"input.{results[0]}", problem)
     return Decisions(decisions=decisions, others=[items[index] for index in others])

@@ -58,7 +58,6 @@ from toolyard.surfaces.openai.responses.output import (
     build_refusal,
     build_text_part,
     build_waiting_message,
-    encode_arguments,
     has_schema,
     is_client_call,
     join_text,
@@ -69,6 +68,7 @@ from toolyard.surfaces.openai.responses.output import (
     turn_id,
 )
 from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
+from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION
 from toolyard.surfaces.run_notices import get_first_notice
 
 NO_ITEMS: list[object] = []
@@ -358,16 +358,20 @@ class ResponseEncoder:
     def _encode_call_added(self, call: CallView) -> bytes:
         """Return the beginning of a call; of one that its client runs all of it, as its part begins."""
         index, item = self._indexes[call.call.id], build_call(self._view, call)
-        arguments, opened = encode_arguments(call), _OpenItem(index, str(item["id"]))
-        kind = "function_call" if is_client_call(self._view, call) else "mcp_call"
-        # Clients append the deltas of arguments to those of the item, which has none yet.
-        added = self._encode_added(index, {**item, "arguments": "", "status": "in_progress"})
-        deltas = self._encode_part(f"response.{kind}_arguments.delta", opened, {"delta": arguments})
-        done = {"arguments": arguments, **({"name": call.call.tool} if kind == "function_call" else {})}
-        ended = self._encode_part(f"response.{kind}_arguments.done", opened, done)
-        if kind == "function_call":
-            return added + deltas + ended + self._encode_item_done(index, item)
-        return added + deltas + ended
+        kind = CALL_KINDS[str(item["type"])] if is_client_call(self._view, call) else None
+        field, event = (kind.streamed_field, kind.event) if kind else ("arguments", "response.mcp_call_arguments")
+        started: OutputItem = {**item, "status": "in_progress"}
+        if field:
+            started[field] = ""  # clients append the deltas to it
+        pieces = [self._encode_added(index, started)]
+        if field:
+            opened = _OpenItem(index, str(item["id"]))
+            names = {"name": item["name"]} if kind and kind.type == FUNCTION else {}
+            pieces.append(self._encode_part(f"{event}.delta", opened, {"delta": item[field]}))
+            pieces.append(self._encode_part(f"{event}.done", opened, {field: item[field], **names}))
+        if kind:
+            pieces.append(self._encode_item_done(index, item))
+        return b"".join(pieces)
 
     def _encode_call_start(self, call: CallView) -> bytes:
         if is_client_call(self._view, call) or call.attempt > 1:
@@ -424,10 +428,7 @@ class ResponseEncoder:
         return self._encode_at(number, kind, fields)
 
     def _encode_at(self, number: int, kind: str, fields: Mapping[str, object]) -> bytes:
-        if number <= self._after_number:
-            return b""
-        body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
-        return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+        return _encode_event(number, kind, fields) if number > self._after_number else b""
 
 
 def _build_unfinished(opened: _OpenItem) -> OutputItem:
@@ -436,11 +437,21 @@ def _build_unfinished(opened: _OpenItem) -> OutputItem:
     return {**item, "id": opened.id}
 
 
+def _encode_event(number: int, kind: str, fields: Mapping[str, object]) -> bytes:
+    body = msgspec.json.encode({"type": kind, "sequence_number": number, **fields})
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+
+
+def encode_whole(response: ResponseObject) -> bytes:
+    """Return the stream of a response without output."""
+    kinds = ("response.created", "response.completed")
+    return b"".join(_encode_event(number, kind, {"response": response}) for number, kind in enumerate(kinds))
+
+
 def encode_failure(error: ToolyardError, correlation_id: str, number: int = 0) -> bytes:
     """Return the last event of a stream that cannot go on."""
     fields = build_stream_error(error, correlation_id).error
-    body = {"type": "error", "sequence_number": number, **build_error_event(fields)}
-    return b"event: error\ndata: %b\n\n" % msgspec.json.encode(body)
+    return _encode_event(number, "error", build_error_event(fields))
 
 
 def build_error_event(fields: ErrorFields) -> dict[str, object]:

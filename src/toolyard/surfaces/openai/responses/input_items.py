@@ -1,9 +1,8 @@
 """The items that a response was asked with. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, assert_never
 
-import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import NotFound
@@ -23,6 +22,7 @@ from toolyard.core.items import (
 from toolyard.core.run_view import RunView
 from toolyard.surfaces.openai.responses.ids import build_item_id
 from toolyard.surfaces.openai.responses.output import OutputItem, build_message
+from toolyard.surfaces.openai.responses.tool_kinds import WireTool, build_call_item, build_output_item, find_wire_tool
 
 
 class StoredItem(NamedTuple):
@@ -46,12 +46,20 @@ def build_input_items(
     stored = view.request.input if view.request else ()
     # A result names its call by our id: the client knows the call by the id that it sent.
     call_ids = {item.id: item.provider_id or item.id for item in stored if isinstance(item, Call)}
-    return build_page(build_items(stored, call_ids), order=order, limit=limit, after=after)
+    items = build_items(stored, call_ids, lambda name: find_wire_tool(view, name))
+    return build_page(items, order=order, limit=limit, after=after)
 
 
-def build_items(items: Iterable[Item], call_ids: Mapping[str, str]) -> list[StoredItem]:
-    """Return the items that clients are shown, with their bodies. `call_ids` are the client's ids of calls."""
-    stored = [StoredItem(item, _build_item(item, call_ids)) for item in items]
+def build_items(
+    items: Iterable[Item],
+    call_ids: Mapping[str, str],
+    find_tool: Callable[[str], WireTool] = lambda name: WireTool(name=name),
+) -> list[StoredItem]:
+    """Return the items that clients are shown, with their bodies. `call_ids` are the client's ids of calls.
+
+    `find_tool` returns what the client calls the tool of a function.
+    """
+    stored = [StoredItem(item, _build_item(item, call_ids, find_tool)) for item in items]
     return [entry for entry in stored if entry.body]
 
 
@@ -74,7 +82,7 @@ def build_page(
     )
 
 
-def _build_item(item: Item, call_ids: Mapping[str, str]) -> OutputItem:
+def _build_item(item: Item, call_ids: Mapping[str, str], find_tool: Callable[[str], WireTool]) -> OutputItem:
     match item:
         case UserMessage():
             content = [_build_part(part) for part in item.parts]
@@ -85,22 +93,13 @@ def _build_item(item: Item, call_ids: Mapping[str, str]) -> OutputItem:
         case ModelText():
             return build_message(item.id, item.text, item.citations)
         case Call():
-            return {
-                "id": build_item_id("fc", item.id),
-                "type": "function_call",
-                "call_id": call_ids[item.id],
-                "name": item.tool,
-                "arguments": msgspec.json.encode(item.arguments).decode(),
-                "status": "completed",
-            }
+            return build_call_item(find_tool(item.tool), item.id, call_ids[item.id], item.arguments)
         case Result():
-            return {
-                "id": build_item_id("fco", item.id),
-                "type": "function_call_output",
-                "call_id": call_ids.get(item.call_id, item.call_id),
-                "output": item.content,
-                "status": "completed",
-            }
+            call_id = call_ids.get(item.call_id, item.call_id)
+            output = build_output_item(find_tool(item.tool), item.id, call_id, item.content)
+            if item.parts:
+                output["output"] = [{"type": "input_text", "text": item.content}, *map(_build_part, item.parts)]
+            return output
         case Reasoning():
             return {}
         case _:

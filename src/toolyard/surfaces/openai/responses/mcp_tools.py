@@ -11,8 +11,8 @@ from typing import cast
 from msgspec import Struct
 
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.openai.responses.declared_tools import MCP, ResponseTool
 from toolyard.surfaces.openai.responses.output import SERVER_LABEL
-from toolyard.surfaces.openai.responses.parse import ResponseTool
 
 EVERY_TOOL = "*"
 
@@ -27,7 +27,7 @@ class McpDeclaration(Struct, frozen=True, kw_only=True):
 
 def read_declaration(tools: Sequence[ResponseTool] | None, base_url: str) -> McpDeclaration | None:
     """Return the declaration of a request; None if there is none. Raise Invalid for one that cannot be kept."""
-    declared = [(index, tool) for index, tool in enumerate(tools or ()) if tool.type == "mcp"]
+    declared = [(index, tool) for index, tool in enumerate(tools or ()) if tool.type == MCP]
     if not declared:
         return None
     if len(declared) > 1:

@@ -1,7 +1,8 @@
 """The output items of a response, from the view of its run. Pure.
 
-A turn is a reasoning item, a message and calls. A call that the client runs is a `function_call`, one that ran on the
-server is an `mcp_call`: the one kind of item that every client takes as done by the server.
+A turn is a reasoning item, a message and calls. A call that the client runs is a `function_call`, or an item of the
+tool's own type; one that ran on the server is an `mcp_call`: the one kind of item that every client takes as done by
+the server.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from toolyard.core.items import Citation, Item, ModelText, Reasoning
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.openai.responses.ids import build_item_id
+from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, find_wire_tool
 from toolyard.surfaces.run_notices import get_first_notice
 
 OutputItem = dict[str, object]
@@ -132,23 +134,16 @@ def build_reasoning(item_id: str, text: str) -> OutputItem:
 
 def build_call(view: RunView, call: CallView) -> OutputItem:
     """Return a call with what came of it; one that waits for its client is completed, as the client's part begins."""
-    arguments = encode_arguments(call)
     if is_client_call(view, call):
-        return {
-            "id": build_item_id("fc", call.call.id),
-            "type": "function_call",
-            "status": "completed",
-            "call_id": encode_call_id(view.conversation, call.call.id),
-            "name": call.call.tool,
-            "arguments": arguments,
-        }
+        call_id = encode_call_id(view.conversation, call.call.id)
+        return build_call_item(find_wire_tool(view, call.call.tool), call.call.id, call_id, call.arguments)
     result = call.result
     item: OutputItem = {
         "id": build_item_id("mcp", call.call.id),
         "type": "mcp_call",
         "server_label": SERVER_LABEL,
         "name": call.call.tool,
-        "arguments": arguments,
+        "arguments": msgspec.json.encode(call.arguments).decode(),
         "status": "in_progress",
         "output": None,
         "error": None,
@@ -160,7 +155,3 @@ def build_call(view: RunView, call: CallView) -> OutputItem:
         content = [{"type": "text", "text": message}]
         item |= {"status": "failed", "error": {"type": "mcp_tool_execution_error", "content": content}}
     return item
-
-
-def encode_arguments(call: CallView) -> str:
-    return msgspec.json.encode(call.arguments).decode()

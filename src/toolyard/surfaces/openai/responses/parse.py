@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.options import Options
-from toolyard.core.tools import Tool
+from toolyard.core.ports import Value
 from toolyard.core.trust import join_sources
 from toolyard.engine.compaction import SUMMARY_HEADER
-from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text
@@ -27,16 +26,26 @@ from toolyard.surfaces.openai.options import (
     read_output_schema,
 )
 from toolyard.surfaces.openai.responses.compacted import decode_summary
+from toolyard.surfaces.openai.responses.declared_tools import DeclaredTools, ResponseTool
 from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.response import ClientFields
+from toolyard.surfaces.openai.responses.tool_kinds import (
+    CALL_KINDS,
+    OUTPUT_KINDS,
+    read_call,
+    read_call_id,
+    read_hosted_call,
+)
 from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
 OPTION_FIELDS = {"output_schema": "text.format", "max_tokens": "max_output_tokens", "thinking": "reasoning.effort"}
 """The names of the fields that options have here, where they differ."""
-_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_response")
-"""Items of an earlier answer that the history has anyway, or that only the provider can read."""
+_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_response", "additional_tools")
+"""Items of an earlier answer that the history has anyway, or that say nothing to the model."""
+LEFT_OUT_KEY = "toolyard.left_out_tools"
+"""The key of a response's metadata that names the tools of the request which nobody runs."""
 
 
 class TextFormat(Struct, kw_only=True):
@@ -51,20 +60,6 @@ class TextFields(Struct, kw_only=True):
 
 class ReasoningFields(Struct, kw_only=True):
     effort: str | None = None
-
-
-class ResponseTool(Struct, kw_only=True):
-    """A tool that the client runs itself; or, with the type `mcp`, the server's tools as the client wants them."""
-
-    type: str = "function"
-    name: str = ""
-    description: str | None = None
-    parameters: dict[str, object] | None = None
-    server_label: Annotated[str, Meta(max_length=200)] | None = None
-    server_url: str | None = None
-    connector_id: str | None = None
-    allowed_tools: object = None
-    require_approval: object = None
 
 
 class ResponseBody(WebSearchFields, kw_only=True):
@@ -88,6 +83,8 @@ class ResponseBody(WebSearchFields, kw_only=True):
     conversation: str | ConversationField | None = None
     store: bool | None = None
     background: bool | None = None
+    generate: bool | None = None
+    """False on a WebSocket, to send what the next request goes on from: nothing is started."""
     metadata: dict[str, str] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     toolyard: ToolyardFields | None = None
 
@@ -108,15 +105,20 @@ def check_metadata(metadata: dict[str, str] | None) -> dict[str, str]:
     return texts
 
 
-def read_client_fields(body: ResponseBody, approval_label: str) -> ClientFields:
+def read_client_fields(body: ResponseBody, approval_label: str, declared: DeclaredTools) -> ClientFields:
     """Return what a response repeats of its request and the run does not need. Raise Invalid if it is too long."""
+    # Clients that repeat the metadata of the response before would name what was left out then.
+    metadata = check_metadata({key: text for key, text in (body.metadata or {}).items() if key != LEFT_OUT_KEY})
+    if declared.left_out:
+        metadata[LEFT_OUT_KEY] = ", ".join(declared.left_out)[:MAX_METADATA_CHARS]
     return ClientFields(
-        metadata=check_metadata(body.metadata),
+        metadata=metadata,
         previous_response_id=body.previous_response_id or None,
         conversation=body.conversation_id,
         background=bool(body.background),
         parallel_tool_calls=body.parallel_tool_calls is not False,
         approval_label=approval_label,
+        wire_tools=declared.wire_tools,
     )
 
 
@@ -137,18 +139,6 @@ def read_options(body: ResponseBody) -> Options:
     )
 
 
-def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:
-    """Return the client's tools. Raise Invalid for a kind of tool that no client can run."""
-    read: list[Tool] = []
-    for index, tool in enumerate(tools or ()):
-        if tool.type == "mcp":
-            continue  # the server's own tools: see `mcp_tools`
-        if tool.type != "function":
-            raise invalid_field(f"tools.{index}", f"the type {tool.type[:40]!r} is not supported: send functions")
-        read.append(build_client_tool(tool.name, tool.description, tool.parameters, f"tools.{index}"))
-    return read
-
-
 def list_input(body: ResponseBody) -> list[dict[str, object]]:
     """Return the input as items; none if it is empty."""
     if isinstance(body.input, str):
@@ -156,15 +146,13 @@ def list_input(body: ResponseBody) -> list[dict[str, object]]:
     return body.input
 
 
-def list_outputs(items: Sequence[dict[str, object]]) -> dict[str, str]:
+def list_outputs(items: Sequence[dict[str, object]]) -> dict[str, Value]:
     """Return the results that an input brings, by the client's ids of the calls."""
-    outputs: dict[str, str] = {}
+    outputs: dict[str, Value] = {}
     for index, item in enumerate(items):
-        if item.get("type") == "function_call_output":
-            call_id = item.get("call_id")
-            if not isinstance(call_id, str) or not call_id:
-                raise invalid_field(f"input.{index}.call_id", "is missing")
-            outputs[call_id] = _read_output(item.get("output"), f"input.{index}.output")
+        if kind := OUTPUT_KINDS.get(str(item.get("type"))):
+            output = kind.read_output(item, f"input.{index}")
+            outputs[read_call_id(item, kind, f"input.{index}")] = Value(value=output.text, parts=output.parts)
     return outputs
 
 
@@ -186,13 +174,8 @@ class InputReader:
         match kind:
             case "message":
                 self._add_message(builder, index, item)
-            case "function_call":
-                if item.get("call_id") not in self._skipped:
-                    builder.add_call(index, _read_call(item, index))
-            case "function_call_output":
-                call_id = str(item.get("call_id"))
-                if call_id not in self._skipped:
-                    builder.add(index, "tool", _read_output(item.get("output"), f"input.{index}.output"), (), call_id)
+            case str() if kind in CALL_KINDS or kind in OUTPUT_KINDS:
+                self._add_call_or_output(builder, index, item)
             case "mcp_call":
                 _add_server_call(builder, index, item)
             case "mcp_approval_request":
@@ -201,8 +184,26 @@ class InputReader:
                 _add_summary(builder, index, item)
             case _ if kind in _IGNORED:
                 return
+            case _ if hosted := read_hosted_call(item):
+                tool, arguments, output = hosted
+                call_id = str(item.get("id") or f"{kind}_{index}")
+                builder.add_call(index, (call_id, tool, arguments))
+                builder.add_result(index, call_id, output.text, output.parts)
             case _:
                 raise invalid_field(f"input.{index}", f"items of the type {str(kind)[:40]!r} are not supported")
+
+    def _add_call_or_output(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
+        param, item_type = f"input.{index}", str(item["type"])
+        if item_type in CALL_KINDS:
+            call = read_call(item, param)
+            if call[0] not in self._skipped:
+                builder.add_call(index, call)
+            return
+        kind = OUTPUT_KINDS[item_type]
+        call_id = read_call_id(item, kind, param)
+        if call_id not in self._skipped:
+            output = kind.read_output(item, param)
+            builder.add_result(index, call_id, output.text, output.parts)
 
     def _add_link(self, builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
         if self._links_approvals and not builder.has_open_calls:
@@ -215,13 +216,6 @@ class InputReader:
             builder.add_parts(index, read_parts(content, param))
             return
         builder.add(index, str(role), read_text(content, param))
-
-
-def _read_call(item: dict[str, object], index: int) -> tuple[str, str, str]:
-    call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments") or "{}"
-    if not (isinstance(call_id, str) and call_id and isinstance(name, str) and name and isinstance(arguments, str)):
-        raise invalid_field(f"input.{index}", "a function_call needs a call_id, a name and arguments")
-    return call_id, name, arguments
 
 
 def _add_summary(builder: ItemBuilder, index: int, item: dict[str, object]) -> None:
@@ -240,9 +234,3 @@ def _add_server_call(builder: ItemBuilder, index: int, item: dict[str, object]) 
         raise invalid_field(f"input.{index}", "an mcp_call needs an id, a name and arguments")
     builder.add_call(index, (item_id, name, arguments))
     builder.add(index, "tool", output if isinstance(output, str) else msgspec.json.encode(output).decode(), (), item_id)
-
-
-def _read_output(output: object, param: str) -> str:
-    if output is None or isinstance(output, str):
-        return output or ""
-    return read_text(output, param)

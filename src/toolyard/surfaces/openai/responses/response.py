@@ -3,14 +3,22 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.items import Usage
+from toolyard.core.ports import Clock
 from toolyard.core.results import CONTINUED
 from toolyard.core.run_view import RunView
-from toolyard.core.tools import Tool
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id
 from toolyard.surfaces.openai.responses.output import OutputItem, has_schema, list_output
+from toolyard.surfaces.openai.responses.tool_kinds import (
+    NAMESPACE,
+    WireTool,
+    build_reference,
+    build_tool,
+    find_wire_tool,
+)
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 DEFAULT_SAMPLING = 1.0
@@ -100,6 +108,8 @@ class ClientFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallel_tool_calls: bool = True
     approval_label: str = ""
     """The label of the client's `mcp` tool: approvals are items then. Empty if it declared none."""
+    wire_tools: dict[str, WireTool] = {}
+    """What the client calls its tools that are no plain functions, by the names of their functions."""
 
 
 class ResponseTraits(Struct, frozen=True, kw_only=True):
@@ -153,8 +163,8 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         status=status,
         model=traits.model,
         output=list_output(view, waiting_text, approvals),
-        tools=[_build_tool(tool) for tool in (request.app_tools if request else ())],
-        tool_choice=_build_tool_choice(request.tool_choice if request else "auto"),
+        tools=_list_tools(view),
+        tool_choice=_build_tool_choice(view, request.tool_choice if request else "auto"),
         text={"format": _build_format(options.output_schema if options else None)},
         error=ResponseProblem(message=problem.error) if problem else None,
         incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
@@ -173,18 +183,27 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
     )
 
 
-def _build_tool(tool: Tool) -> dict[str, object]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-        "strict": False,
-    }
+def build_empty_response(clock: Clock, traits: ResponseTraits) -> ResponseObject:
+    """Return a response to a request that starts nothing."""
+    view = RunView(run_id=clock.new_id("run"), conversation=clock.new_id("conversation"))
+    return replace(build_response(view, traits), status="completed", usage=build_usage(view.usage))
 
 
-def _build_tool_choice(choice: str) -> object:
-    return choice if choice in ("auto", "none", "required") else {"type": "function", "name": choice}
+def _list_tools(view: RunView) -> list[dict[str, object]]:
+    """Return the client's tools as it declared them, but for those that were left out."""
+    tools: list[dict[str, object]] = []
+    namespaces: dict[str, list[dict[str, object]]] = {}
+    for tool in view.request.app_tools if view.request else ():
+        wire = find_wire_tool(view, tool.name)
+        if wire.namespace and wire.namespace not in namespaces:
+            inner = namespaces[wire.namespace] = []
+            tools.append({"type": NAMESPACE, "name": wire.namespace, "description": "", "tools": inner})
+        namespaces.get(wire.namespace, tools).append(build_tool(wire, tool))
+    return tools
+
+
+def _build_tool_choice(view: RunView, choice: str) -> object:
+    return choice if choice in ("auto", "none", "required") else build_reference(find_wire_tool(view, choice))
 
 
 def _build_format(schema: dict[str, object] | None) -> dict[str, object]:

@@ -29,7 +29,7 @@ from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
-from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
+from toolyard.surfaces.openai.options import read_search_mode
 from toolyard.surfaces.openai.responses.approvals import (
     DecidedRun,
     check_same_conversation,
@@ -47,7 +47,8 @@ from toolyard.surfaces.openai.responses.continuation import (
     find_continuation,
     find_named_conversation,
 )
-from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure
+from toolyard.surfaces.openai.responses.declared_tools import read_declared_choice
+from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure, encode_whole
 from toolyard.surfaces.openai.responses.ids import (
     EventNumbers,
     build_item_id,
@@ -55,7 +56,7 @@ from toolyard.surfaces.openai.responses.ids import (
     find_place,
     parse_response_id,
 )
-from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, read_declaration
+from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration
 from toolyard.surfaces.openai.responses.output import join_reasoning
 from toolyard.surfaces.openai.responses.parse import (
     OPTION_FIELDS,
@@ -63,14 +64,14 @@ from toolyard.surfaces.openai.responses.parse import (
     ResponseBody,
     list_input,
     list_outputs,
-    read_client_fields,
     read_options,
-    read_tools,
 )
+from toolyard.surfaces.openai.responses.request_tools import RequestTools, read_request_tools
 from toolyard.surfaces.openai.responses.response import (
     ClientFields,
     ResponseObject,
     ResponseTraits,
+    build_empty_response,
     build_response,
     build_usage,
 )
@@ -115,10 +116,12 @@ class Responses:
         context, base = get_request_context(request.scope), str(request.base_url)
         if data.background and data.store is False:
             raise invalid_field("background", "needs store: nobody could find the response again")
-        declaration = read_declaration(data.tools, base)
-        traits = self._read_traits(data, declaration)
+        if data.generate is False:
+            raise invalid_field("generate", "can be false only on a WebSocket, which keeps the input")
+        tools = read_request_tools(self._service, request, data)
+        traits = self._read_traits(data, tools)
         if data.stream:
-            streamed = await self._start(request, data, declaration, self._starter.start_streamed)
+            streamed = await self._start(request, data, tools, self._starter.start_streamed)
             if isinstance(streamed, AdmittedRun):
                 return build_stream_response(self._stream_run(request, streamed, traits), streamed.headers)
             pieces = stream_delayed(
@@ -127,7 +130,7 @@ class Responses:
                 lambda error: encode_failure(error, context.correlation_id),
             )
             return build_stream_response(pieces, streamed.headers)
-        admitted = await self._start(request, data, declaration, self._starter.start)
+        admitted = await self._start(request, data, tools, self._starter.start)
         view = admitted.view
         if data.background:
             admitted.reader.detach()
@@ -143,19 +146,27 @@ class Responses:
 
         `complete` is the request with the items of the response that it goes on from, if its client keeps those.
         """
-        declaration = read_declaration(data.tools, str(request.base_url))
-        admitted = await self._start(request, complete, declaration, self._starter.start)
-        async with aclosing(self._stream_run(request, admitted, self._read_traits(data, declaration))) as pieces:
+        tools = read_request_tools(self._service, request, complete)
+        traits = self._read_traits(data, tools)
+        if data.generate is False:
+            if find_named_conversation(complete):
+                raise invalid_field(
+                    "generate", "cannot be false where a stored response goes on"
+                )
+            yield encode_whole(build_empty_response(self._service.clock, traits))
+            return
+        admitted = await self._start(request, complete, tools, self._starter.start)
+        async with aclosing(self._stream_run(request, admitted, traits)) as pieces:
             async for piece in pieces:
                 yield piece
 
-    def _read_traits(self, data: ResponseBody, declaration: McpDeclaration | None) -> ResponseTraits:
+    def _read_traits(self, data: ResponseBody, tools: RequestTools) -> ResponseTraits:
         return ResponseTraits(
             model=self._service.default_model if data.model in ("", DEFAULT) else data.model,
             created_at=int(self._service.clock.now()),
             instructions=data.instructions,
             store=data.store is not False,
-            fields=read_client_fields(data, declaration.label if declaration else ""),
+            fields=tools.read_client_fields(data),
         )
 
     def _choose_hold(self, traits: ResponseTraits) -> float:
@@ -216,14 +227,16 @@ class Responses:
         service, caller = self._service, get_request_context(request.scope).caller
         items, conversation = list_input(data), find_named_conversation(data)
         outputs = list_outputs(items) if conversation else {}
-        whole = await self._read_request(request, data, items, frozenset(outputs))
+        whole = await self._read_request(
+            request, data, items, read_request_tools(self._service, request, data), frozenset(outputs)
+        )
         history: Sequence[Item] = await self._load_earlier(data.previous_response_id, caller)
         if conversation and not data.previous_response_id:
             await find_in_conversation(service, conversation, caller)
             history = (await service.view(conversation)).history
         names = whole.server_tools
         tools = [*whole.tools, *(tool for tool in service.list_tools(caller) if names is None or tool.name in names)]
-        texts = (whole.instructions, *outputs.values())
+        texts = (whole.instructions, *(str(output.value) for output in outputs.values()))
         return (
             sum(map(estimate_tokens, (*history, *whole.items)))
             + sum(map(estimate_text_tokens, texts))
@@ -247,7 +260,7 @@ class Responses:
         self,
         request: HttpRequest,
         data: ResponseBody,
-        declaration: McpDeclaration | None,
+        tools: RequestTools,
         start: Callable[[HttpRequest, WholeRequest], Awaitable[A]],
     ) -> AdmittedRun | A:
         """Start a run, or join that of an earlier sending. `start` starts one of a request with its whole history."""
@@ -259,7 +272,7 @@ class Responses:
         if brought.decisions:
             if conversation and brought.others:
                 # A request that cannot be read decides nothing.
-                await self._read_request(request, data, brought.others)
+                await self._read_request(request, data, brought.others, tools)
                 check_same_conversation(brought.decisions, conversation)
             decided = await decide_calls(self._service, brought.decisions, get_request_context(request.scope))
             if decided is None and not brought.others:
@@ -267,10 +280,9 @@ class Responses:
             if decided is not None and not (conversation and brought.others):
                 return await self._follow_decided(request, decided)
         if not conversation:
-            whole = await self._read_request(request, data, items, declaration=declaration)
-            return await start(request, whole)
-        if declaration is not None:
-            await self._check_declaration(conversation, declaration)
+            return await start(request, await self._read_request(request, data, items, tools))
+        if tools.mcp is not None:
+            await self._check_declaration(conversation, tools.mcp)
         service, caller = self._service, get_request_context(request.scope).caller
         if data.toolyard is not None and data.toolyard.server_tools != "all":
             raise invalid_field("toolyard.server_tools", "can be chosen only where a conversation begins")
@@ -280,7 +292,7 @@ class Responses:
             output_field="input",
             output_name="function_call_output",
             find=lambda: find_continuation(service, data, caller),
-            read=lambda delivered: self._read_request(request, data, items, delivered, declaration),
+            read=lambda delivered: self._read_request(request, data, items, tools, delivered),
             has_decisions=bool(brought.decisions),
         )
         return await start_continued(service, self._starter, request, continued)
@@ -303,28 +315,29 @@ class Responses:
         request: HttpRequest,
         data: ResponseBody,
         items: Sequence[dict[str, object]],
+        tools: RequestTools,
         delivered: frozenset[str] = frozenset(),
-        declaration: McpDeclaration | None = None,
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
         server_tools = read_server_tools(data.toolyard, data.model, service, caller)
         reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
+        declared, declaration = tools.declared, tools.mcp
         if declaration is not None and declaration.allowed_tools is not None:
             available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
             server_tools = frozenset(available & declaration.allowed_tools)
         return WholeRequest(
             items=await read_history(items, service.clock, reader.add, field="input"),
-            tools=read_tools(data.tools),
+            tools=declared.tools,
             model=data.model,
-            tool_choice=read_tool_choice(data.tool_choice, "tool_choice"),
+            tool_choice=read_declared_choice(data.tool_choice, declared),
             options=read_options(data),
             server_tools=server_tools,
             asked_tools=declaration.asked_tools if declaration else frozenset(),
             instructions=data.instructions or "",
-            web_search=read_search_mode(data, data.toolyard),
+            web_search=read_search_mode(data, data.toolyard) or ("auto" if declared.asks_search else ""),
             keep=data.store is not False,
             option_fields=OPTION_FIELDS,
-            client_fields=msgspec.to_builtins(read_client_fields(data, declaration.label if declaration else "")),
+            client_fields=msgspec.to_builtins(tools.read_client_fields(data)),
         )
 
     async def find_run(self, response_id: str, caller: Caller) -> StoredRun:

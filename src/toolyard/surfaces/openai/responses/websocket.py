@@ -223,7 +223,8 @@ class ResponseSocket:
 
     async def _send_events(self, piece: bytes, data: ResponseBody, complete: ResponseBody) -> None:
         for event in _split_events(piece):
-            if data.store is False and msgspec.json.decode(event, type=_EventKind).type in _FINAL:
+            is_kept = data.store is False or data.generate is False
+            if is_kept and msgspec.json.decode(event, type=_EventKind).type in _FINAL:
                 final = msgspec.json.decode(event, type=_FinalEvent).response
                 self._kept.add(final.id, [*list_input(complete), *final.output])
             await self._send(event)
