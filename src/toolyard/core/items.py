@@ -166,6 +166,8 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Those of the output tokens that are the model's reasoning, where the provider tells."""
 
     @property
     def total(self) -> int:
@@ -176,6 +178,7 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )
 
 

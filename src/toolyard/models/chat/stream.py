@@ -193,10 +193,11 @@ def _build_error(chunk: ChatChunk) -> WireFailure:
 def _build_usage(counts: ChatUsage | None) -> Usage:
     if counts is None:
         return Usage()
-    details = counts.prompt_tokens_details
+    details, written = counts.prompt_tokens_details, counts.completion_tokens_details
     cached = (details.cached_tokens if details else None) or counts.prompt_cache_hit_tokens
     return Usage(
         input_tokens=int(counts.prompt_tokens or 0),
         output_tokens=int(counts.completion_tokens or 0),
         cached_tokens=int(cached or 0),
+        reasoning_tokens=int((written.reasoning_tokens if written else None) or 0),
     )

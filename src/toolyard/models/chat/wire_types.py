@@ -39,9 +39,14 @@ class PromptDetails(Struct, gc=False):
     cached_tokens: float | None = None
 
 
+class CompletionDetails(Struct, gc=False):
+    reasoning_tokens: float | None = None
+
+
 class ChatUsage(Struct, gc=False):
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
+    completion_tokens_details: CompletionDetails | None = None
     prompt_tokens_details: PromptDetails | None = None
     prompt_cache_hit_tokens: float | None = None
     """DeepSeek's name for cached tokens."""

@@ -296,4 +296,5 @@ def _build_usage(encoded: Raw) -> Usage:
         input_tokens=int((counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0)),
         output_tokens=int((counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0)),
         cached_tokens=int(counts.cached_content_token_count or 0),
+        reasoning_tokens=int(counts.thoughts_token_count or 0),
     )

@@ -303,9 +303,10 @@ def _build_error(error: object, **more_details: object) -> WireFailure:
 def _build_usage(counts: ResponsesUsage | None) -> Usage:
     if counts is None:
         return Usage()
-    details = counts.input_tokens_details
+    details, written = counts.input_tokens_details, counts.output_tokens_details
     return Usage(
         input_tokens=int(counts.input_tokens or 0),
         output_tokens=int(counts.output_tokens or 0),
         cached_tokens=int((details.cached_tokens if details else None) or 0),
+        reasoning_tokens=int((written.reasoning_tokens if written else None) or 0),
     )

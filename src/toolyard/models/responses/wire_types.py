@@ -60,9 +60,14 @@ class InputDetails(Struct, gc=False):
     cached_tokens: float | None = None
 
 
+class OutputDetails(Struct, gc=False):
+    reasoning_tokens: float | None = None
+
+
 class ResponsesUsage(Struct, gc=False):
     input_tokens: float | None = None
     output_tokens: float | None = None
+    output_tokens_details: OutputDetails | None = None
     input_tokens_details: InputDetails | None = None
 
 

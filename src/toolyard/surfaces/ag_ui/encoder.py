@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import ToolyardError, Unavailable
+from toolyard.core.errors import ToolyardError
 from toolyard.core.events import (
     ArgumentsAppended,
     CallAnswered,
@@ -51,6 +51,7 @@ from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame, encod
 from toolyard.surfaces.ag_ui.messages import build_message_id, build_reasoning_id
 from toolyard.surfaces.ag_ui.waits import build_interrupts, list_pending_calls
 from toolyard.surfaces.errors import build_error_response
+from toolyard.surfaces.streamed_arguments import StreamedCall, cut_sent, find_missing
 
 END = b"}\n\n"
 """The end of a frame that `encode_head` began."""
@@ -78,13 +79,6 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """The state that the run began with, which the stream repeats; None if there was none."""
     snapshots: Sequence[Sequence[object]] = ()
     """The messages before those of the stream, if the client has others."""
-
-
-class StreamedCall(Struct):
-    """A call whose arguments are being streamed."""
-
-    text: str = ""
-    sent_bytes: int = 0
 
 
 class ExchangeEncoder:
@@ -241,7 +235,7 @@ class ExchangeEncoder:
 
     def _encode_reasoning(self, text: str, offset: int) -> list[bytes]:
         """Return the part of the reasoning that was not sent yet. One after a gap is left to the turn's end."""
-        unsent = _cut_sent(text, offset, self._reasoning_bytes)
+        unsent = cut_sent(text, offset, self._reasoning_bytes)
         if not unsent:
             return []
         self._reasoning_bytes += utf8_size(unsent)
@@ -274,10 +268,7 @@ class ExchangeEncoder:
             call = self._calls[event.call_id] = StreamedCall()
         else:
             frames = []
-        unsent = _cut_sent(event.text, event.offset, call.sent_bytes)
-        if unsent:
-            call.text += unsent
-            call.sent_bytes += utf8_size(unsent)
+        if unsent := call.add(event):
             frames.append(encode_frame("TOOL_CALL_ARGS", toolCallId=event.call_id, delta=unsent))
         return frames
 
@@ -290,7 +281,7 @@ class ExchangeEncoder:
         """Return the rest of a call: all of it, or what was not streamed."""
         streamed = self._calls.pop(call.id, None)
         frames = self._open_call(call.id, call.tool) if streamed is None else []
-        if missing := _find_rest(call, streamed.text if streamed else ""):
+        if missing := find_missing(call, streamed.text if streamed else ""):
             frames.append(encode_frame("TOOL_CALL_ARGS", toolCallId=call.id, delta=missing))
         return [*frames, encode_frame("TOOL_CALL_END", toolCallId=call.id)]
 
@@ -344,31 +335,3 @@ def _encode_result(result: Result) -> bytes:
 
 def _encode_tool_message(message_id: str, call_id: str, content: str) -> bytes:
     return encode_frame("TOOL_CALL_RESULT", messageId=message_id, toolCallId=call_id, content=content, role="tool")
-
-
-def _cut_sent(text: str, offset: int, sent_bytes: int) -> str:
-    """Return the part of a delta that comes after the bytes that were sent; empty for one after a gap.
-
-    Deltas other than those of the text are read again whole, when a reader has fallen behind for example.
-    """
-    if offset == sent_bytes:
-        return text
-    return text.encode()[sent_bytes - offset :].decode(errors="ignore") if offset < sent_bytes else ""
-
-
-def _find_rest(call: Call, streamed: str) -> str:
-    """Return what the streamed arguments lack. Raise Unavailable if that is unknown, as the model wrote otherwise."""
-    whole = msgspec.json.encode(call.arguments).decode()
-    if not streamed.strip() or whole.startswith(streamed):
-        return whole[len(streamed) :] if streamed.strip() else whole
-    if call.unreadable or _is_json(streamed):
-        return ""
-    raise Unavailable("the stream fell behind in the middle of a call: send the request again to go on")
-
-
-def _is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return False
-    return True

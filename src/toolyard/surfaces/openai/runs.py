@@ -189,7 +189,7 @@ class RunStarter:
             view = await load_front_run(self._service, record.conversation)
             if view is None or view.run_id != record.run or not waits_for_person(view):
                 return None
-        started = await self._service.follow_request(record, include_argument_deltas=False)
+        started = await self._service.follow_request(record)
         return admit_started(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
 
     async def _start(
@@ -208,7 +208,7 @@ class RunStarter:
             asked_tools=request.asked_tools,
         )
         start = self._build_start(context, request, key, settings=settings)
-        return await service.start_run(conversation, start, include_argument_deltas=False)
+        return await service.start_run(conversation, start, include_argument_deltas=bool(request.tools))
 
     async def continue_conversation(
         self,
@@ -226,7 +226,7 @@ class RunStarter:
         with name_sent_fields(request.option_fields):
             delivers = await service.encode_results(conversation, results, context.caller) if results else ()
             start = self._build_start(context, request, key, delivers=delivers, may_open=False)
-            started = await service.start_run(conversation, start, include_argument_deltas=False)
+            started = await service.start_run(conversation, start, include_argument_deltas=bool(request.tools))
         return admit_started(started, {"x-request-id": context.correlation_id})
 
     def _build_start(

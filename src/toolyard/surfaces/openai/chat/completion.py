@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from toolyard.core.items import Citation, Usage
+from toolyard.core.items import Citation, Reasoning, Usage
 from toolyard.core.run_view import CallView, RunView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
@@ -45,6 +45,7 @@ class CompletionAnswer(Struct, kw_only=True):
     content: str | None
     tool_calls: list[CompletionToolCall] | UnsetType = UNSET
     annotations: list[CompletionAnnotation] | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
     refusal: str | None = None
     role: Literal["assistant"] = "assistant"
 
@@ -60,6 +61,10 @@ class PromptTokens(Struct, kw_only=True):
     cached_tokens: int
 
 
+class CompletionTokens(Struct, kw_only=True):
+    reasoning_tokens: int
+
+
 class CompletionUsage(Struct, kw_only=True):
     """Tokens of all model requests of the run."""
 
@@ -67,6 +72,7 @@ class CompletionUsage(Struct, kw_only=True):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokens
+    completion_tokens_details: CompletionTokens
 
 
 class ToolyardAnswer(Struct, kw_only=True):
@@ -98,7 +104,11 @@ def build_completion(view: RunView, model: str, created: int, waiting_text: str)
     elif waiting_text:
         text = TURN_SEPARATOR.join(filter(None, (text, waiting_text)))
     message = CompletionAnswer(
-        content=text or None, refusal=refusal, tool_calls=calls or UNSET, annotations=build_annotations(view) or UNSET
+        content=text or None,
+        refusal=refusal,
+        tool_calls=calls or UNSET,
+        annotations=build_annotations(view) or UNSET,
+        reasoning_content=join_reasoning(view) or UNSET,
     )
     return Completion(
         id=build_completion_id(view.run_id),
@@ -129,9 +139,18 @@ def join_texts(view: RunView) -> str:
     return TURN_SEPARATOR.join(filter(None, texts))
 
 
+def join_reasoning(view: RunView) -> str:
+    """Return the reasoning of all turns, as a stream shows it."""
+    return "".join(item.text for turn in view.turns for item in turn.items if isinstance(item, Reasoning))
+
+
 def list_client_calls(view: RunView) -> list[CallView]:
     """Return the calls that the client has to run."""
     return [call for call in view.open_calls if call.awaited == "client"] if view.status == "waiting" else []
+
+
+def is_client_tool(view: RunView, name: str) -> bool:
+    return view.request is not None and any(tool.name == name for tool in view.request.app_tools)
 
 
 def build_tool_calls(view: RunView) -> list[CompletionToolCall]:
@@ -177,6 +196,7 @@ def build_usage(usage: Usage) -> CompletionUsage:
         completion_tokens=usage.output_tokens,
         total_tokens=usage.total,
         prompt_tokens_details=PromptTokens(cached_tokens=usage.cached_tokens),
+        completion_tokens_details=CompletionTokens(reasoning_tokens=usage.reasoning_tokens),
     )
 
 

@@ -6,9 +6,19 @@ import msgspec
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import Entry, Published, ReasoningAppended, RunEnded, RunQueued, TextAppended, TurnStarted
+from toolyard.core.events import (
+    ArgumentsAppended,
+    Entry,
+    Published,
+    ReasoningAppended,
+    RunEnded,
+    RunQueued,
+    TextAppended,
+    TurnStarted,
+)
 from toolyard.core.run_view import RunView
 from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.errors import ModelFailed
 from toolyard.surfaces.openai.chat.completion import (
     TURN_SEPARATOR,
@@ -18,12 +28,15 @@ from toolyard.surfaces.openai.chat.completion import (
     build_toolyard_answer,
     build_usage,
     find_finish_reason,
+    is_client_tool,
     join_texts,
+    list_client_calls,
     wants_only_final_text,
 )
 from toolyard.surfaces.openai.errors import build_stream_error
 from toolyard.surfaces.run_notices import RunNotices, get_first_notice
 from toolyard.surfaces.stream_objects import build_objects
+from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
 
 DONE = b"data: [DONE]\n\n"
 _EMPTY_CHOICE: dict[str, object] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
@@ -63,6 +76,8 @@ class CompletionEncoder:
             "created": created,
             "model": model,
         }
+        self._calls: dict[str, StreamedCall] = {}
+        """The calls that the client was shown, by their ids."""
         self._head = msgspec.json.encode(about)[:-1]
         self._text_head = b'data: %b,"choices":[{"index":0,"delta":{"content":' % self._head
         self._text_tail = b'},"logprobs":null,"finish_reason":null}]}\n\n'
@@ -92,6 +107,8 @@ class CompletionEncoder:
             return b"" if wants_only_final_text(self._view) else self._encode_text(event.text)
         if isinstance(event, ReasoningAppended):
             return self._encode_delta({"reasoning_content": event.text})
+        if isinstance(event, ArgumentsAppended):
+            return self._encode_arguments(event)
         return self._encode_shown(event) if self._show_tools else b""
 
     def _encode_text(self, text: str) -> bytes:
@@ -99,6 +116,38 @@ class CompletionEncoder:
             text = TURN_SEPARATOR + text if self._has_text else text
             self._starts_text, self._has_text = False, True
         return b"%b%b%b" % (self._text_head, msgspec.json.encode(text), self._text_tail)
+
+    def _encode_arguments(self, event: ArgumentsAppended) -> bytes:
+        """Return a part of the arguments of a call that the client runs; nothing for a call of the server's."""
+        if not is_client_tool(self._view, event.tool):
+            return b""
+        pieces: list[bytes] = []
+        call = self._calls.get(event.call_id)
+        if call is None:
+            if event.offset:
+                return b""  # the beginning is missing: the end brings the whole call
+            call = self._calls[event.call_id] = StreamedCall(index=len(self._calls))
+            call_id = encode_call_id(self._view.conversation, event.call_id)
+            function = {"name": event.tool, "arguments": ""}
+            pieces.append(self._encode_call({"id": call_id, "type": "function", "function": function}, call.index))
+        if unsent := call.add(event):
+            pieces.append(self._encode_call({"function": {"arguments": unsent}}, call.index))
+        return b"".join(pieces)
+
+    def _encode_last_calls(self) -> list[bytes]:
+        """Return what the client was not shown yet of the calls that it is to run."""
+        pieces: list[bytes] = []
+        for view, call in zip(list_client_calls(self._view), build_tool_calls(self._view), strict=True):
+            streamed = self._calls.get(view.call.id)
+            if streamed is None:
+                streamed = self._calls[view.call.id] = StreamedCall(index=len(self._calls))
+                pieces.append(self._encode_call(msgspec.to_builtins(call), streamed.index))
+            elif missing := find_missing(view.call, streamed.text):
+                pieces.append(self._encode_call({"function": {"arguments": missing}}, streamed.index))
+        return pieces
+
+    def _encode_call(self, call: dict[str, object], index: int) -> bytes:
+        return self._encode_delta({"tool_calls": [{"index": index, **call}]})
 
     def _encode_shown(self, published: Published) -> bytes:
         """Return what the server's tools do, as fields of deltas that other clients ignore."""
@@ -118,9 +167,8 @@ class CompletionEncoder:
         waiting_text = self._describe_waiting(view)
         if wants_only_final_text(view) and not waiting_text and (text := join_texts(view)):
             pieces.append(self._encode_text(text))
-        if calls := build_tool_calls(view):
-            numbered = [{"index": index, **msgspec.to_builtins(call)} for index, call in enumerate(calls)]
-            pieces += [self._encode_delta({"tool_calls": [call]}) for call in numbered]
+        if calls := self._encode_last_calls():
+            pieces += calls
         elif waiting_text and wants_only_final_text(view):
             # As content it would be parsed as the schema's JSON.
             pieces.append(self._encode_delta({"refusal": waiting_text}))

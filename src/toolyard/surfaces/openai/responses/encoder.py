@@ -12,6 +12,7 @@ from msgspec import Struct
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.events import (
+    ArgumentsAppended,
     CallAnswered,
     CallApproved,
     CallDenied,
@@ -39,13 +40,18 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
+from toolyard.core.utf8 import utf8_size
 from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import (
+    MAX_STREAMED_BYTES,
+    MAX_STREAMED_CALLS,
     EventNumbers,
     StreamPlace,
     build_item_id,
+    place_arguments,
     place_message,
     place_reasoning,
     place_text,
@@ -56,6 +62,7 @@ from toolyard.surfaces.openai.responses.output import (
     build_message,
     build_reasoning,
     build_refusal,
+    build_summary_part,
     build_text_part,
     build_waiting_message,
     has_schema,
@@ -63,13 +70,16 @@ from toolyard.surfaces.openai.responses.output import (
     join_text,
     list_first_notices,
     list_turn_output,
+    precedes_calls,
     refuses_schema,
     shows_text,
     turn_id,
+    wants_summary,
 )
 from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
-from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION
+from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION, KINDS, build_call_item, find_wire_tool
 from toolyard.surfaces.run_notices import get_first_notice
+from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
 
 NO_ITEMS: list[object] = []
 NO_REASONING: Mapping[int, str] = {}
@@ -89,7 +99,7 @@ class _OpenItem(Struct):
     text: str = ""
     """The text so far, of reasoning only."""
     size: int = 0
-    """The bytes of that text."""
+    """The bytes of the text so far."""
     follows_reasoning: bool = False
     """Whether the item before a message is the reasoning of its turn."""
 
@@ -135,6 +145,9 @@ class ResponseEncoder:
         self._message: _OpenItem | None = None
         self._reasonings = reasonings
         self._seen_reasoning = after.reasoning_bytes if after else 0
+        self._streamed: dict[str, StreamedCall] = {}
+        """The calls of the turn in progress whose arguments are streamed, by their ids."""
+        self._seen_call = after.streamed_call if after else (-1, 0)
         self._unfinished: _OpenItem | None = None
         """The item that the client saw begin before `start`. It ends without more if its turn starts again."""
         if after is not None and after.open_item and view.turns:
@@ -148,6 +161,7 @@ class ResponseEncoder:
         opened = _OpenItem(index + after.follows_reasoning, build_item_id("msg", named_by))
         opened.follows_reasoning = after.follows_reasoning
         if after.seen:
+            opened.size = after.seen
             self._message, self._next_index = opened, opened.index + 1
         else:  # the turn is read again from its beginning, and with it the beginning of the message
             self._unfinished = opened
@@ -184,12 +198,15 @@ class ResponseEncoder:
         turn = self._view.turns[-1] if self._view.turns else None
         if turn is None:
             return b""
+        if isinstance(event, ArgumentsAppended):
+            return self._encode_arguments(event)
+        if self._streamed:
+            return b""  # numbers rise: what the model writes after a call comes with the turn's end
         if isinstance(event, TextAppended) and not has_schema(self._view):
             missed = self._encode_missed_reasoning()
             if self._message is None:
                 # The item begins before its text: a client that has seen only its beginning has seen none of the text.
-                follows_reasoning = self._reasoning is not None
-                self._place = place_message(self._place.seq, follows_reasoning=follows_reasoning)
+                self._place = place_message(self._place.seq, reasoning_parts=self._count_closing_parts())
             return missed + self._begin_message(turn) + self._encode_text(event.text, cursor)
         if isinstance(event, ReasoningAppended) and self._message is None:
             return self._encode_reasoning(event.text, turn)
@@ -235,6 +252,7 @@ class ResponseEncoder:
             self._next_index = self._unfinished.index + 1
         self._message = self._reasoning = self._unfinished = None
         self._seen_reasoning = 0
+        self._streamed, self._seen_call = {}, (-1, 0)
         return b"".join(pieces)
 
     def _encode_missed_reasoning(self) -> bytes:
@@ -252,12 +270,46 @@ class ResponseEncoder:
             item = build_reasoning(turn_id(self._view, turn), "")
             self._place = place_reasoning(self._place.seq, 0)
             pieces.append(self._encode_added(self._reasoning.index, item))
+            if wants_summary(self._view):
+                part = {"part": build_summary_part("")}
+                pieces.append(self._encode_summary("response.reasoning_summary_part.added", self._reasoning, part))
         seen = max(0, self._seen_reasoning - self._reasoning.size)
         self._reasoning.text += text
         self._reasoning.size += len(text.encode())
         self._place = place_reasoning(self._place.seq, self._reasoning.size)
         text = text.encode()[seen:].decode(errors="ignore")
-        pieces.append(self._encode_content("response.reasoning_text.delta", self._reasoning, {"delta": text}))
+        delta = {"delta": text}
+        if wants_summary(self._view):
+            pieces.append(self._encode_summary("response.reasoning_summary_text.delta", self._reasoning, delta))
+        else:
+            pieces.append(self._encode_content("response.reasoning_text.delta", self._reasoning, delta))
+        return b"".join(pieces)
+
+    def _count_closing_parts(self) -> int:
+        """Return how many events end the reasoning that is open."""
+        return 0 if self._reasoning is None else 3 if wants_summary(self._view) else 2
+
+    def _encode_arguments(self, event: ArgumentsAppended) -> bytes:
+        """Return a part of the arguments of a function that the client runs; nothing for any other call."""
+        view, number = self._view, len(self._streamed)
+        call = self._streamed.get(event.call_id)
+        wire = find_wire_tool(view, event.tool)
+        if not _is_client_tool(view, event.tool) or wire.type != FUNCTION:
+            return b""
+        seq, pieces = self._place.seq, list[bytes]()
+        if call is None:
+            if event.offset or number == MAX_STREAMED_CALLS:
+                return b""  # the turn's end brings the whole call
+            call = self._streamed[event.call_id] = StreamedCall(index=self._next_index + event.index, number=number)
+            item = build_call_item(wire, event.call_id, encode_call_id(view.conversation, event.call_id), {})
+            self._place = place_arguments(seq, call.number)
+            pieces.append(self._encode_added(call.index, {**item, "arguments": "", "status": "in_progress"}))
+        seen = max(0, self._seen_call[1] - call.sent_bytes) if self._seen_call[0] == call.number else 0
+        if call.sent_bytes + utf8_size(event.text) <= MAX_STREAMED_BYTES and (unsent := call.add(event)):
+            self._place = place_arguments(seq, call.number, call.sent_bytes)
+            delta = {"delta": unsent.encode()[seen:].decode(errors="ignore")}
+            opened = _OpenItem(call.index, build_item_id(KINDS[FUNCTION].id_prefix, event.call_id))
+            pieces.append(self._encode_part("response.function_call_arguments.delta", opened, delta))
         return b"".join(pieces)
 
     def _begin_message(self, turn: TurnView) -> bytes:
@@ -277,6 +329,7 @@ class ResponseEncoder:
         assert self._message is not None
         if cursor is not None:
             self._place = place_text(self._place.seq, cursor.seen, follows_reasoning=self._message.follows_reasoning)
+        self._message.size += utf8_size(text)
         delta = {"delta": text, "logprobs": NO_ITEMS}
         return self._encode_content("response.output_text.delta", self._message, delta)
 
@@ -289,26 +342,39 @@ class ResponseEncoder:
         if self._reasoning is None:
             return b""
         opened, self._reasoning, self._seen_reasoning = self._reasoning, None, 0
-        item = build_reasoning(turn_id(self._view, turn), opened.text)
-        done = self._encode_content("response.reasoning_text.done", opened, {"text": opened.text})
+        item = build_reasoning(turn_id(self._view, turn), opened.text, as_summary=wants_summary(self._view))
+        if wants_summary(self._view):
+            part = {"part": build_summary_part(opened.text)}
+            done = self._encode_summary("response.reasoning_summary_text.done", opened, {"text": opened.text})
+            done += self._encode_summary("response.reasoning_summary_part.done", opened, part)
+        else:
+            done = self._encode_content("response.reasoning_text.done", opened, {"text": opened.text})
         return done + self._encode_item_done(opened.index, item)
 
     def _encode_turn_end(self, turn: TurnView) -> bytes:
         pieces: list[bytes] = []
+        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        first_call = self._next_index
+        if not precedes_calls(turn):
+            self._next_index += len(calls)  # the text comes after the calls
         text = join_text(turn) if shows_text(self._view, turn) else ""
         if text and refuses_schema(self._view, turn):
             refusal = build_refusal(turn_id(self._view, turn), text)
             pieces += [self._close_reasoning(turn), self._encode_refusal(refusal, text)]
         elif self._message is None and text:  # a text that was held back, or that this reader has not seen
             pieces.append(self._begin_message(turn) + self._encode_text(text))
+        elif self._message is not None and (held_back := text.encode()[self._message.size :]):
+            pieces.append(self._encode_text(held_back.decode(errors="ignore")))
         pieces.append(self._close_reasoning(turn))
         if self._message is not None:
             pieces.append(self._close_message(self._message, turn, text))
             self._message = None
-        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
-        self._number_calls(turn, self._next_index)
-        self._next_index += len(calls)
+        if precedes_calls(turn):
+            first_call = self._next_index
+            self._next_index += len(calls)
+        self._number_calls(turn, first_call)
         pieces += [self._encode_call_added(call) for call in calls]
+        self._streamed, self._seen_call = {}, (-1, 0)
         pieces += [self._encode_call_end(call) for call in calls if call.result is not None]  # the provider ran them
         return b"".join(pieces)
 
@@ -356,22 +422,37 @@ class ResponseEncoder:
         )
 
     def _encode_call_added(self, call: CallView) -> bytes:
-        """Return the beginning of a call; of one that its client runs all of it, as its part begins."""
+        """Return the beginning of a call; of one that its client runs all of it that was not streamed."""
         index, item = self._indexes[call.call.id], build_call(self._view, call)
+        streamed = self._streamed.get(call.call.id)
+        has_begun = streamed is not None or self._was_begun(call)
         kind = CALL_KINDS[str(item["type"])] if is_client_call(self._view, call) else None
         field, event = (kind.streamed_field, kind.event) if kind else ("arguments", "response.mcp_call_arguments")
         started: OutputItem = {**item, "status": "in_progress"}
         if field:
             started[field] = ""  # clients append the deltas to it
-        pieces = [self._encode_added(index, started)]
+        pieces = [] if has_begun else [self._encode_added(index, started)]
         if field:
             opened = _OpenItem(index, str(item["id"]))
             names = {"name": item["name"]} if kind and kind.type == FUNCTION else {}
-            pieces.append(self._encode_part(f"{event}.delta", opened, {"delta": item[field]}))
+            missing = find_missing(call.call, streamed.text) if streamed else "" if has_begun else item[field]
+            if missing:
+                pieces.append(self._encode_part(f"{event}.delta", opened, {"delta": missing}))
             pieces.append(self._encode_part(f"{event}.done", opened, {field: item[field], **names}))
         if kind:
             pieces.append(self._encode_item_done(index, item))
         return b"".join(pieces)
+
+    def _was_begun(self, call: CallView) -> bool:
+        """Return whether the client saw the beginning of a call before it came back."""
+        streamable = [
+            other.call.id
+            for other in self._view.calls.values()
+            if other.turn == call.turn
+            and is_client_call(self._view, other)
+            and find_wire_tool(self._view, other.call.tool).type == FUNCTION
+        ]
+        return call.call.id in streamable[: self._seen_call[0] + 1]
 
     def _encode_call_start(self, call: CallView) -> bytes:
         if is_client_call(self._view, call) or call.attempt > 1:
@@ -418,6 +499,9 @@ class ResponseEncoder:
     def _encode_content(self, kind: str, item: _OpenItem, fields: Mapping[str, object]) -> bytes:
         return self._encode_part(kind, item, {"content_index": 0, **fields})
 
+    def _encode_summary(self, kind: str, item: _OpenItem, fields: Mapping[str, object]) -> bytes:
+        return self._encode_part(kind, item, {"summary_index": 0, **fields})
+
     def _encode_part(self, kind: str, item: _OpenItem, fields: Mapping[str, object]) -> bytes:
         return self._encode(kind, {"item_id": item.id, "output_index": item.index, **fields})
 
@@ -429,6 +513,10 @@ class ResponseEncoder:
 
     def _encode_at(self, number: int, kind: str, fields: Mapping[str, object]) -> bytes:
         return _encode_event(number, kind, fields) if number > self._after_number else b""
+
+
+def _is_client_tool(view: RunView, name: str) -> bool:
+    return view.request is not None and any(tool.name == name for tool in view.request.app_tools)
 
 
 def _build_unfinished(opened: _OpenItem) -> OutputItem:

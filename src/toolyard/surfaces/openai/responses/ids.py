@@ -22,15 +22,21 @@ _IN_TURN, _IN_MESSAGE = 1 << 30, 1 << 29
 """The bits of a part in a turn before its text: in the reasoning, and with both in the beginning of the message."""
 _AFTER_REASONING = 1 << 4
 """The bit of a part in a message whose turn has shown reasoning, which comes before it in the output."""
-_REASONING_PARTS = 2
-"""The events that end the reasoning, at the beginning of a message."""
+_REASONING_PARTS = 3
+"""The most events that end the reasoning, at the beginning of a message."""
+_IN_ARGUMENTS = 1 << 28
+"""With `_IN_TURN`, the bit of a part in the arguments of a call: the number of the call, then the bytes shown."""
+_ARGUMENT_BITS = 17
+MAX_STREAMED_CALLS, MAX_STREAMED_BYTES = 16, (1 << _ARGUMENT_BITS) - 2
+"""How many calls of a turn, and how many bytes of each one's arguments, are streamed; the turn's end has the others."""
 _MAX_SHOWN = (1 << 20) - 1
 """The bytes of a turn's text, and of its reasoning, that have numbers of their own."""
 _STEPS = _AFTER_REASONING << 1
 _REASONING_START = _STEPS
-_MESSAGE_START = _REASONING_START + _MAX_SHOWN + 1
+_MESSAGE_START = _REASONING_START + _MAX_SHOWN + 2
 _TEXT_START = _MESSAGE_START + _STEPS
-_TURN_NUMBERS, _ENTRY_NUMBERS = _TEXT_START + 2 * (_MAX_SHOWN + 1), 4_096
+_ARGUMENTS_START = _TEXT_START + 2 * (_MAX_SHOWN + 1)
+_TURN_NUMBERS, _ENTRY_NUMBERS = _ARGUMENTS_START + (MAX_STREAMED_CALLS << _ARGUMENT_BITS), 4_096
 """How many numbers the events of a turn in progress have, and those of any other entry."""
 _MAX_NUMBER = (1 << 31) - 1
 
@@ -74,7 +80,9 @@ class StreamPlace(Struct, frozen=True):
             return min(self.part, _ENTRY_NUMBERS - 1)
         if self.part & _IN_MESSAGE:
             return _MESSAGE_START + self.part % _STEPS
-        return _REASONING_START + self.reasoning_bytes
+        if self.part & _IN_ARGUMENTS:
+            return _ARGUMENTS_START + self.part % _IN_ARGUMENTS
+        return _REASONING_START + (1 + self.reasoning_bytes if self.reasoning_bytes else self.part & 1)
 
     @property
     def cursor(self) -> Cursor:
@@ -86,7 +94,16 @@ class StreamPlace(Struct, frozen=True):
     @property
     def reasoning_bytes(self) -> int:
         """Return how much reasoning of the turn was shown, if this is a place in it."""
-        return self.part >> 1 & _MAX_SHOWN if self.part & _IN_TURN and not self.part & _IN_MESSAGE else 0
+        is_reasoning = self.part & _IN_TURN and not self.part & (_IN_MESSAGE | _IN_ARGUMENTS)
+        return self.part >> 1 & _MAX_SHOWN if is_reasoning else 0
+
+    @property
+    def streamed_call(self) -> tuple[int, int]:
+        """Return the number of the call whose arguments were shown last, and the bytes of them; -1 and 0 for none."""
+        if self.seen or not (self.part & _IN_TURN and self.part & _IN_ARGUMENTS):
+            return -1, 0
+        number, shown = divmod(self.part % _IN_ARGUMENTS, 1 << _ARGUMENT_BITS)
+        return number, max(0, shown - 1)
 
     @property
     def follows_reasoning(self) -> bool:
@@ -100,10 +117,12 @@ class StreamPlace(Struct, frozen=True):
             return "message"
         if not self.part & _IN_TURN:
             return None
+        if self.part & _IN_ARGUMENTS:
+            return None  # the turn is read again from its beginning
         step = self.part & (_AFTER_REASONING - 1)
         if self.part & _IN_MESSAGE and step >= _REASONING_PARTS:
             return "message"
-        return None if self.part & _IN_MESSAGE and step else "reasoning"
+        return None if self.part & _IN_MESSAGE and step == _REASONING_PARTS - 1 else "reasoning"
 
 
 def place_reasoning(seq: int, shown_bytes: int) -> StreamPlace:
@@ -111,9 +130,16 @@ def place_reasoning(seq: int, shown_bytes: int) -> StreamPlace:
     return StreamPlace(seq, 0, _IN_TURN | min(shown_bytes, _MAX_SHOWN) << 1)
 
 
-def place_message(seq: int, *, follows_reasoning: bool) -> StreamPlace:
-    """Return the place where the message of a turn begins, and with the end of the reasoning, if there is any."""
-    return StreamPlace(seq, 0, _IN_TURN | _IN_MESSAGE | (_AFTER_REASONING if follows_reasoning else _REASONING_PARTS))
+def place_message(seq: int, *, reasoning_parts: int = 0) -> StreamPlace:
+    """Return the place where the message of a turn begins, after so many events that end the reasoning, if any."""
+    step = (_AFTER_REASONING if reasoning_parts else 0) | (_REASONING_PARTS - reasoning_parts)
+    return StreamPlace(seq, 0, _IN_TURN | _IN_MESSAGE | step)
+
+
+def place_arguments(seq: int, number: int, shown_bytes: int | None = None) -> StreamPlace:
+    """Return the place after so many bytes of a call's arguments; with None, that of the call's beginning."""
+    shown = 0 if shown_bytes is None else shown_bytes + 1
+    return StreamPlace(seq, 0, _IN_TURN | _IN_ARGUMENTS | number << _ARGUMENT_BITS | shown)
 
 
 def place_text(seq: int, seen_bytes: int, *, follows_reasoning: bool) -> StreamPlace:
@@ -159,12 +185,15 @@ class EventNumbers:
         offset = number - self._first
         if not self._is_turn or offset < _REASONING_START:
             return StreamPlace(seq, 0, offset)
+        if offset >= _ARGUMENTS_START:
+            return StreamPlace(seq, 0, _IN_TURN | _IN_ARGUMENTS | (offset - _ARGUMENTS_START))
         if offset >= _TEXT_START:
             follows_reasoning, seen = divmod(offset - _TEXT_START, _MAX_SHOWN + 1)
             return StreamPlace(seq, seen, _AFTER_REASONING * follows_reasoning)
         if offset >= _MESSAGE_START:
             return StreamPlace(seq, 0, _IN_TURN | _IN_MESSAGE | (offset - _MESSAGE_START))
-        return place_reasoning(seq, offset - _REASONING_START)
+        shown = offset - _REASONING_START
+        return StreamPlace(seq, 0, _IN_TURN | shown) if shown < 2 else place_reasoning(seq, shown - 1)
 
 
 def find_place(entries: Iterable[Entry], before_run: int, number: int) -> StreamPlace:

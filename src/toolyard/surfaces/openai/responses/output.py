@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolyard.core.items import Citation, Item, ModelText, Reasoning
+from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.openai.responses.ids import build_item_id
@@ -53,15 +53,16 @@ def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
     """Return the items of a turn that has ended; none of one that has not."""
     output: list[OutputItem] = []
     if text := join_reasoning(turn.items):
-        output.append(build_reasoning(turn_id(view, turn), text))
+        output.append(build_reasoning(turn_id(view, turn), text, as_summary=wants_summary(view)))
+    messages: list[OutputItem] = []
     if shows_text(view, turn) and (text := join_text(turn)):
         item_id = turn_id(view, turn)
         is_refusal = refuses_schema(view, turn)
-        output.append(
+        messages.append(
             build_refusal(item_id, text) if is_refusal else build_message(item_id, text, merge_citations(turn.texts))
         )
-    calls = [call for call in view.calls.values() if call.turn == turn.number]
-    return [*output, *(build_call(view, call) for call in calls)]
+    calls = [build_call(view, call) for call in view.calls.values() if call.turn == turn.number]
+    return [*output, *messages, *calls] if precedes_calls(turn) else [*output, *calls, *messages]
 
 
 def turn_id(view: RunView, turn: TurnView) -> str:
@@ -127,9 +128,26 @@ def build_text_part(text: str, citations: Sequence[Citation] = ()) -> OutputItem
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
 
 
-def build_reasoning(item_id: str, text: str) -> OutputItem:
-    content = [{"type": "reasoning_text", "text": text}] if text else []
-    return {"id": build_item_id("rs", item_id), "type": "reasoning", "summary": [], "content": content}
+def build_reasoning(item_id: str, text: str, *, as_summary: bool = False) -> OutputItem:
+    """Return the reasoning of a turn: as its content, or as the summary that the client asked for."""
+    summary = [build_summary_part(text)] if text and as_summary else []
+    content = [{"type": "reasoning_text", "text": text}] if text and not as_summary else []
+    return {"id": build_item_id("rs", item_id), "type": "reasoning", "summary": summary, "content": content}
+
+
+def build_summary_part(text: str) -> OutputItem:
+    return {"type": "summary_text", "text": text}
+
+
+def wants_summary(view: RunView) -> bool:
+    """Return whether the client asked for summaries of the reasoning."""
+    return bool(view.request and view.request.client_fields.get("reasoning_summary"))
+
+
+def precedes_calls(turn: TurnView) -> bool:
+    """Return whether the text of a turn comes before its calls, as it does unless the model wrote it after them."""
+    first = next((item for item in turn.items if isinstance(item, ModelText | Call)), None)
+    return not isinstance(first, Call)
 
 
 def build_call(view: RunView, call: CallView) -> OutputItem:

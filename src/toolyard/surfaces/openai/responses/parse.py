@@ -60,6 +60,9 @@ class TextFields(Struct, kw_only=True):
 
 class ReasoningFields(Struct, kw_only=True):
     effort: str | None = None
+    summary: Annotated[str, Meta(max_length=40)] | None = None
+    generate_summary: Annotated[str, Meta(max_length=40)] | None = None
+    """The older name of `summary`."""
 
 
 class ResponseBody(WebSearchFields, kw_only=True):
@@ -118,6 +121,7 @@ def read_client_fields(body: ResponseBody, approval_label: str, declared: Declar
         background=bool(body.background),
         parallel_tool_calls=body.parallel_tool_calls is not False,
         approval_label=approval_label,
+        reasoning_summary=(body.reasoning.summary or body.reasoning.generate_summary or "") if body.reasoning else "",
         wire_tools=declared.wire_tools,
     )
 

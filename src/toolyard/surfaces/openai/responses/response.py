@@ -108,6 +108,8 @@ class ClientFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallel_tool_calls: bool = True
     approval_label: str = ""
     """The label of the client's `mcp` tool: approvals are items then. Empty if it declared none."""
+    reasoning_summary: str = ""
+    """Which summary of the reasoning the client asked for; empty for none."""
     wire_tools: dict[str, WireTool] = {}
     """What the client calls its tools that are no plain functions, by the names of their functions."""
 
@@ -175,7 +177,7 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         top_p=options.top_p if options and options.top_p is not None else DEFAULT_SAMPLING,
         max_output_tokens=(options.max_tokens or None) if options else None,
         previous_response_id=fields.previous_response_id,
-        reasoning={"effort": options.effort if options else None, "summary": None},
+        reasoning={"effort": options.effort if options else None, "summary": traits.fields.reasoning_summary or None},
         store=traits.store,
         background=fields.background,
         usage=build_usage(view.usage) if status not in ("queued", "in_progress") else None,
@@ -218,4 +220,5 @@ def build_usage(usage: Usage) -> ResponseUsage:
         output_tokens=usage.output_tokens,
         total_tokens=usage.total,
         input_tokens_details=InputTokenCounts(cached_tokens=usage.cached_tokens),
+        output_tokens_details=OutputTokenCounts(reasoning_tokens=usage.reasoning_tokens),
     )

@@ -150,9 +150,7 @@ class Responses:
         traits = self._read_traits(data, tools)
         if data.generate is False:
             if find_named_conversation(complete):
-                raise invalid_field(
-                    "generate", "cannot be false where a stored response goes on"
-                )
+                raise invalid_field("generate", "cannot be false where a stored response goes on")
             yield encode_whole(build_empty_response(self._service.clock, traits))
             return
         admitted = await self._start(request, complete, tools, self._starter.start)
@@ -386,7 +384,8 @@ class Responses:
             if entry.seq <= start.seq:
                 view.apply(entry)
                 numbers.add(entry)
-        reader = await self._service.follow(whole.conversation, start, include_argument_deltas=False)
+        has_tools = bool(whole.request and whole.request.app_tools)
+        reader = await self._service.follow(whole.conversation, start, include_argument_deltas=has_tools)
         encoder = ResponseEncoder(
             view,
             reader.end,
