@@ -188,7 +188,9 @@ class ResponseEncoder:
         view = self._view.apply(published)
         if not isinstance(published, Entry):
             return self._encode_fleeting(published, cursor) if view is not None else b""
-        missed = self._encode_missed_reasoning() if view is not None and isinstance(published.event, TurnEnded) else b""
+        missed = b""
+        if view is not None and isinstance(published.event, TurnEnded):
+            missed = self._encode_missed_reasoning() + self._encode_missed_calls(view.turns[-1])
         if view is not None and self._numbers.add(published):
             self._place = StreamPlace(published.seq, 0, 0)
         self.over = is_at_rest(self._view, published.seq, self._log_end)
@@ -289,7 +291,20 @@ class ResponseEncoder:
         """Return how many events end the reasoning that is open."""
         return 0 if self._reasoning is None else 3 if wants_summary(self._view) else 2
 
-    def _encode_arguments(self, event: ArgumentsAppended) -> bytes:
+    def _encode_missed_calls(self, turn: TurnView) -> bytes:
+        """Return the arguments that were not read while the turn went on, where a reader at that time got them."""
+        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        pieces: list[bytes] = []
+        for index, call in enumerate(calls):
+            if call.call.id not in self._streamed:
+                text = msgspec.json.encode(call.arguments).decode()
+                event = ArgumentsAppended(
+                    turn=turn.number, call_id=call.call.id, index=index, tool=call.call.tool, offset=0, text=text
+                )
+                pieces.append(self._encode_arguments(event, is_whole=True))
+        return b"".join(pieces)
+
+    def _encode_arguments(self, event: ArgumentsAppended, *, is_whole: bool = False) -> bytes:
         """Return a part of the arguments of a function that the client runs; nothing for any other call."""
         view, number = self._view, len(self._streamed)
         call = self._streamed.get(event.call_id)
@@ -304,8 +319,11 @@ class ResponseEncoder:
             item = build_call_item(wire, event.call_id, encode_call_id(view.conversation, event.call_id), {})
             self._place = place_arguments(seq, call.number)
             pieces.append(self._encode_added(call.index, {**item, "arguments": "", "status": "in_progress"}))
-        seen = max(0, self._seen_call[1] - call.sent_bytes) if self._seen_call[0] == call.number else 0
-        if call.sent_bytes + utf8_size(event.text) <= MAX_STREAMED_BYTES and (unsent := call.add(event)):
+        is_seen_call = self._seen_call[0] == call.number
+        seen = max(0, self._seen_call[1] - call.sent_bytes) if is_seen_call else 0
+        if is_seen_call and is_whole:
+            call.add(event)  # the model may have written it otherwise: the client gets no more of it than the whole
+        elif call.sent_bytes + utf8_size(event.text) <= MAX_STREAMED_BYTES and (unsent := call.add(event)):
             self._place = place_arguments(seq, call.number, call.sent_bytes)
             delta = {"delta": unsent.encode()[seen:].decode(errors="ignore")}
             opened = _OpenItem(call.index, build_item_id(KINDS[FUNCTION].id_prefix, event.call_id))
@@ -365,6 +383,8 @@ class ResponseEncoder:
             pieces.append(self._begin_message(turn) + self._encode_text(text))
         elif self._message is not None and (held_back := text.encode()[self._message.size :]):
             pieces.append(self._encode_text(held_back.decode(errors="ignore")))
+        else:
+            self._skip_number()
         pieces.append(self._close_reasoning(turn))
         if self._message is not None:
             pieces.append(self._close_message(self._message, turn, text))
@@ -425,34 +445,22 @@ class ResponseEncoder:
         """Return the beginning of a call; of one that its client runs all of it that was not streamed."""
         index, item = self._indexes[call.call.id], build_call(self._view, call)
         streamed = self._streamed.get(call.call.id)
-        has_begun = streamed is not None or self._was_begun(call)
         kind = CALL_KINDS[str(item["type"])] if is_client_call(self._view, call) else None
         field, event = (kind.streamed_field, kind.event) if kind else ("arguments", "response.mcp_call_arguments")
         started: OutputItem = {**item, "status": "in_progress"}
         if field:
             started[field] = ""  # clients append the deltas to it
-        pieces = [] if has_begun else [self._encode_added(index, started)]
+        pieces = [self._skip_number() if streamed else self._encode_added(index, started)]
         if field:
             opened = _OpenItem(index, str(item["id"]))
             names = {"name": item["name"]} if kind and kind.type == FUNCTION else {}
-            missing = find_missing(call.call, streamed.text) if streamed else "" if has_begun else item[field]
-            if missing:
-                pieces.append(self._encode_part(f"{event}.delta", opened, {"delta": missing}))
+            missing = find_missing(call.call, streamed.text) if streamed else item[field]
+            delta = self._encode_part(f"{event}.delta", opened, {"delta": missing}) if missing else self._skip_number()
+            pieces.append(delta)
             pieces.append(self._encode_part(f"{event}.done", opened, {field: item[field], **names}))
         if kind:
             pieces.append(self._encode_item_done(index, item))
         return b"".join(pieces)
-
-    def _was_begun(self, call: CallView) -> bool:
-        """Return whether the client saw the beginning of a call before it came back."""
-        streamable = [
-            other.call.id
-            for other in self._view.calls.values()
-            if other.turn == call.turn
-            and is_client_call(self._view, other)
-            and find_wire_tool(self._view, other.call.tool).type == FUNCTION
-        ]
-        return call.call.id in streamable[: self._seen_call[0] + 1]
 
     def _encode_call_start(self, call: CallView) -> bytes:
         if is_client_call(self._view, call) or call.attempt > 1:
@@ -510,6 +518,11 @@ class ResponseEncoder:
         number = self._numbers.number(self._place)
         self._place = StreamPlace(self._place.seq, self._place.seen, self._place.part + 1)
         return self._encode_at(number, kind, fields)
+
+    def _skip_number(self) -> bytes:
+        """Leave out an event that others of the same entry are numbered after, and return nothing."""
+        self._place = StreamPlace(self._place.seq, self._place.seen, self._place.part + 1)
+        return b""
 
     def _encode_at(self, number: int, kind: str, fields: Mapping[str, object]) -> bytes:
         return _encode_event(number, kind, fields) if number > self._after_number else b""
