@@ -167,6 +167,11 @@ class Reader:
             self.cursor = batch[-1][1]
         return batch
 
+    def unread(self, items: Sequence[tuple[Published, Cursor]], cursor: Cursor) -> None:
+        """Put back all that was read after the cursor: the next reads return it again."""
+        self._ready[:0] = items
+        self.cursor = cursor
+
     def detach(self) -> None:
         if not self._detached:
             self._detached = True
