@@ -587,10 +587,11 @@ def with_replacement(conversation: str, run: str, replaces: str) -> Entry:
     return replace(entry, run=run, request=replace(entry.request, replaces=replaces))
 
 
-async def find_winner(store: Store, *appends: Awaitable[None]) -> str:
+async def find_winner(store: Store, *appends: Awaitable[object]) -> str:
     """Do the appends at once, of which one may succeed, and return the run that the request `k` is recorded with."""
-    errors = await asyncio.gather(*appends, return_exceptions=True)
-    assert sorted(type(error) for error in errors if error) == [RequestRepeated] * (len(appends) - 1)
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    errors = [type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)]
+    assert errors == [RequestRepeated] * (len(appends) - 1)
     record = await store.find_request("k")
     assert record is not None
     return record.run

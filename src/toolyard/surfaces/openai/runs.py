@@ -168,8 +168,8 @@ class RunStarter:
         if record is None:
             return None
         started = await self._service.repeat_request(record, context.correlation_id, include_argument_deltas=False)
-        replayed = REPLAYED_HEADERS if started.repeated else {}
-        return admit_started(started, {"x-request-id": context.correlation_id, **replayed})
+        headers = {"x-request-id": context.correlation_id}
+        return admit_started(started, {**headers, **REPLAYED_HEADERS} if started.repeated else headers)
 
     async def _start(
         self, context: RequestContext, request: WholeRequest, key: RequestKey, sources: Sequence[str]
