@@ -18,9 +18,11 @@ from contracts.test_store import (
     assert_refused,
     claim,
     find_due,
+    find_winner,
     get_function_name,
     make_entries,
     read_seqs,
+    with_replacement,
     with_request,
 )
 from support import find_break
@@ -278,6 +280,18 @@ async def a_message_reaches_the_replica_that_it_is_for(first: Store, second: Sto
     assert (set(messages["first"]), set(messages["second"])) == ({large}, {body})
 
 
+async def a_request_is_taken_over_at_one_replica_only(first: Store, second: Store, end_lease: EndLease) -> None:
+    failed = replace(with_request(make_entries("c", 1)[0], "k"), run="failed")
+    await append(first, "c", await claim(first, "c"), [failed], None)
+    mine, other = await claim(first, "d"), await claim(second, "e")
+    winner = await find_winner(
+        second,
+        append(first, "d", mine, [with_replacement("d", "d", "failed")], None),
+        append(second, "e", other, [with_replacement("e", "e", "failed")], None),
+    )
+    assert winner in ("d", "e")
+
+
 async def a_request_takes_effect_at_one_replica_only(first: Store, second: Store, end_lease: EndLease) -> None:
     mine, other = await claim(first, "c"), await claim(second, "d")
     outcomes = await asyncio.gather(
@@ -431,6 +445,7 @@ BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     a_rate_limit_is_shared: OwnLimitStore,
     a_message_reaches_the_replica_that_it_is_for: BroadcastStore,
     a_request_takes_effect_at_one_replica_only: ForgetfulRequestStore,
+    a_request_is_taken_over_at_one_replica_only: ForgetfulRequestStore,
     audit_entries_of_replicas_are_one_chain: OwnAuditStore,
     a_replica_that_closes_leaves_nothing_owned: KeepsOnCloseStore,
 }

@@ -580,6 +580,39 @@ async def a_request_is_recorded_with_its_entry_and_refused_a_second_time(store: 
     assert await store.find_request("k") == record, "a late repetition must not start it again"
 
 
+def with_replacement(conversation: str, run: str, replaces: str) -> Entry:
+    """Return the first entry of a conversation, whose run takes the request `k` over from another run."""
+    entry = with_request(make_entries(conversation, 1)[0], "k")
+    assert entry.request is not None
+    return replace(entry, run=run, request=replace(entry.request, replaces=replaces))
+
+
+async def find_winner(store: Store, *appends: Awaitable[object]) -> str:
+    """Do the appends at once, of which one may succeed, and return the run that the request `k` is recorded with."""
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    errors = [type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)]
+    assert errors == [RequestRepeated] * (len(appends) - 1)
+    record = await store.find_request("k")
+    assert record is not None
+    return record.run
+
+
+async def a_request_is_taken_over_by_one_run_from_the_run_that_it_is_recorded_with(store: Store) -> None:
+    first = replace(with_request(make_entries("c", 1)[0], "k"), run="failed")
+    await append(store, "c", await claim(store, "c"), [first], None)
+    epochs = {name: await claim(store, name) for name in "def"}
+    winner = await find_winner(
+        store, *(append(store, name, epochs[name], [with_replacement(name, name, "failed")], None) for name in "de")
+    )
+    assert winner in ("d", "e")
+    for replaces in ("failed", "other", ""):
+        late = with_replacement("f", "late", replaces)
+        await assert_refused(RequestRepeated, append(store, "f", epochs["f"], [late], None))
+    await append(store, "f", epochs["f"], [with_replacement("f", "next", winner)], None)
+    record = await store.find_request("k")
+    assert record is not None and (record.conversation, record.run) == ("f", "next")
+
+
 async def an_old_request_is_listed_dropped_and_may_come_again(store: Store) -> None:
     epochs: dict[str, int] = {}
     for conversation, key, at in (("old", "a1", 1.0), ("older", "a2", 0.0), ("new", "a3", 100.0)):
@@ -1123,6 +1156,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_deleted_token_is_not_revived_and_an_expired_one_makes_room: RevivesTokensStore,
     a_rate_limit_is_exact_at_the_boundary: MinuteCountStore,
     a_request_is_recorded_with_its_entry_and_refused_a_second_time: ForgetfulRequestStore,
+    a_request_is_taken_over_by_one_run_from_the_run_that_it_is_recorded_with: ForgetfulRequestStore,
     an_old_request_is_listed_dropped_and_may_come_again: KeepsRequestsStore,
     the_last_request_whose_key_begins_with_a_text_is_found: ExactRequestStore,
     a_request_that_is_kept_for_less_expires_earlier: KeepsAllRequestsAlikeStore,

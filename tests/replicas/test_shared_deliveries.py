@@ -13,7 +13,7 @@ from surfaces.openai.clients import HELLO, define_tool
 from surfaces.talk import Json
 from toolyard import ModelRequest, tool
 from toolyard.core.items import Result, UserMessage
-from toolyard.testing import Script, Turn, call, say
+from toolyard.testing import Script, Turn, call, fail, say
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 charges: list[int] = []
@@ -124,6 +124,23 @@ async def test_retries_of_a_request_that_was_lost_start_one_run(kind: str) -> No
             *(post(replica, "/v1/responses", {"input": "Hello"}, **retry) for _ in range(3) for replica in replicas)
         )
     assert (len({answer["id"] for answer in answers}), charges) == (1, [1])
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_retries_of_a_request_whose_run_failed_start_one_run(kind: str) -> None:
+    failures = [fail("busy", "rate_limited")]
+
+    def choose(request: ModelRequest) -> Turn:
+        return failures.pop() if failures else choose_charge_turn(request)
+
+    async with open_pair(kind, choose) as replicas:
+        body = {"input": "Hello"}
+        status, _, _ = await replicas[0].http.send_request("POST", "/v1/responses", body)
+        retry = {"x-stainless-retry-count": "1"}
+        answers = await asyncio.gather(
+            *(post(replica, "/v1/responses", body, **retry) for _ in range(3) for replica in replicas)
+        )
+    assert (status, len({answer["id"] for answer in answers}), charges) == (429, 1, [1])
 
 
 async def test_a_delivery_is_joined_that_comes_between_the_look_and_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ def pay(amount: int) -> str:
 TOOLS = [order, pay]
 
 
-async def read_stream(http: ApiClient, path: str, body: Json) -> list[tuple[str, Json]]:
-    return [event async for event in http.stream_post(path, body, accept="text/event-stream")]
+async def read_stream(http: ApiClient, path: str, body: Json, **headers: str) -> list[tuple[str, Json]]:
+    return [event async for event in http.stream_post(path, body, accept="text/event-stream", **headers)]
 
 
 def list_types(events: list[tuple[str, Json]]) -> list[str]:
@@ -235,7 +235,8 @@ async def test_a_failed_run_has_a_sentence_on_streams(url: str) -> None:
     async with open_api_client([fail("the provider is down")]) as http:
         path = await http.create_conversation()
         body: Json = {"prompt": "Hi", "language": "de"} if url != "chat" else {"content": "Hi", "language": "de"}
-        events = await read_stream(http, f"{path}/chat" if url == "chat" else url, body)
+        stream_path = f"{path}/chat" if url == "chat" else url
+        events = await read_stream(http, stream_path, body, prefer="respond-async")
         assert list_types(events) == ["text.delta", "error", "done"]
         assert events[0][1]["content"] == get_text("failed", "de")
         assert events[0][1]["notice"] == "failed"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Usage
+from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.messages import Anthropic, from_wire
 from wire.local import events_of, open_model, request, serving, streaming, user
 from wire.messages_streams import (
@@ -246,3 +247,8 @@ def test_an_error_in_the_stream_names_the_request() -> None:
 
 def test_what_comes_after_the_end_is_not_read() -> None:
     assert turn_of(encode_start() + encode_text(0, "a") + encode_end() + b"data: garbage\n\n").finish == "stop"
+
+
+def test_a_stream_that_breaks_off_in_a_search_says_that_the_provider_had_begun_it() -> None:
+    failed = from_wire([encode_start() + encode_search(0)], request())[-1]
+    assert isinstance(failed, TurnFailed) and failed.problem.details == {HOSTED_CALL: True}

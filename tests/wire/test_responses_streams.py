@@ -12,12 +12,25 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
+from toolyard.core.events import TurnFailed
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Seal, Usage
+from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.responses import from_wire
 from wire.checks import calls_of, expect_ended
 from wire.local import request, serving, streaming
 from wire.reply_bytes import CallSpec, Stream
-from wire.responses_bytes import CITED_TEXT, CODE, FILES, SEARCH, build_hosted_call, build_reasoning, call, events, text
+from wire.responses_bytes import (
+    CITED_TEXT,
+    CODE,
+    FILES,
+    SEARCH,
+    ScriptedOutput,
+    build_hosted_call,
+    build_reasoning,
+    call,
+    events,
+    text,
+)
 from wire.responses_streams import STREAMS
 from wire.strict_responses import PATH
 
@@ -112,3 +125,12 @@ def test_an_id_that_the_provider_uses_in_every_turn_is_never_ours() -> None:
     model_request = request()
     ids = [calls_of(expect_ended(from_wire(events(call("now", "{}")), model_request)))[0].id for _ in range(2)]
     assert len({*ids, "call_0"}) == 3
+
+
+@pytest.mark.parametrize(("output", "began"), [(SEARCH, True), (text("Milk"), False)], ids=["search", "text"])
+def test_a_stream_that_breaks_off_says_whether_the_provider_had_begun_a_call(
+    output: ScriptedOutput, began: bool
+) -> None:
+    failed = from_wire(events(output)[:-1], request())[-1]
+    assert isinstance(failed, TurnFailed) and failed.problem.error_type == "unavailable"
+    assert failed.problem.details.get(HOSTED_CALL, False) is began

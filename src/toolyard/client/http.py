@@ -87,7 +87,7 @@ class ServerClient:
 
     async def start_run(self, path: str, body: object) -> None:
         """Start a run, and close its stream at once: a run continues when no client reads it."""
-        async with self._send("POST", path, body, EVENT_STREAM):
+        async with self._send("POST", path, body, {**EVENT_STREAM, "prefer": "respond-async"}):
             pass
 
     async def stream_events(

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from toolyard.core.history import count_messages
 from toolyard.core.items import Item, Result, SystemText, UserMessage
+from toolyard.core.model_failures import TOO_LARGE
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
 from toolyard.core.token_estimate import estimate_tokens
@@ -25,8 +26,6 @@ MIN_SAVED_TOKENS = 16
 """Tokens that leaving out a result must save."""
 MIN_SAVED_SHARE = 0.1
 """The share of the context window that a compaction must save: less is not worth the loss of the provider's cache."""
-TOO_LARGE = "too_large"
-"""The error type of a request that exceeds the model's context window."""
 
 
 class Compact(Struct, frozen=True, kw_only=True):

@@ -316,6 +316,8 @@ class RequestKey(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     body_hash: str
     kept_s: float = REQUEST_KEY_S
     """How long the request is remembered; at most REQUEST_KEY_S."""
+    replaces: str = ""
+    """The run that the request is recorded with so far, if this one takes it over. Any other run is left in place."""
 
     def counts_from(self, at: float) -> float:
         """Return the time from which REQUEST_KEY_S is counted: before `at` if the request is remembered for less."""

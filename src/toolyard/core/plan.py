@@ -2,9 +2,10 @@
 
 from msgspec import Struct
 
-from toolyard.core.compaction import HOPELESS_SHARE, TOO_LARGE, Compact, is_full, plan_compaction
+from toolyard.core.compaction import HOPELESS_SHARE, Compact, is_full, plan_compaction
 from toolyard.core.events import Ending
 from toolyard.core.items import Item, ModelText, Result
+from toolyard.core.model_failures import TOO_LARGE
 from toolyard.core.run_state import CallState, QueuedRun, RunState
 from toolyard.core.state import State
 

@@ -46,6 +46,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import find_open_calls
 from toolyard.core.items import ApprovalRecord, Call, Citation, Item, ModelText, Problem, Result, Usage
+from toolyard.core.model_failures import HOSTED_CALL, RETRYABLE_ERROR_TYPES
 from toolyard.core.run_state import MAX_OUTPUT_REPAIRS, Phase
 from toolyard.core.trust import UntrustedSource
 
@@ -209,8 +210,20 @@ class RunView(Struct, kw_only=True):
 
     @property
     def problem(self) -> Problem | None:
-        """Return why the run failed."""
-        return self.end.problem if self.end else None
+        """Return why the run failed, with the details of the turn that failed: the end of a run has only the text."""
+        problem = self.end.problem if self.end else None
+        failed = self.turns[-1].problem if self.turns else None
+        if problem is None or failed is None or failed.error_type != problem.error_type:
+            return problem
+        return replace(problem, details=failed.details)
+
+    @property
+    def may_run_again(self) -> bool:
+        """Return whether the run failed for a reason that passes, and before any call started, a provider's own too."""
+        problem = self.problem
+        if problem is None or problem.error_type not in RETRYABLE_ERROR_TYPES or problem.details.get(HOSTED_CALL):
+            return False
+        return not any(call.attempt or call.call.ran_at or call.parked for call in self.calls.values())
 
     @property
     def last_reply(self) -> TurnView | None:

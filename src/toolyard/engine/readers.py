@@ -171,6 +171,11 @@ class Reader:
     def is_detached(self) -> bool:
         return self._detached
 
+    def unread(self, items: Sequence[tuple[Published, Cursor]], cursor: Cursor) -> None:
+        """Put back all that was read after the cursor: the next reads return it again."""
+        self._ready[:0] = items
+        self.cursor = cursor
+
     def detach(self) -> None:
         if not self._detached:
             self._detached = True

@@ -45,7 +45,10 @@ class Requests:
         self._locks = KeyLocks()
 
     async def find(self, request: RequestKey | None) -> RequestRecord | None:
-        """Return the record of a request that took effect in the last 24 hours. Raises Invalid for another body."""
+        """Return the record of a request that took effect in the last 24 hours. Raises Invalid for another body.
+
+        A record that the request is about to replace is none.
+        """
         record = await self._catalog.find_request(request.key_hash) if request else None
         if request is None or record is None or record.at <= self._clock.now() - REQUEST_KEY_S:
             return None
@@ -54,7 +57,7 @@ class Requests:
                 "this Idempotency-Key was sent with another body before; use a new key for each new request",
                 {"field": "idempotency-key"},
             )
-        return record
+        return None if request.replaces and record.run == request.replaces else record
 
     async def acquire(self, request: RequestKey | None) -> Callable[[], None]:
         """Keep requests with the same key out, and return a function that lets the next one in.

@@ -5,6 +5,7 @@ Wire protocols are left to the surfaces, and driving conversations to `ownership
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct, UnsetType
@@ -57,6 +58,7 @@ from toolyard.engine.presets import Presets
 from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
 from toolyard.engine.refused_attempts import RefusedAttempts
+from toolyard.engine.repeated_requests import build_restart
 from toolyard.engine.replicas import Replicas
 from toolyard.engine.requests import Requests
 from toolyard.engine.result_encoder import build_original_handle
@@ -173,10 +175,12 @@ class Service:
     async def start_run(self, conversation: str, command: Start, *, include_argument_deltas: bool = True) -> StartedRun:
         """Submit a Start and follow the conversation from right before it. The caller detaches the reader.
 
-        If the command's request took effect before, nothing is started: the earlier run is followed.
+        If the command's request took effect before, the earlier run is followed, as `repeat_request` does.
         """
         if record := await self.find_request(command.request):
-            return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
+            return await self.repeat_request(
+                record, command.correlation_id, include_argument_deltas=include_argument_deltas
+            )
         # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
         # another replica owns the conversation, its log is followed.
         await self._owner.open_journal(conversation)
@@ -206,6 +210,23 @@ class Service:
     async def find_request(self, request: RequestKey | None) -> RequestRecord | None:
         """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""
         return await self._requests.find(request)
+
+    async def repeat_request(
+        self, record: RequestRecord, correlation_id: str, *, include_argument_deltas: bool = True
+    ) -> StartedRun:
+        """Follow the run of an earlier request, or a new one in its place. The caller detaches the reader.
+
+        A run that failed for a reason that passes, before any call started, is run again; that counts as a new request.
+        """
+        entries = await self.read_entries(record.conversation, after=record.seq - 1)
+        restart = build_restart(entries, self._deps.clock.new_id("run"), correlation_id)
+        if restart is not None:
+            await self.admit(restart.by)
+            with suppress(Refused):  # the conversation has gone on meanwhile
+                return await self.start_run(
+                    record.conversation, restart, include_argument_deltas=include_argument_deltas
+                )
+        return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
 
     async def follow_request(self, record: RequestRecord, *, include_argument_deltas: bool = True) -> StartedRun:
         """Follow the run that an earlier request has started, from its beginning. The caller detaches the reader."""

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import is_admitted
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
 from toolyard.core.ports import Model, ModelRequest
 
-FALLBACK_ERROR_TYPES = frozenset({"unavailable", "rate_limited", "timeout"})
-"""The errors that another provider may not have: unreachable, failing or overloaded. Any other would repeat there."""
+FALLBACK_ERROR_TYPES = RETRYABLE_ERROR_TYPES | {"quota_exceeded"}
+"""The errors that another provider may not have: unreachable, failing, overloaded or without credit."""
 _log = logging.getLogger("toolyard.models")
 
 

@@ -29,7 +29,7 @@ class ScriptedCall(Struct, frozen=True, kw_only=True):
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One reply: a text in pieces, calls, or a failure."""
+    """One reply: a text in pieces, calls, or a failure, which may come after some text."""
 
     text: Sequence[str] = ()
     calls: Sequence[ScriptedCall] = ()
@@ -50,10 +50,11 @@ def call(tool: str, /, **arguments: object) -> Turn:
 
 
 def together(*turns: Turn) -> Turn:
-    """Return one turn with the texts and calls of several."""
+    """Return one turn with the texts and calls of several, or the failure of one of them after the texts."""
     return Turn(
         text=[piece for turn in turns for piece in turn.text],
         calls=[scripted for turn in turns for scripted in turn.calls],
+        failure=next((turn.failure for turn in turns if turn.failure is not None), None),
     )
 
 
@@ -76,13 +77,13 @@ class Scripted:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         self.requests.append(request)
         turn = self._next_turn(request)
-        if turn.failure is not None:
-            yield TurnFailed(problem=turn.failure)
-            return
         offset = 0
         for piece in turn.text:
             yield TextAppended(turn=request.turn, offset=offset, text=piece)
             offset += len(piece.encode())
+        if turn.failure is not None:
+            yield TurnFailed(problem=turn.failure)
+            return
         items = _build_items(turn, request)
         for index, item in enumerate(item for item in items if isinstance(item, Call)):
             yield ArgumentsAppended(

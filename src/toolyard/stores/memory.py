@@ -516,7 +516,9 @@ class MemoryStore:
         stamped = [(entry.request, entry) for entry in entries if entry.request is not None]
         for request, entry in stamped:
             earlier = self._data.requests.get(request.key_hash)
-            if earlier is not None and earlier.at > request.counts_from(entry.at) - REQUEST_KEY_S:
+            if earlier is None or earlier.at <= request.counts_from(entry.at) - REQUEST_KEY_S:
+                continue
+            if not request.replaces or request.replaces != earlier.run:
                 raise build_repeated_error()
         for request, entry in stamped:
             self._data.requests[request.key_hash] = RequestRecord(

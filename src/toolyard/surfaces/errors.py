@@ -26,6 +26,9 @@ from toolyard.core.errors import (
     Unauthenticated,
     Unavailable,
 )
+from toolyard.core.items import Problem
+from toolyard.core.run_view import RunView
+from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
 
@@ -40,11 +43,12 @@ ENCODER_KEY = "toolyard.encode_error"
 
 
 class ModelFailed(RunFailed):
-    """The run that a caller waited for ended as failed; `details` says where to look (HTTP 502)."""
+    """The run that a caller waited for ended as failed. `describe_failure` says how that is answered."""
 
-    def __init__(self, message: str, details: dict[str, object]) -> None:
-        super().__init__(message)
-        self.details = details
+    def __init__(self, problem: Problem, run_id: str) -> None:
+        super().__init__(problem.error)
+        self.answer = describe_failure(problem)
+        self.details: dict[str, object] = {"run_id": run_id, "cause": problem.error_type, **self.answer.details}
 
 
 class FieldNotFound(NotFound):
@@ -75,7 +79,6 @@ _STATUS_AND_TYPE: dict[type[ToolyardError], tuple[int, str]] = {
     RequestRepeated: (409, "conflict"),
     Invalid: (422, "validation_error"),
     RateLimited: (429, "rate_limited"),
-    ModelFailed: (502, "model_error"),
     Fenced: (503, "unavailable"),
     Unavailable: (503, "unavailable"),
     StoreDown: (503, "unavailable"),
@@ -103,9 +106,11 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
         case HTTPException():
             status, message = error.status_code, error.detail
             kind = _TYPE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
+        case ModelFailed(answer=answer):
+            status, kind, details, headers = answer.status, answer.error_type, error.details, answer.headers
         case ToolyardError() if type(error) in _STATUS_AND_TYPE:
             status, kind = _STATUS_AND_TYPE[type(error)]
-            details = error.details if isinstance(error, Invalid | ModelFailed | FieldNotFound) else {}
+            details = error.details if isinstance(error, Invalid | FieldNotFound) else {}
             headers = _build_error_headers(error)
             if isinstance(error, StoreDown):  # its text names the store's address, its reason does not
                 message = f"the store cannot be used now: {error.reason}"
@@ -139,6 +144,12 @@ def build_rate_headers(per_minute: int, remaining: int, reset_after_s: float) ->
         "x-ratelimit-remaining": str(remaining),
         "x-ratelimit-reset": str(ceil(reset_after_s)),
     }
+
+
+def raise_model_failure(view: RunView) -> None:
+    """Raise ModelFailed if the run has failed."""
+    if (problem := view.problem) is not None:
+        raise ModelFailed(problem, view.run_id)
 
 
 def invalid_field(key: str, message: str) -> Invalid:

@@ -10,7 +10,7 @@ from toolyard.surfaces.surface import ErrorBody
 
 EVENT_STREAM = "text/event-stream"
 _DESCRIPTIONS = {
-    400: "The body is not JSON, or the request has two Host headers",
+    400: "The body is not JSON, the request has two Host headers, or the provider refuses the content or its length",
     401: "The key is missing or unknown",
     403: "The caller may not do this",
     404: "Not found, or not visible to this caller",
@@ -19,9 +19,9 @@ _DESCRIPTIONS = {
     413: "The body is too large",
     415: "The body is not application/json, or it is compressed",
     422: "A field is invalid; details.fields lists each",
-    429: "Too many requests; see Retry-After",
+    429: "Too many requests here or at the provider, see Retry-After; or no credit there",
     502: "The model failed; the error has the cause",
-    503: "The server is stopping, or its store cannot be reached",
+    503: "The server is stopping, or its store or the provider cannot be reached; see Retry-After",
 }
 
 

@@ -16,7 +16,7 @@ from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.chat_messages import ChatMessage, to_message, to_messages
 from toolyard.surfaces.current_run import load_front_run
-from toolyard.surfaces.errors import ModelFailed
+from toolyard.surfaces.errors import raise_model_failure
 from toolyard.surfaces.run_notices import RunNotices, join_notice
 
 ANSWER_GRACE_S = 10.0
@@ -77,8 +77,7 @@ async def wait_for_answer(service: Service, started: StartedRun, limits: Limits,
         pass  # the answer then has the status "running" or "queued"
     finally:
         started.reader.detach()
-    if (problem := view.problem) is not None:
-        raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
+    raise_model_failure(view)
     state = await service.view(started.conversation)
     notice = notices.describe_waiting(view)
     if _is_behind_waiting_run(state, view.run_id):

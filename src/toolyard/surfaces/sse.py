@@ -25,7 +25,9 @@ from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.errors import build_error_response
 from toolyard.surfaces.event_stream import EventStream
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
-from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices
+from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.run_beginning import wait_for_beginning, wants_headers_at_once
+from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices, build_notices
 from toolyard.surfaces.stream_objects import StreamObject, build_notice, build_objects, build_wait
 
 HEARTBEAT_S = 15.0
@@ -250,11 +252,11 @@ async def stream_events(
 
 
 async def start_and_stream(
-    service: Service, conversation: str, start: Start, headers: Mapping[str, str], notices: RunNotices
+    service: Service, request: HttpRequest, conversation: str, start: Start, headers: Mapping[str, str]
 ) -> Stream:
     """Start a run and stream it, or the run that an earlier request with the same key has started.
 
-    An error of the start is raised here, before the response has begun.
+    An error of the start is raised here, before the response has begun, and so is a failure before the model answers.
     """
     started = await service.start_run(conversation, start, include_argument_deltas=False)
     try:
@@ -263,6 +265,9 @@ async def start_and_stream(
     except BaseException:
         started.reader.detach()
         raise
+    if runs_in_front is None and not wants_headers_at_once(request):
+        await wait_for_beginning(started.reader, started.run_id)
+    notices = build_notices(service, request)
     encoder = RunEncoder(RunView(run_id=started.run_id), notices, started.reader.end, runs_in_front)
     if started.repeated:
         headers = {**headers, **REPLAYED_HEADERS}

@@ -40,6 +40,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Result
 from toolyard.core.run_view import RunView, merge_citations
+from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices
 
 StreamObject = dict[str, object]
@@ -145,8 +146,9 @@ def _build_run_end(event: RunEnded, view: RunView, notices: RunNotices) -> list[
     objects = build_notice("failed", notices.describe_failure(view), view)
     if event.message is not None:
         objects.append({"type": "text.delta", "content": event.message.text})
-    if (problem := event.problem) is not None:
-        objects.append({"type": "error", "error": problem.error, "error_type": problem.error_type})
+    if (problem := view.problem) is not None:
+        about = {"error": problem.error, "error_type": problem.error_type, **describe_failure(problem).details}
+        objects.append({"type": "error", **about})
     return [*objects, build_done(view)]
 
 

@@ -116,12 +116,38 @@ async def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
     sleeps = SleepRecorder()
     problem = await run_turn(StrictChat(Reply(status=429, packets=[body])), sleeps)
     assert isinstance(problem, Problem)
-    assert (problem.error_type, sleeps.durations_s) == ("rate_limited", [])
+    assert (problem.error_type, sleeps.durations_s) == ("quota_exceeded", [])
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error_type"),
+    [
+        (402, "Insufficient Balance", "quota_exceeded"),
+        (400, "Your credit balance is too low to access the Anthropic API.", "quota_exceeded"),
+        (400, "The response was filtered due to Azure's policy: ResponsibleAIPolicyViolation", "content_filter"),
+        (400, "data_inspection_failed: Input data may contain inappropriate content.", "content_filter"),
+        (400, "Invalid prompt: your prompt was flagged as potentially violating our usage policy.", "content_filter"),
+    ],
+)
+async def test_no_credit_and_a_content_filter_are_known_by_the_provider_s_words(
+    status: int, message: str, error_type: str
+) -> None:
+    sleeps = SleepRecorder()
+    problem = await run_turn(StrictChat(refuses(status, message)), sleeps)
+    assert isinstance(problem, Problem)
+    assert (problem.error_type, sleeps.durations_s) == (error_type, [])
 
 
 @pytest.mark.parametrize(
     ("retry_after", "waited"),
-    [("7", 7.0), ("0.25", 0.25), (formatdate(NOW + 30, usegmt=True), 30.0), (formatdate(0), 0.0), ("soon", 0.5)],
+    [
+        ("4", 4.0),
+        ("0.25", 0.25),
+        (formatdate(NOW + 3, usegmt=True), 3.0),
+        (formatdate(0), 0.0),
+        ("soon", 0.5),
+        ("inf", 0.5),
+    ],
 )
 async def test_retry_after_is_honoured(retry_after: str, waited: float) -> None:
     sleeps = SleepRecorder()
@@ -134,8 +160,23 @@ async def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> N
     problem = await run_turn(StrictChat(refuses(429, "slow", Retry_After="3600"), says("ok")), sleeps)
     assert isinstance(problem, Problem)
     assert problem.error_type == "rate_limited"
-    assert "asks to wait 3600 s, and at most 60 s" in problem.error
-    assert sleeps.durations_s == []
+    assert "asks to wait 3600 s, and at most 5 s" in problem.error
+    assert (problem.details["retry_after_s"], sleeps.durations_s) == (3600.0, [])
+
+
+async def test_retries_end_before_a_client_gives_up() -> None:
+    sleeps = SleepRecorder()
+    strict = StrictChat(*[refuses(429, "slow", Retry_After="4")] * 4)
+    problem = await run_turn(strict, sleeps)
+    assert isinstance(problem, Problem)
+    assert (problem.details["attempts"], problem.details["retry_after_s"]) == (3, 4.0)
+    assert sleeps.durations_s == [4.0, 4.0], "a third wait would exceed ten seconds"
+
+
+async def test_milliseconds_of_openai_are_honoured() -> None:
+    sleeps = SleepRecorder()
+    await run_turn(StrictChat(refuses(429, "slow", retry_after_ms="1500", Retry_After="2"), says("ok")), sleeps)
+    assert sleeps.durations_s == [1.5]
 
 
 @pytest.mark.parametrize(

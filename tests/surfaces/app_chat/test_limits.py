@@ -113,7 +113,8 @@ async def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_
         for final in (answer, streamed):
             assert final["stopReason"] == "failed" and final["message"]["content"].startswith(sentence)
             assert "overloaded" not in final["message"]["content"], "people are not shown a provider's words"
-            assert final["error"] == {"error": "overloaded", "error_type": "unavailable"}
+            details = {"code": "server_error", "retry_after_s": 2}
+            assert final["error"] == {"error": "overloaded", "error_type": "unavailable", "details": details}
         assert done["ending"] == "failed"
         resumed = await app.post({"conversationId": answer["conversationId"]}, accept_language=language)
         assert (resumed["message"], resumed["error"]) == (answer["message"], answer["error"])

@@ -225,7 +225,7 @@ async def test_an_approval_is_a_sentence_and_nothing_starts_before_it() -> None:
 
 
 async def test_a_failed_run_is_an_error_and_is_found_as_failed() -> None:
-    async with serve_script([fail("the model is out"), fail("the model is out")]) as served:
+    async with serve_script([fail("the model is out"), together(say("Well"), fail("the model is out"))]) as served:
         with pytest.raises(APIStatusError, match="the model is out"):
             await respond(served)
         async with (

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from openai import RateLimitError
 
-from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_calls, serve_script
+from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_calls, list_exchange, serve_script
 from surfaces.served import connect_client
 from surfaces.talk import Json, build_yard
 from toolyard import tool
-from toolyard.testing import Script, call, say
+from toolyard.testing import Script, call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 RETRY = {"x-stainless-retry-count": "1"}
@@ -153,3 +153,56 @@ async def test_another_question_after_the_same_call_is_a_request_of_its_own() ->
         )
     assert [answer.choices[0].message.content for answer in answers] == ["one", "two", "three"]
     assert again.id == answers[0].id
+
+
+BUSY = fail("busy", "rate_limited")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("headers", [RETRY, {"Idempotency-Key": "k"}], ids=["retry", "key"])
+async def test_a_retry_of_a_run_that_failed_before_any_call_starts_a_new_one(
+    kind: str, headers: Json, tmp_path: Path
+) -> None:
+    store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
+    first = headers if "Idempotency-Key" in headers else None
+    async with serve([BUSY, together(say("We"), BUSY), call("charge", amount=1), say("done")], store) as served:
+        for sent in (first, headers):
+            with pytest.raises(RateLimitError):
+                await served.complete(extra_headers=sent)
+        answer = await served.complete(extra_headers=headers)
+        again = await served.complete(extra_headers=headers)
+        assert (answer.choices[0].message.content, again.id) == ("done", answer.id)
+        assert [len(request.history) for request in served.model.requests] == [1, 1, 1, 3], "the message comes once"
+    assert effects == ["charged 1"]
+
+
+async def test_a_retry_of_a_run_that_failed_after_a_call_or_for_good_gets_the_failure_again() -> None:
+    async with serve([call("charge", amount=1), BUSY, fail("no credit", "quota_exceeded")]) as served:
+        for text in ("one", "two"):
+            message: list[Json] = [{"role": "user", "content": text}]
+            for headers in (None, RETRY, RETRY):
+                with pytest.raises(RateLimitError):
+                    await served.complete(message, extra_headers=headers)
+    assert effects == ["charged 1"]
+
+
+async def test_a_retry_of_a_failed_delivery_goes_on_with_the_results() -> None:
+    script = [together(call("charge", amount=1), call("take_photo", of="me")), BUSY, say("done")]
+    async with serve(script) as served:
+        waiting = await served.complete(tools=[PHOTO])
+        messages = answer_calls(HELLO, waiting, "a photo")
+        with pytest.raises(RateLimitError):
+            await served.complete(messages, tools=[PHOTO])
+        answer = await served.complete(messages, tools=[PHOTO], extra_headers=RETRY)
+        assert answer.choices[0].message.content == "done"
+        failed, again = (list_exchange(request.history) for request in served.model.requests[1:])
+        assert failed == again == ["charge[1]", "take_photo['me']", "charge=charged", "take_photo=a photo"]
+    assert effects == ["charged 1"]
+
+
+async def test_a_new_run_in_place_of_a_failed_one_counts_as_a_request() -> None:
+    async with serve_script([BUSY], requests_per_minute=1) as served:
+        for headers in (None, RETRY):
+            with pytest.raises(RateLimitError) as error:
+                await served.complete(extra_headers=headers)
+        assert "requests in a minute" in str(error.value)

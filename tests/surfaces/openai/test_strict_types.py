@@ -40,7 +40,7 @@ SCENARIOS: dict[str, tuple[Sequence[Turn], Json, str]] = {
     "server tool": ([together(say("Wait."), call("add", item="milk")), say("Done.")], {}, "completed"),
     "failed tool": ([call("add", item=5), say("Done.")], {}, "completed"),
     "client tool": ([call("take_photo", of="a cat")], {"tools": [PHOTO]}, "completed"),
-    "failure": ([fail("the model is out")], {}, "failed"),
+    "failure": ([together(say("Well"), fail("the model is out"))], {}, "failed"),
     "limit": ([Turn(text=["Too lo"], finish="length")], {"max_output_tokens": 5}, "incomplete"),
     "refusal": ([Turn(text=["No."], finish="refused")], {}, "incomplete"),
     "structured output": ([say('{"a": 1}')], {"text": {"format": {"type": "json_object"}}}, "completed"),

@@ -100,11 +100,17 @@ async def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
         assert received[0]["name"] == "delete_list" and received[2]["ending"] == "waiting"
 
 
-async def test_a_model_failure_streams_one_error_and_a_failed_end() -> None:
-    async with open_client([fail("overloaded", "unavailable")]) as http:
+async def test_a_model_failure_after_a_text_streams_one_error_and_a_failed_end() -> None:
+    async with open_client([together(say("Well"), fail("overloaded", "unavailable"))]) as http:
         streamed = await read_objects(http, prompt="go")
-        assert [event["type"] for event in streamed] == ["text.delta", "error", "done"]
-        assert (streamed[1]["error"], streamed[1]["error_type"]) == ("overloaded", "unavailable")
+        assert [event["type"] for event in streamed] == ["text.delta", "text.delta", "error", "done"]
+        error = {name: streamed[2][name] for name in ("error", "error_type", "code", "retry_after_s")}
+        assert error == {
+            "error": "overloaded",
+            "error_type": "unavailable",
+            "code": "server_error",
+            "retry_after_s": 2,
+        }
         assert streamed[-1]["ending"] == "failed"
 
 
@@ -113,8 +119,8 @@ async def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_fa
         _, created, _ = await http.ask("POST", "/conversations", {"title": "Test"})
         conversation = created["conversation"]
         assert isinstance(conversation, dict)
-        path = f"/conversations/{conversation['id']}"
-        chat = [event["type"] async for _, event in http.stream("POST", f"{path}/chat", {"content": "go"})]
+        path, at_once = f"/conversations/{conversation['id']}", {"prefer": "respond-async"}
+        chat = [event["type"] async for _, event in http.stream("POST", f"{path}/chat", {"content": "go"}, **at_once)]
         replayed = list[object]()
         async for _, event in http.stream("GET", f"{path}/events", last_event_id="0"):
             replayed.append(event["type"])

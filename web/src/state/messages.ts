@@ -23,7 +23,7 @@ export async function sendMessage(conversation: string, content: string, { added
     ...(keptFrom && leftOut.length ? { attachments_left_out: leftOut } : {}),
   }
   // The response streams the run. It is not read, as the event stream carries the same; closing it does not stop the run.
-  const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
+  const headers = { accept: "text/event-stream", prefer: "respond-async", "x-correlation-id": beginTrace() }
   const response = await enqueueRequest(conversation, () => request("POST", path, body, { headers }))
   await response.body?.cancel()
 }

@@ -68,6 +68,10 @@ class ChatReply:
     def complete(self) -> bool:
         return bool(self.finish_reason)
 
+    @property
+    def hosted_call_began(self) -> bool:
+        return False  # no provider tells of its own tools on this wire
+
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
         try:
             chunk = decode_chunk(payload)
@@ -187,7 +191,7 @@ class ChatReply:
 
 def _build_error(chunk: ChatChunk) -> WireFailure:
     words, details = parse_error(chunk.error or chunk.message)
-    return build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details)
+    return build_failure(f"the provider reports an error: {words}", classify_stream_error(details, words), **details)
 
 
 def _build_usage(counts: ChatUsage | None) -> Usage:

@@ -119,6 +119,10 @@ class GeminiReply:
     def complete(self) -> bool:
         return bool(self.finish_reason)
 
+    @property
+    def hosted_call_began(self) -> bool:
+        return any(isinstance(run, _HostedRun) for run in self._order)
+
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
         try:
             chunk = decode_chunk(payload)
@@ -139,7 +143,9 @@ class GeminiReply:
         """Read a chunk and append its deltas to `events`."""
         if chunk.error:
             words, details = parse_error(chunk.error)
-            raise build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details)
+            raise build_failure(
+                f"the provider reports an error: {words}", classify_stream_error(details, words), **details
+            )
         self._counts = chunk.usage_metadata or self._counts
         if not self.model:
             self.model = chunk.model_version or ""

@@ -9,8 +9,10 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
+from math import isfinite
 
 from toolyard.core.items import Problem
+from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
 from toolyard.models.http.connect import build_proxy_headers, connect, parse_endpoint
 from toolyard.models.http.connection import HttpConnection
 from toolyard.models.http.problems import WireFailure, build_failure, classify_status, parse_error_body, suggest_fix
@@ -23,12 +25,14 @@ LARGE_BODY_BYTES = 65_536
 KEEP_ALIVE_S = 30.0
 MAX_IDLE_CONNECTIONS = 100
 """Idle connections that one client keeps for later requests."""
+MAX_RETRY_AFTER_S = 5.0
+"""The longest `Retry-After` that is waited for. A longer one is told to the client, which may wait itself."""
+MAX_RETRYING_S = 10.0
+"""The longest time to go on retrying: the last failure has to reach a client before its own timeout."""
 MAX_FAIL_FAST_WAIT_S = 1.0
 """The longest `Retry-After` that is honoured where another model can answer instead."""
 FAIL_FAST_FIRST_BYTE_S = 20.0
 """The first-byte deadline where another model can answer instead."""
-PERMANENT_CODES = ("insufficient_quota",)
-"""Error codes of a 429 that waiting cannot help: OpenAI answers 429 also when an account has no credit left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +49,10 @@ class Retry:
     attempts: int = 4
     first_wait_s: float = 0.5
     max_wait_s: float = 8.0
-    max_retry_after_s: float = 60.0
+    max_retry_after_s: float = MAX_RETRY_AFTER_S
     """If a provider asks to wait longer, the request fails at once."""
+    max_total_s: float = MAX_RETRYING_S
+    """How long all attempts and waits together may take before the last attempt begins."""
     after_timeouts: bool = True
     """Whether to retry also after a timeout: a connection that was not made in time, or a 408 or 504."""
 
@@ -153,13 +159,15 @@ class HttpClient:
         retry = self._retry.to_fail_fast() if fail_fast else self._retry
         usual_s = self._deadlines.first_byte_s
         first_byte_s = min(usual_s, FAIL_FAST_FIRST_BYTE_S) if fail_fast else usual_s
-        attempt = 1
+        attempt, spent_s, loop = 1, 0.0, asyncio.get_running_loop()
         while True:
+            began = loop.time()
             outcome = await self._attempt(body, headers, now, first_byte_s)
             if isinstance(outcome, HttpResponse):
                 return outcome
             wait_s = self._next_wait_s(outcome, attempt, retry)
-            if wait_s is None:
+            spent_s += loop.time() - began + (wait_s or 0.0)
+            if wait_s is None or spent_s > retry.max_total_s:
                 raise WireFailure(_add_attempts(outcome.problem, attempt))
             await self._sleep(wait_s)
             attempt += 1
@@ -180,7 +188,7 @@ class HttpClient:
         if retry_after_s > retry.max_retry_after_s:
             reason = f"; it asks to wait {retry_after_s:g} s, and at most {retry.max_retry_after_s:g} s are waited"
             problem = refusal.problem
-            details = {**problem.details, "retry_after_s": retry_after_s, "attempts": attempt}
+            details = {**problem.details, "attempts": attempt}
             raise WireFailure(Problem(error=problem.error + reason, error_type=problem.error_type, details=details))
         return retry_after_s
 
@@ -262,13 +270,16 @@ async def _read_error(connection: HttpConnection, due: float, now: float) -> _Fa
     details: dict[str, object] = {**codes, "status": status}
     if request_id := _find_request_id(connection):
         details["request_id"] = request_id
+    retry_after_s = parse_retry_after(connection.headers, now)
+    if retry_after_s is not None:
+        details["retry_after_s"] = retry_after_s
+    error_type = classify_status(status, f"{words} {codes}")
     problem = Problem(
         error=f"the provider answered {status} {connection.reason}: {words}{suggest_fix(words)}",
-        error_type=classify_status(status, f"{words} {codes}"),
+        error_type=error_type,
         details=details,
     )
-    retryable = (status in (408, 429) or status >= 500) and codes.get("code") not in PERMANENT_CODES
-    return _FailedAttempt(problem, retryable, parse_retry_after(connection.headers, now))
+    return _FailedAttempt(problem, error_type in RETRYABLE_ERROR_TYPES, retry_after_s)
 
 
 def _require_uncompressed(connection: HttpConnection) -> None:
@@ -287,15 +298,18 @@ def _encode_headers(headers: Mapping[str, str]) -> str:
 
 def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return how many seconds the provider asks to wait. `Retry-After` holds seconds or an HTTP date."""
+    milliseconds = headers.get("retry-after-ms", "").strip()
+    if milliseconds.isdecimal():
+        return int(milliseconds) / 1000
     value = headers.get("retry-after", "").strip()
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - now
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if isfinite(seconds) else None
 
 
 def _add_attempts(problem: Problem, attempts: int) -> Problem:

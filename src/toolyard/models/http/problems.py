@@ -104,10 +104,28 @@ def suggest_fix(message: str) -> str:
     )
 
 
+_QUOTA = re.compile(
+    r"insufficient_quota|billing_hard_limit|billing_not_active|credit balance is too low|insufficient balance"
+    r"|insufficient credits|arrearage",
+    re.IGNORECASE,
+)
+"""How providers say that an account has no credit left. OpenAI answers 429 to that, Anthropic 400, DeepSeek 402."""
+_FILTERED = re.compile(
+    r"content_filter|content_policy_violation|responsibleaipolicyviolation|data_?inspection_?failed"
+    r"|moderation_blocked|flagged as potentially violating",
+    re.IGNORECASE,
+)
+"""How providers say that their content filter refuses a request."""
+
+
 def classify_status(status: int, message: str = "") -> str:
     """Return the error type of a status. `message` is the provider's message with its codes."""
+    if status == 402 or (status < 500 and _QUOTA.search(message)):
+        return "quota_exceeded"
     if status in (400, 413, 422) and _TOO_LARGE.search(message):
         return "too_large"
+    if status in (400, 403, 422) and _FILTERED.search(message):
+        return "content_filter"
     if status == 429:
         return "rate_limited"
     if status in (408, 504):
@@ -115,14 +133,15 @@ def classify_status(status: int, message: str = "") -> str:
     return "unavailable" if status >= 500 else "model_error"
 
 
-def classify_stream_error(details: dict[str, object]) -> str:
-    """Return the error type of an error inside a stream, which has no status, by its code or type."""
+def classify_stream_error(details: dict[str, object], message: str = "") -> str:
+    """Return the error type of an error inside a stream, which has no status, by its code, type or message."""
     code = details.get("code")
     if isinstance(code, int | str) and str(code).isdecimal():
-        return classify_status(int(code))
+        return classify_status(int(code), f"{message} {details}")
     codes = f"{code} {details.get('type')}".lower()
-    if _TOO_LARGE.search(codes):
-        return "too_large"
+    for pattern, error_type in ((_QUOTA, "quota_exceeded"), (_TOO_LARGE, "too_large"), (_FILTERED, "content_filter")):
+        if pattern.search(f"{codes} {message}"):
+            return error_type
     if "rate_limit" in codes or "throttl" in codes:
         return "rate_limited"
     if "timeout" in codes:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
+from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.http.problems import WireFailure, build_failure
 from toolyard.models.http.sse import MAX_EVENT_BYTES, EventTooLong, SseParser
 from toolyard.models.unicode import repair_unicode
@@ -29,6 +31,11 @@ class WireReply(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the provider has named a finish reason, even if more events may come."""
+        ...
+
+    @property
+    def hosted_call_began(self) -> bool:
+        """Whether the provider has begun to run a tool of its own."""
         ...
 
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
@@ -101,7 +108,10 @@ class ReplyReader:
                 raise WireFailure(problem or self._describe_incomplete())
             return [*events, self._reply.build_turn()]
         except WireFailure as error:
-            return [*events, TurnFailed(problem=error.problem)]
+            problem = error.problem
+            if self._reply.hosted_call_began:
+                problem = replace(problem, details={**problem.details, HOSTED_CALL: True})
+            return [*events, TurnFailed(problem=problem)]
 
     def _detect_format(self, packet: bytes) -> bytes:
         """Detect by the first byte whether the body is a stream: servers mislabel it, some ignore `stream: true`."""

@@ -76,6 +76,10 @@ class MessagesReply:
     def complete(self) -> bool:
         return bool(self.stop_reason)
 
+    @property
+    def hosted_call_began(self) -> bool:
+        return any(streamed.block.type == "server_tool_use" for streamed in self._all_blocks)
+
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
         try:
             event = decode_event(payload)
@@ -209,7 +213,7 @@ def _build_error(error: object, request_id: str | None = None) -> WireFailure:
     words, details = parse_error(error)
     if request_id:
         details = {**details, "request_id": request_id}
-    return build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details)
+    return build_failure(f"the provider reports an error: {words}", classify_stream_error(details, words), **details)
 
 
 def _build_usage(counts: MessagesUsage) -> Usage:

@@ -83,6 +83,10 @@ class ResponsesReply:
     def complete(self) -> bool:
         return self._response is not None
 
+    @property
+    def hosted_call_began(self) -> bool:
+        return any(item.type in HOSTED_CALL_TYPES for item in self._items.values())
+
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
         damaged = False
         try:
@@ -296,7 +300,7 @@ def _build_response_error(response: Response) -> WireFailure:
 def _build_error(error: object, **more_details: object) -> WireFailure:
     words, details = parse_error(error)
     return build_failure(
-        f"the provider reports an error: {words}", classify_stream_error(details), **details, **more_details
+        f"the provider reports an error: {words}", classify_stream_error(details, words), **details, **more_details
     )
 
 

@@ -42,13 +42,15 @@ PROJECTION = f""", answered AS (
     SELECT trace.* FROM unnest($24::text[], $25::text[], $26::bytea[], $27::float8[]) AS trace (id, run, trace, at)
     JOIN advanced USING (id) ON CONFLICT DO NOTHING
 ), request AS (
-    SELECT request.* FROM unnest($28::text[], $29::text[], $30::text[], $31::bigint[], $32::text[], $33::float8[])
-        AS request (key, body, id, seq, run, at) JOIN advanced USING (id)
-), expired AS (
-    DELETE FROM requests r USING request WHERE r.key = request.key AND r.at <= request.at - {REQUEST_KEY_S} RETURNING 1
+    SELECT request.* FROM unnest(
+        $28::text[], $29::text[], $30::text[], $31::bigint[], $32::text[], $33::float8[], $34::text[]
+    ) AS request (key, body, id, seq, run, at, replaces) JOIN advanced USING (id)
+), replaced AS (
+    DELETE FROM requests r USING request WHERE r.key = request.key
+        AND (r.at <= request.at - {REQUEST_KEY_S} OR (request.replaces <> '' AND r.run = request.replaces)) RETURNING 1
 ), recorded AS (
     INSERT INTO requests (key, body, conversation, seq, run, at)
-    SELECT key, body, id, seq, run, at FROM request WHERE (SELECT count(*) FROM expired) >= 0 ORDER BY key
+    SELECT key, body, id, seq, run, at FROM request WHERE (SELECT count(*) FROM replaced) >= 0 ORDER BY key
 )"""
 REQUEST_CONSTRAINT = "requests_pkey"
 
@@ -66,7 +68,7 @@ class Projection:
     """Of a conversation that the append opens."""
     change: ChangeRow | None = None
     traces: Sequence[tuple[str, bytes, float]] = ()
-    requests: Sequence[tuple[str, str, int, str, float]] = ()
+    requests: Sequence[tuple[str, str, int, str, float, str]] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -102,6 +104,7 @@ def _project_catalog(entries: Sequence[Entry]) -> Projection:
             entry.seq,
             entry.run,
             entry.request.counts_from(entry.at),
+            entry.request.replaces,
         )
         for entry in {entry.request.key_hash: entry for entry in entries if entry.request}.values()
         if entry.request
@@ -123,12 +126,14 @@ def build_projection_parameters(group: Sequence[tuple[Append, Projection]]) -> l
     changes = [(id, *projection.change) for id, _, projection in rows if projection.change]
     traces = [(id, *trace) for id, _, projection in rows for trace in projection.traces]
     requests = [
-        (key, body, id, seq, run, at) for id, _, projection in rows for key, body, seq, run, at in projection.requests
+        (key, body, id, seq, run, at, replaces)
+        for id, _, projection in rows
+        for key, body, seq, run, at, replaces in projection.requests
     ]
     return [
         *transpose_rows(answers, 3),
         *transpose_rows(cards, 8),
         *transpose_rows(changes, 4),
         *transpose_rows(traces, 4),
-        *transpose_rows(requests, 6),
+        *transpose_rows(requests, 7),
     ]

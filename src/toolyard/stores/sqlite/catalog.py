@@ -22,7 +22,8 @@ _CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
 _FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
 _ADD_REQUEST = """INSERT INTO requests (key, body, conversation, seq, run, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-ON CONFLICT (key) DO UPDATE SET body = ?2, conversation = ?3, seq = ?4, run = ?5, at = ?6 WHERE at <= ?6 - ?7"""
+ON CONFLICT (key) DO UPDATE SET body = ?2, conversation = ?3, seq = ?4, run = ?5, at = ?6
+WHERE at <= ?6 - ?7 OR (?8 <> '' AND run = ?8)"""
 _LIST_EXPIRED_REQUESTS = "SELECT conversation FROM requests WHERE at < ? ORDER BY at LIMIT ?"
 _DROP_REQUEST = "DELETE FROM requests WHERE conversation = ? AND at < ?"
 # Keys have digits of base 16 only, which come before `g`.
@@ -62,7 +63,7 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
     if entry.request is not None:
         at = entry.request.counts_from(entry.at)
         row = (entry.request.key_hash, entry.request.body_hash, conversation, entry.seq, entry.run, at)
-        if not connection.execute(_ADD_REQUEST, (*row, REQUEST_KEY_S)).rowcount:
+        if not connection.execute(_ADD_REQUEST, (*row, REQUEST_KEY_S, entry.request.replaces)).rowcount:
             raise build_repeated_error()
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):

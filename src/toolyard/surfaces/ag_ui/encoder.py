@@ -51,6 +51,7 @@ from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame, encod
 from toolyard.surfaces.ag_ui.messages import build_message_id, build_reasoning_id
 from toolyard.surfaces.ag_ui.waits import build_interrupts, list_pending_calls
 from toolyard.surfaces.errors import build_error_response
+from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.streamed_arguments import StreamedCall, cut_sent, find_missing
 
 END = b"}\n\n"
@@ -129,7 +130,7 @@ class ExchangeEncoder:
         view = self._view
         frames = self._end_turn()
         if (problem := view.problem) is not None:
-            error = {"message": problem.error, "code": problem.error_type}
+            error = {"message": problem.error, "code": describe_failure(problem).code}
             return b"".join((*frames, encode_frame("RUN_ERROR", **error, **self._build_usage())))
         ids = {"threadId": self._exchange.thread_id, "runId": self._exchange.run_id}
         return b"".join((*frames, encode_frame("RUN_FINISHED", **ids, **self._build_outcome(), **self._build_usage())))

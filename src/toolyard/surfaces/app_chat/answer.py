@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from toolyard.core.events import Entry, Published
 from toolyard.core.items import Problem
 from toolyard.core.run_view import CallView, OpenRuns, RunView
 from toolyard.surfaces.call_ids import encode_call_id
+from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
 from toolyard.surfaces.run_notices import RunNotices, join_notice
 
@@ -186,13 +188,18 @@ class AnswerBuilder:
             correlation_id=run.correlation_id,
             message=AnswerMessage(content=self.notices.describe_failure(run) or run.text or None),
             stop_reason=reason,
-            error=run.problem,
+            error=_describe_problem(run.problem) if run.problem else None,
             detail=run.detail,
             usage={"inputTokens": run.usage.input_tokens, "outputTokens": run.usage.output_tokens},
             # A run that has waited had to be found again: its conversation is kept even if it was to be temporary.
             is_stored=self._is_stored or run.waits > 0 or any(call.parked for call in run.calls.values()),
             overridden_tools=self.overridden,
         )
+
+
+def _describe_problem(problem: Problem) -> Problem:
+    """Return the problem with what an application needs: the details of a provider's answer are for operators."""
+    return replace(problem, details=describe_failure(problem).details)
 
 
 def _list_handed_calls(run: RunView) -> list[CallView]:

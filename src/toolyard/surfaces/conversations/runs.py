@@ -126,7 +126,7 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
                 raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
             start = replace(parse_chat(data, attached, context, limits, service), request=key)
             if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-                return await start_and_stream(service, conversation_id, start, headers, notices)
+                return await start_and_stream(service, request, conversation_id, start, headers)
             started = await service.start_run(conversation_id, start, include_argument_deltas=False)
         answer = await wait_for_answer(service, started, limits, notices)
         return Response(

@@ -11,7 +11,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.surfaces.errors import build_error_response
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
 
-ErrorKind = Literal["invalid_request_error", "rate_limit_error", "server_error"]
+ErrorKind = Literal["invalid_request_error", "rate_limit_error", "insufficient_quota", "server_error"]
 MAX_MESSAGE_CHARS = 1_000
 """A message may quote what the request holds, such as an id of any length: it is cut here, once for all of `/v1`."""
 MAX_PARAM_CHARS = 200
@@ -50,7 +50,7 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
         code = own_code if isinstance(own_code, str) else _CODES.get(status, body.error_type)
     kind: ErrorKind = "invalid_request_error"
     if status == 429:
-        kind = "rate_limit_error"
+        kind = "insufficient_quota" if code == "insufficient_quota" else "rate_limit_error"
     elif status >= 500:
         kind = "server_error"
     message = _cut(_describe(body), MAX_MESSAGE_CHARS)

@@ -27,7 +27,7 @@ from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.current_run import follow_run, load_front_run
-from toolyard.surfaces.errors import ModelFailed, invalid_field
+from toolyard.surfaces.errors import invalid_field, raise_model_failure
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.openai.decided_runs import (
     LinkedCall,
@@ -45,6 +45,7 @@ from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier,
 from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.run_beginning import wait_for_beginning
 from toolyard.surfaces.run_notices import NOTICE_FIELD, build_notices
 from toolyard.surfaces.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
 from toolyard.surfaces.waiting_sentences import remove_sentences, replace_sentences
@@ -178,7 +179,7 @@ class RunStarter:
         return self._locks.hold(RequestKey(key_hash=name, body_hash=""))
 
     async def find_joined(self, identity: RequestIdentity, context: RequestContext) -> AdmittedRun | None:
-        """Return the run that an earlier sending of the request has started, followed from its start; else None.
+        """Return the run of an earlier sending of the request, or the one in its place, from its start; else None.
 
         A request that people send again, to get another answer, joins only a run that waits for a person.
         """
@@ -189,8 +190,9 @@ class RunStarter:
             view = await load_front_run(self._service, record.conversation)
             if view is None or view.run_id != record.run or not waits_for_person(view):
                 return None
-        started = await self._service.follow_request(record)
-        return admit_started(started, {"x-request-id": context.correlation_id, **REPLAYED_HEADERS})
+        started = await self._service.repeat_request(record, context.correlation_id)
+        headers = {"x-request-id": context.correlation_id}
+        return admit_started(started, {**headers, **REPLAYED_HEADERS} if started.repeated else headers)
 
     async def _start(
         self, context: RequestContext, request: WholeRequest, key: RequestKey, sources: Sequence[str]
@@ -329,6 +331,11 @@ async def _read_to_rest(view: RunView, reader: Reader, hold: Hold) -> bool:
     return hold.is_on and hold.left_s <= 0
 
 
+async def require_beginning(admitted: AdmittedRun, option_fields: Mapping[str, str]) -> None:
+    """Wait until the model begins to answer. Raise as `raise_failure` does if the run fails before that."""
+    await wait_for_beginning(admitted.reader, admitted.view.run_id, lambda view: raise_failure(view, option_fields))
+
+
 def stream_run(
     admitted: AdmittedRun, encoder: StreamEncoder, correlation_id: str, hold_s: float = 0.0
 ) -> AsyncGenerator[bytes, None]:
@@ -360,11 +367,7 @@ async def stream_delayed(
 def raise_failure(view: RunView, option_fields: Mapping[str, str]) -> None:
     """Raise ModelFailed if the run has failed, or Invalid if its model lacks an option that the request set."""
     problem = view.problem
-    if problem is None:
-        return
-    # The end of a run has only the text: the turn that failed names the option.
-    failure = view.turns[-1].problem if view.turns else None
-    if failure is not None and failure.error_type == UNSUPPORTED_OPTION:
+    if problem is not None and problem.error_type == UNSUPPORTED_OPTION:
         with name_sent_fields(option_fields):
-            raise Invalid(failure.error, {"field": f"options.{failure.details.get('option')}"})
-    raise ModelFailed(problem.error, {"run_id": view.run_id, "cause": problem.error_type})
+            raise Invalid(problem.error, {"field": f"options.{problem.details.get('option')}"})
+    raise_model_failure(view)

@@ -22,7 +22,6 @@ from toolyard.surfaces.history import add_message, find_used_ids, read_history
 from toolyard.surfaces.idempotency import admit_once, read_request_key
 from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.run_notices import build_notices
 from toolyard.surfaces.server_views import describe_outage, get_visible_error, list_visible_servers
 from toolyard.surfaces.sse import start_and_stream
 from toolyard.surfaces.surface import Surface
@@ -122,7 +121,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             headers = await admit_once(service, context.caller, start.request)
             for source in sources:
                 await service.copy_blobs(source, conversation, input)
-            return await start_and_stream(service, conversation, start, headers, build_notices(service, request))
+            return await start_and_stream(service, request, conversation, start, headers)
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: HttpRequest) -> ToolsHealth:

@@ -33,6 +33,7 @@ from toolyard.surfaces.openai.runs import (
     WholeRequest,
     raise_failure,
     read_server_tools,
+    require_beginning,
     stream_delayed,
     stream_run,
     wait_for_rest,
@@ -77,6 +78,7 @@ class Completions:
 
         streamed = await self._start(request, data, starter.start_streamed)
         if isinstance(streamed, AdmittedRun):
+            await require_beginning(streamed, list_option_fields(data))
             return build_stream_response(stream(streamed), streamed.headers)
         pieces = stream_delayed(streamed, stream, lambda error: encode_failure(error, context.correlation_id))
         return build_stream_response(pieces, streamed.headers)

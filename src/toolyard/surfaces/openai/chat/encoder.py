@@ -162,7 +162,7 @@ class CompletionEncoder:
     def closing(self) -> bytes:
         view = self._view
         if (problem := view.problem) is not None:
-            return self.failure(ModelFailed(problem.error, {"run_id": view.run_id}), view.correlation_id)
+            return self.failure(ModelFailed(problem, view.run_id), view.correlation_id)
         pieces: list[bytes] = []
         waiting_text = self._describe_waiting(view)
         if wants_only_final_text(view) and not waiting_text and (text := join_texts(view)):

@@ -8,6 +8,7 @@ from typing import assert_never
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
@@ -43,6 +44,7 @@ from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.call_ids import encode_call_id
+from toolyard.surfaces.errors import ModelFailed
 from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import (
@@ -76,7 +78,7 @@ from toolyard.surfaces.openai.responses.output import (
     turn_id,
     wants_summary,
 )
-from toolyard.surfaces.openai.responses.response import FAILED, ResponseObject, find_status
+from toolyard.surfaces.openai.responses.response import ResponseObject, build_problem, find_status
 from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION, KINDS, build_call_item, find_wire_tool
 from toolyard.surfaces.run_notices import get_first_notice
 from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
@@ -489,8 +491,9 @@ class ResponseEncoder:
             pieces.append(self._encode_whole_message(f"wait_{view.run_id}", waiting_text))
         if (problem := view.problem) is not None:
             # As OpenAI does: its clients raise for this event, and take a failed response for an answer.
-            failed = ErrorFields(message=problem.error, type="server_error", code=FAILED)
-            pieces.append(self._encode("error", build_error_event(failed)))
+            error = build_stream_error(ModelFailed(problem, view.run_id), view.correlation_id).error
+            error = replace(error, code=build_problem(problem).code)
+            pieces.append(self._encode("error", build_error_event(error)))
         final = _FINAL_EVENTS.get(find_status(view), "response.completed")
         pieces.append(self._encode(final, {"response": self._build(view, waiting_text)}))
         return b"".join(pieces)

@@ -5,10 +5,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.items import Usage
+from toolyard.core.items import Problem, Usage
 from toolyard.core.ports import Clock
 from toolyard.core.results import CONTINUED
 from toolyard.core.run_view import RunView
+from toolyard.surfaces.model_failures import MODEL_ERROR, describe_failure
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id
 from toolyard.surfaces.openai.responses.output import OutputItem, has_schema, list_output
@@ -150,6 +151,12 @@ def _find_ended_status(view: RunView) -> Status:
             return "incomplete" if view.detail == "refused" and not has_schema(view) else "completed"
 
 
+def build_problem(problem: Problem) -> ResponseProblem:
+    """Return why a response failed, with a code that OpenAI's clients know."""
+    code = describe_failure(problem).code
+    return ResponseProblem(message=problem.error, code=FAILED if code == MODEL_ERROR else code)
+
+
 def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = "") -> ResponseObject:
     """Return the response as of now."""
     status = find_status(view)
@@ -168,7 +175,7 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         tools=_list_tools(view),
         tool_choice=_build_tool_choice(view, request.tool_choice if request else "auto"),
         text={"format": _build_format(options.output_schema if options else None)},
-        error=ResponseProblem(message=problem.error) if problem else None,
+        error=build_problem(problem) if problem else None,
         incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
         instructions=traits.instructions,
         metadata=fields.metadata,

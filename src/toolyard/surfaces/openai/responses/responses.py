@@ -18,7 +18,7 @@ from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import Entry, RunQueued, TurnEnded, TurnStarted
 from toolyard.core.forks import find_fork_items
 from toolyard.core.history import History
-from toolyard.core.items import Item, Result, TextPart, UserMessage
+from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
 from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.run_view import RunView
 from toolyard.core.token_estimate import estimate_text_tokens, estimate_tokens
@@ -27,6 +27,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field
 from toolyard.surfaces.history import read_history
+from toolyard.surfaces.model_failures import MODEL_ERROR
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode
@@ -83,6 +84,7 @@ from toolyard.surfaces.openai.runs import (
     admit_started,
     raise_failure,
     read_server_tools,
+    require_beginning,
     stream_delayed,
     stream_run,
     wait_for_rest,
@@ -123,6 +125,8 @@ class Responses:
         if data.stream:
             streamed = await self._start(request, data, tools, self._starter.start_streamed)
             if isinstance(streamed, AdmittedRun):
+                if not data.background:  # its failure is a response that can be found
+                    await require_beginning(streamed, OPTION_FIELDS)
                 return build_stream_response(self._stream_run(request, streamed, traits), streamed.headers)
             pieces = stream_delayed(
                 streamed,
@@ -154,6 +158,7 @@ class Responses:
             yield encode_whole(build_empty_response(self._service.clock, traits))
             return
         admitted = await self._start(request, complete, tools, self._starter.start)
+        await require_beginning(admitted, OPTION_FIELDS)
         async with aclosing(self._stream_run(request, admitted, traits)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -212,7 +217,8 @@ class Responses:
         text = "".join(text.text for text in view.texts)[:MAX_SUMMARY_CHARS]
         summary = HistorySummary(text=text, untrusted=History(whole.items).sources)
         if view.ending != "done" or not summary.text:
-            raise ModelFailed("the model gave no summary", {"run_id": view.run_id})
+            problem = Problem(error="the model gave no summary", error_type=MODEL_ERROR)
+            raise ModelFailed(problem, view.run_id)
         return CompactedResponse(
             id=encode_response_id(view.conversation, view.run_id),
             created_at=int(service.clock.now()),

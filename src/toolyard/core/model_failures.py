@@ -1,0 +1,16 @@
+"""The kinds of a model's failure, as wires classify what their providers answer. Pure.
+
+A failure whose type is not listed here, such as `model_error`, is one of this server's configuration or of the request.
+"""
+
+RATE_LIMITED = "rate_limited"
+QUOTA_EXCEEDED = "quota_exceeded"
+CONTENT_FILTER = "content_filter"
+TOO_LARGE = "too_large"
+"""The request exceeds the model's context window."""
+UNAVAILABLE = "unavailable"
+TIMEOUT = "timeout"
+RETRYABLE_ERROR_TYPES = frozenset({RATE_LIMITED, UNAVAILABLE, TIMEOUT})
+"""Failures that pass by themselves: the same request may succeed a little later."""
+HOSTED_CALL = "hosted_call"
+"""The name of the detail that says that the provider had begun to run a tool of its own in the turn that failed."""
