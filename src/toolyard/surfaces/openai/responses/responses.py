@@ -150,9 +150,7 @@ class Responses:
         traits = self._read_traits(data, tools)
         if data.generate is False:
             if find_named_conversation(complete):
-                raise invalid_field(
-                    "generate", "cannot be false where a stored response goes on"
-                )
+                raise invalid_field("generate", "cannot be false where a stored response goes on")
             yield encode_whole(build_empty_response(self._service.clock, traits))
             return
         admitted = await self._start(request, complete, tools, self._starter.start)

@@ -170,7 +170,7 @@ def _read_action(item: Json) -> object:
 
 def _read_search(item: Json) -> object:
     arguments = item.get("arguments")
-    return arguments if isinstance(arguments, str | dict) else {}
+    return arguments if isinstance(arguments, str) else _to_table(arguments) or {}
 
 
 def _decode_shell_output(text: str) -> list[object]:
