@@ -352,6 +352,22 @@ async def test_items_of_all_kinds_are_taken_back_as_history() -> None:
     assert [item.arguments for item in calls[:2]] == [scripted.arguments for scripted in own_calls[:2]]
 
 
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"type": "image_generation_call", "id": "ig_1", "result": "<no image>"}],
+        [
+            {"type": "computer_call", "call_id": "call_b", "action": {"type": "screenshot"}},
+            {"type": "computer_call_output", "call_id": "call_b", "output": {"image_url": "file:///etc/passwd"}},
+        ],
+    ],
+)
+async def test_an_image_of_a_history_must_be_one(items: list[Json]) -> None:
+    async with serve_script([]) as served:
+        with pytest.raises(BadRequestError, match="an image needs an address"):
+            await respond(served, [USER, *items, USER])
+
+
 @pytest.mark.parametrize("store", [True, False])
 async def test_images_in_the_output_of_a_function_reach_the_model(store: bool) -> None:
     async with serve_script([call("take_photo"), say("Nice.")]) as served:

@@ -187,7 +187,7 @@ class InputReader:
                 _add_summary(builder, index, item)
             case _ if kind in _IGNORED:
                 return
-            case _ if hosted := read_hosted_call(item):
+            case _ if hosted := read_hosted_call(item, f"input.{index}"):
                 tool, arguments, output = hosted
                 call_id = str(item.get("id") or f"{kind}_{index}")
                 builder.add_call(index, (call_id, tool, arguments))
