@@ -156,6 +156,8 @@ class Wiring:
     """How long a server takes requests after SIGTERM. None means five seconds if others share its store, else none."""
     approval_hold_s: float = 0.0
     """How long a request to `/v1` whose run waits for a person stays open."""
+    leave_s: float = 30.0
+    """How long the run of a chat completion goes on after its client has left; 0 means until its end."""
     socket_limits: SocketLimits = field(default_factory=SocketLimits)
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     """What the names of models stand for."""
@@ -364,6 +366,7 @@ class App:
             self._wiring.cors_origins,
             cards,
             approval_hold_s=self._wiring.approval_hold_s,
+            leave_s=self._wiring.leave_s,
             socket_limits=self._wiring.socket_limits,
             proxies=TrustedProxies(self._wiring.trusted_proxies),
             add_servers=lambda: self._wiring.add_servers or ("all" if self.access.is_local else "url"),

@@ -49,6 +49,7 @@ class Start(_Command, frozen=True, kw_only=True, tag="start"):
     """The MCP client that makes the request; None for any other client."""
     options: Options = DEFAULT_OPTIONS
     ends_on_expiry: bool = False
+    leave_s: float = 0.0
     client_fields: dict[str, object] = {}
     delivers: tuple[Result, ...] = ()
     """Results for all calls of the current run that wait for their client. The new run goes on in its place."""

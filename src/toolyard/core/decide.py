@@ -127,6 +127,7 @@ def _start(state: State, command: Start, now: float) -> Events:
         mcp_client=command.mcp_client,
         options=command.options,
         ends_on_expiry=command.ends_on_expiry,
+        leave_s=command.leave_s,
         client_fields=command.client_fields,
     )
     return (*opening, *_close_trailing_calls(state, now), *stop, queued)

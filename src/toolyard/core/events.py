@@ -109,6 +109,8 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     """Options for the model's answers, before those that are configured for the model."""
     ends_on_expiry: bool = False
     """Whether the run ends, without another model request, when a call that was handed to its client expires."""
+    leave_s: float = 0.0
+    """How long the run goes on while nobody reads it; 0 means until its end."""
     client_fields: dict[str, object] = {}
     """What the client said that its answers repeat. The engine does not read it."""
 

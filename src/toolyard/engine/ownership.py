@@ -16,7 +16,8 @@ from toolyard.core.plan import Rest, plan
 from toolyard.core.store import MAX_DEATHS, Claim, Owned, Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
-from toolyard.engine.loop import build_abandonment, drive
+from toolyard.engine.left_runs import LeaveWatch
+from toolyard.engine.loop import STOPPED_BY_SERVER, build_abandonment, drive
 from toolyard.engine.relay import Relay
 from toolyard.engine.replica_messages import DeletionNotice, encode_message
 from toolyard.engine.views import Views
@@ -280,6 +281,7 @@ class Owner:
         self._tasks.create_task(_contain(work))
 
     async def _drive(self, journal: Journal) -> None:
+        leave_watch = LeaveWatch(journal, self._deps.registry, STOPPED_BY_SERVER)
         try:
             # `wake` starts no second driver, so a command that is emitted while this one finishes must be seen here:
             # there is no await between the last check and the removal from `_drivers`.
@@ -298,6 +300,7 @@ class Owner:
                 journal.fail(_find_cause(error))
             _log.warning("conversation %s was released: %s", journal.conversation, journal.broken)
         finally:
+            leave_watch.close()
             del self._drivers[journal.conversation]
             self._finish_driving(journal)
 

@@ -167,6 +167,10 @@ class Reader:
             self.cursor = batch[-1][1]
         return batch
 
+    @property
+    def is_detached(self) -> bool:
+        return self._detached
+
     def detach(self) -> None:
         if not self._detached:
             self._detached = True

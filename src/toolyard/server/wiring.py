@@ -58,6 +58,7 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         grace_s=config.grace_s,
         drain_s=config.drain_s,
         approval_hold_s=config.approval_hold_s,
+        leave_s=config.leave_s,
         limits=config.limits.run_limits,
         budget=config.finding,
         requests_per_minute=config.limits.requests_per_minute,

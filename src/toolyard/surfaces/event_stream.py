@@ -4,8 +4,8 @@ Litestar's `Stream` opens a task group for every response; here one extra task w
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import aclosing, contextmanager
 from typing import cast
 
 from litestar import Litestar, Request
@@ -15,6 +15,8 @@ from litestar.enums import MediaType
 from litestar.response import Stream
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send, TypeEncodersMap
+
+from toolyard.engine.readers import Reader
 
 
 class EventStream(Stream):
@@ -59,6 +61,22 @@ class _StreamingResponse(ASGIResponse):
                 raise  # the server is stopping, or the client has stalled: that cancellation is not ours to swallow
         finally:
             watcher.close()
+
+
+@contextmanager
+def detach_on_disconnect(receive: Receive, reader: Reader) -> Generator[None]:
+    """Detach the reader when the client of a request disconnects within the block, which then ends by itself."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        reader.detach()
+
+    task = asyncio.get_running_loop().create_task(watch())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 class _DisconnectWatcher:

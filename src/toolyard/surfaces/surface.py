@@ -58,6 +58,8 @@ class Backend:
     provider_cards: Sequence[ProviderCard] = ()
     approval_hold_s: float = 0.0
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
+    leave_s: float = 0.0
+    """How long a run goes on after a client has left that keeps its history itself; 0 means until its end."""
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
     add_servers: Callable[[], AddServers] = lambda: "all"
     """Returns which MCP servers may be added or changed by requests."""

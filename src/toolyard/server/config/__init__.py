@@ -212,6 +212,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """How long it takes requests after SIGTERM. None means five seconds if replicas share the store, else none."""
     approval_hold_s: Annotated[float, Meta(extra={"ge": 0, "le": 600})] = 0.0
     """How long a request to `/v1` whose run waits for a person stays open, so that the decision continues it."""
+    leave_s: Annotated[float, Meta(extra={"ge": 0, "le": 3600})] = 30.0
+    """How long the run of a chat completion goes on after its client has left; 0 means until its end."""
     system_prompt: str = ""
     language: Language = ""
     """The language of texts that do not come from a model; empty means the caller's language."""

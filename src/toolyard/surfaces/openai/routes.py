@@ -6,7 +6,7 @@ from toolyard.surfaces.openai import conversations, models
 from toolyard.surfaces.openai.chat import routes as chat
 from toolyard.surfaces.openai.errors import encode_error
 from toolyard.surfaces.openai.responses import routes as responses
-from toolyard.surfaces.openai.runs import RunStarter
+from toolyard.surfaces.openai.runs import CONVERSATION_HEADER, RunStarter
 from toolyard.surfaces.surface import Backend, Route, Surface
 
 WEBSOCKET_PATHS = frozenset({responses.PATH})
@@ -14,7 +14,7 @@ PATHS = frozenset({"/v1/*"})
 
 
 def routes(backend: Backend) -> Sequence[Route]:
-    starter = RunStarter(backend.service, backend.approval_hold_s)
+    starter = RunStarter(backend.service, backend.approval_hold_s, backend.leave_s)
     return [
         *models.routes(backend.service),
         *conversations.routes(backend.service),
@@ -30,6 +30,7 @@ SURFACE = Surface(
     encode_error=encode_error,
     response_headers=(
         "x-request-id",
+        CONVERSATION_HEADER,
         "x-ratelimit-limit-requests",
         "x-ratelimit-remaining-requests",
         "x-ratelimit-reset-requests",

@@ -51,6 +51,7 @@ from toolyard.surfaces.waiting_sentences import remove_sentences, replace_senten
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
+CONVERSATION_HEADER = "x-toolyard-conversation"
 COMMENT = b": waiting\n\n"
 _log = logging.getLogger("toolyard.openai")
 
@@ -68,6 +69,8 @@ class WholeRequest(Struct, frozen=True, kw_only=True):
     instructions: str = ""
     """Instructions of this request only."""
     web_search: SearchMode = ""
+    ends_without_client: bool = False
+    """Whether the run is stopped some time after its client has left."""
     keep: bool = False
     """Whether the conversation is kept after its run."""
     asked_tools: frozenset[str] = frozenset()
@@ -103,8 +106,9 @@ class DelayedRun(Struct, frozen=True, kw_only=True):
 class RunStarter:
     """Starts runs for requests, each once however often it is sent."""
 
-    def __init__(self, service: Service, approval_hold_s: float = 0.0) -> None:
+    def __init__(self, service: Service, approval_hold_s: float = 0.0, leave_s: float = 0.0) -> None:
         self._service = service
+        self._leave_s = leave_s
         self.approval_hold_s = approval_hold_s
         self._locks = KeyLocks()
 
@@ -247,6 +251,7 @@ class RunStarter:
             web_search=request.web_search,
             options=request.options,
             ends_on_expiry=True,
+            leave_s=self._leave_s if request.ends_without_client else 0.0,
             client_fields=request.client_fields,
             delivers=delivers,
             may_open=may_open,
@@ -287,6 +292,7 @@ def read_server_tools(
 
 def admit_started(started: StartedRun, headers: dict[str, str]) -> AdmittedRun:
     view = RunView(run_id=started.run_id, conversation=started.conversation)
+    headers = {**headers, CONVERSATION_HEADER: started.conversation}
     return AdmittedRun(view=view, reader=started.reader, headers=headers)
 
 
@@ -302,7 +308,8 @@ async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller,
     try:
         async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S + hold_s):
             while not await _read_to_rest(view, reader, hold):
-                pass
+                if reader.is_detached:
+                    raise Unavailable("the client has left")
     except TimeoutError:
         raise Unavailable("the run goes on, but takes longer than a request may wait: send it again to go on") from None
     finally:

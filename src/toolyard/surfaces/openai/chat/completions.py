@@ -9,6 +9,7 @@ from litestar.response import Stream
 from toolyard.core.items import Item
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.event_stream import detach_on_disconnect
 from toolyard.surfaces.history import ItemBuilder, read_history
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
 from toolyard.surfaces.openai.chat.encoder import CompletionEncoder, encode_failure
@@ -56,7 +57,8 @@ class Completions:
         created, notices = int(service.clock.now()), build_notices(service, request)
         if not data.stream:
             admitted = await self._start(request, data, starter.start)
-            view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
+            with detach_on_disconnect(request.receive, admitted.reader):
+                view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
             raise_failure(view, list_option_fields(data))
             body = build_completion(view, model, created, notices.describe_waiting(view))
             return Response(body, headers=admitted.headers)
@@ -120,6 +122,7 @@ class Completions:
                 data.toolyard, data.model, self._service, get_request_context(request.scope).caller
             ),
             web_search=read_search_mode(data, data.toolyard, data.web_search_options),
+            ends_without_client=not data.store,
             keep=bool(data.store),
             is_listed=bool(data.store),
             option_fields=list_option_fields(data),
