@@ -104,11 +104,20 @@ class ItemBuilder:
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts, untrusted=untrusted)
 
     def add_result(self, index: int, call_id: str, text: str, parts: tuple[Part, ...] = ()) -> None:
-        """Add the result of a call, whose images and files the text names."""
+        """Add the result of a call, whose images and files the text names, or more of a result that is there."""
+        earlier = None if call_id in self._open_calls else self._find_result(call_id)
+        if earlier is not None:
+            content, parts = f"{earlier.content}\n{text}", (*earlier.parts, *parts)
+            self.items[self.items.index(earlier)] = replace(earlier, content=content, parts=parts)
+            return
         self.add(index, "tool", text, (), call_id)
-        result = self.items[-1]
-        if parts and isinstance(result, Result):
+        if parts and isinstance(result := self.items[-1], Result):
             self.items[-1] = replace(result, parts=parts)
+
+    def _find_result(self, provider_id: str) -> Result | None:
+        """Return the last result of a call with this id of the client's."""
+        ids = {item.id for item in self.items if isinstance(item, Call) and item.provider_id == provider_id}
+        return next((item for item in reversed(self.items) if isinstance(item, Result) and item.call_id in ids), None)
 
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
         provider_id, tool, arguments = call

@@ -71,14 +71,19 @@ def serve_script(
 
 @asynccontextmanager
 async def serve_model(
-    model: Json, tools: Sequence[ToolLike] = (), *, max_retries: int = 0, **wiring: Json
+    model: Json,
+    tools: Sequence[ToolLike] = (),
+    *,
+    max_retries: int = 0,
+    timeout_s: float = TEST_TIMEOUT_S,
+    **wiring: Json,
 ) -> AsyncGenerator[Served, None]:
-    """Serve a yard with a model, and open a client of it. The block fails after TEST_TIMEOUT_S."""
+    """Serve a yard with a model, and open a client of it. The block fails after `timeout_s`."""
     added.clear()
     wiring = {"store": "memory:", "allowed_models": frozenset({"default"}), **wiring}
     wired = Wiring(model=model, tools=[as_tool(tool) for tool in tools], **wiring)
     async with (
-        asyncio.timeout(TEST_TIMEOUT_S),
+        asyncio.timeout(timeout_s),
         Yard.from_wiring(wired) as yard,
         serve_yard(yard) as url,
         AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries) as client,

@@ -249,7 +249,7 @@ async def test_a_web_search_is_ours_where_there_is_one(tool_type: str) -> None:
         ([define_function("a__b"), define_namespace("a", "b")], "tools.1.tools.0", "two tools are named"),
         ([{"type": "custom", "name": "shell"}, {"type": "shell"}], "tools.1", "two tools are named 'shell'"),
         ([define_namespace("add", "to_groceries")], "tools.0.tools.0", "the name of a tool of this server"),
-        ([{"type": "namespace", "tools": []}], "tools.0", "has no name"),
+        ([define_namespace("", "read")], "tools.0", "has no name"),
         ([{"type": "custom"}], "tools.0", "has no name"),
     ],
 )
@@ -338,7 +338,8 @@ async def test_items_of_all_kinds_are_taken_back_as_history() -> None:
         answer = await respond(served, items)
     assert answer.output_text == "Hi."
     history = served.model.requests[0].history
-    calls, results = ([item for item in history if isinstance(item, kind)] for kind in (Call, Result))
+    calls = [item for item in history if isinstance(item, Call)]
+    results = [item for item in history if isinstance(item, Result)]
     own_calls = [own.turn.calls[0] for own in OWN_TOOLS.values()]
     assert [item.tool for item in calls] == [
         *(scripted.tool for scripted in own_calls),
@@ -349,6 +350,22 @@ async def test_items_of_all_kinds_are_taken_back_as_history() -> None:
         *("a.txt", "[image]", "completed", '[{"text":"M"}]', "null", "[image]"),
     ]
     assert [item.arguments for item in calls[:2]] == [scripted.arguments for scripted in own_calls[:2]]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"type": "image_generation_call", "id": "ig_1", "result": "<no image>"}],
+        [
+            {"type": "computer_call", "call_id": "call_b", "action": {"type": "screenshot"}},
+            {"type": "computer_call_output", "call_id": "call_b", "output": {"image_url": "file:///etc/passwd"}},
+        ],
+    ],
+)
+async def test_an_image_of_a_history_must_be_one(items: list[Json]) -> None:
+    async with serve_script([]) as served:
+        with pytest.raises(BadRequestError, match="an image needs an address"):
+            await respond(served, [USER, *items, USER])
 
 
 @pytest.mark.parametrize("store", [True, False])
@@ -364,3 +381,16 @@ async def test_images_in_the_output_of_a_function_reach_the_model(store: bool) -
     assert answer.output_text == "Nice."
     [result] = [item for item in served.model.requests[-1].history if isinstance(item, Result)]
     assert (result.content, result.parts) == ("Here:\n[image]", (ImagePart(url=PIXEL),))
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_an_output_that_comes_in_several_items_is_one_result(store: bool) -> None:
+    own = OWN_TOOLS["custom"]
+    async with serve_script([own.turn, say("Done.")]) as served:
+        first = await respond(served, tools=[own.tool], store=store)
+        outputs = [{**own.output, "output": text, "call_id": first.output[0].call_id} for text in ("soon", "done")]
+        previous = {"previous_response_id": first.id} if store else {}
+        items = outputs if store else [USER, dump(first.output[0]), *outputs]
+        answer = await respond(served, items, tools=[own.tool], store=store, **previous)
+    assert answer.output_text == "Done."
+    assert list_exchange(served.model.requests[-1].history) == ["patch['*** Begin']", "patch=soon\ndone"]

@@ -11,6 +11,7 @@ import yaml
 
 from real_servers import find_node, install_npm_package
 from surfaces.openai.clients import serve_script
+from surfaces.openai.real_clients.codex import Codex
 from surfaces.openai.real_clients.processes import PYTHON, ROOT
 from toolyard.testing import Turn, say
 
@@ -39,7 +40,8 @@ def read_snippet(name: str, language: str, url: str = URL) -> str:
 
 
 def test_every_client_of_the_page_is_tested() -> None:
-    assert set(SNIPPETS) == {"OpenAI SDK for JavaScript", *IN_PYTHON, "llm", "Open WebUI", "LibreChat", "Continue"}
+    others = {"OpenAI SDK for JavaScript", "llm", "Codex", "Open WebUI", "LibreChat", "Continue"}
+    assert set(SNIPPETS) == {*IN_PYTHON, *others}
     assert set(re.findall(r"^### (.+)$", PAGE, re.MULTILINE)) == set(SNIPPETS)
 
 
@@ -91,6 +93,12 @@ async def test_llm_gets_an_answer(tmp_path: Path) -> None:
         (tmp_path / "extra-openai-models.yaml").write_text(read_snippet("llm", "yaml", served.url))
         words = [str(PYTHON.parent / "llm"), *command[0].split(), command[1]]
         assert (await run_command(*words, folder=tmp_path, LLM_USER_PATH=str(tmp_path))).strip() == ANSWER
+
+
+async def test_codex_gets_an_answer(tmp_path: Path) -> None:
+    async with serve_script([say(ANSWER)]) as served:
+        codex = Codex(tmp_path, read_snippet("Codex", "toml", served.url))
+        assert (await codex.ask("Add milk to groceries")).text == ANSWER
 
 
 def test_open_webui_is_given_the_address_and_a_key() -> None:

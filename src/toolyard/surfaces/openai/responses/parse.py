@@ -32,6 +32,7 @@ from toolyard.surfaces.openai.responses.response import ClientFields
 from toolyard.surfaces.openai.responses.tool_kinds import (
     CALL_KINDS,
     OUTPUT_KINDS,
+    ToolOutput,
     read_call,
     read_call_id,
     read_hosted_call,
@@ -151,13 +152,15 @@ def list_input(body: ResponseBody) -> list[dict[str, object]]:
 
 
 def list_outputs(items: Sequence[dict[str, object]]) -> dict[str, Value]:
-    """Return the results that an input brings, by the client's ids of the calls."""
-    outputs: dict[str, Value] = {}
+    """Return the results that an input brings, by the client's ids of the calls. A result may come in several items."""
+    outputs: dict[str, ToolOutput] = {}
     for index, item in enumerate(items):
         if kind := OUTPUT_KINDS.get(str(item.get("type"))):
-            output = kind.read_output(item, f"input.{index}")
-            outputs[read_call_id(item, kind, f"input.{index}")] = Value(value=output.text, parts=output.parts)
-    return outputs
+            call_id, output = read_call_id(item, kind, f"input.{index}"), kind.read_output(item, f"input.{index}")
+            if earlier := outputs.get(call_id):
+                output = ToolOutput(f"{earlier.text}\n{output.text}", (*earlier.parts, *output.parts))
+            outputs[call_id] = output
+    return {call_id: Value(value=output.text, parts=output.parts) for call_id, output in outputs.items()}
 
 
 class InputReader:
@@ -188,7 +191,7 @@ class InputReader:
                 _add_summary(builder, index, item)
             case _ if kind in _IGNORED:
                 return
-            case _ if hosted := read_hosted_call(item):
+            case _ if hosted := read_hosted_call(item, f"input.{index}"):
                 tool, arguments, output = hosted
                 call_id = str(item.get("id") or f"{kind}_{index}")
                 builder.add_call(index, (call_id, tool, arguments))

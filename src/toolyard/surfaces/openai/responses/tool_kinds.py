@@ -96,10 +96,10 @@ def _read_content(item: Json, param: str) -> ToolOutput:
     content = item.get("output")
     if content is None or isinstance(content, str):
         return ToolOutput(content or "")
-    return join_parts(read_parts(content, f"{param}.output"))
+    return _join_parts(read_parts(content, f"{param}.output"))
 
 
-def join_parts(parts: tuple[Part, ...]) -> ToolOutput:
+def _join_parts(parts: tuple[Part, ...]) -> ToolOutput:
     texts = ["".join(part.text for part in parts if isinstance(part, TextPart))]
     others = tuple(part for part in parts if not isinstance(part, TextPart))
     texts += ["[image]" if isinstance(part, ImagePart) else f"[file {part.name}]" for part in others]
@@ -117,11 +117,11 @@ def _read_patch_output(item: Json, param: str) -> ToolOutput:
 
 
 def _read_search_output(item: Json, param: str) -> ToolOutput:
-    names = [wire.function_name for wire in list_loaded_tools(item)]
+    names = [wire.function_name for wire in _list_loaded_tools(item)]
     return ToolOutput(f"These tools can be called now: {', '.join(names)}" if names else "No tool was found.")
 
 
-def list_loaded_tools(item: Json) -> list[WireTool]:
+def _list_loaded_tools(item: Json) -> list[WireTool]:
     """Return the tools that an item with the output of a tool search has loaded."""
     loaded: list[WireTool] = []
     for table in _list_tables(item.get("tools")):
@@ -148,7 +148,11 @@ def _list_tables(value: object) -> list[Json]:
 def _read_screenshot(item: Json, param: str) -> ToolOutput:
     output = _to_table(item.get("output")) or {}
     url = output.get("image_url")
-    return join_parts((ImagePart(url=url),)) if isinstance(url, str) else ToolOutput(_encode(output))
+    return _read_image(url, f"{param}.output") if url is not None else ToolOutput(_encode(output))
+
+
+def _read_image(url: object, param: str) -> ToolOutput:
+    return _join_parts(read_parts([{"type": "input_image", "image_url": url}], param))
 
 
 def _build_input(arguments: Json) -> Json:
@@ -170,7 +174,7 @@ def _read_action(item: Json) -> object:
 
 def _read_search(item: Json) -> object:
     arguments = item.get("arguments")
-    return arguments if isinstance(arguments, str | dict) else {}
+    return arguments if isinstance(arguments, str) else _to_table(arguments) or {}
 
 
 def _decode_shell_output(text: str) -> list[object]:
@@ -383,7 +387,7 @@ def read_call_id(item: Json, kind: ToolKind, param: str) -> str:
     return call_id
 
 
-def read_hosted_call(item: Json) -> tuple[str, Json, ToolOutput] | None:
+def read_hosted_call(item: Json, param: str) -> tuple[str, Json, ToolOutput] | None:
     """Return the tool, the arguments and the result of a call that a provider ran; None for any other item."""
     call_type = str(item.get("type"))
     if call_type not in _HOSTED_CALLS:
@@ -391,8 +395,7 @@ def read_hosted_call(item: Json) -> tuple[str, Json, ToolOutput] | None:
     asked, answered = _HOSTED_CALLS[call_type]
     arguments, result = item.get(asked), item.get(answered)
     if call_type == "image_generation_call":
-        image = f"data:image/png;base64,{result}" if isinstance(result, str) else ""
-        output = join_parts((ImagePart(url=image),)) if image else ToolOutput("")
+        output = _read_image(f"data:image/png;base64,{result}", param) if result else ToolOutput("")
     else:
         output = ToolOutput(result if isinstance(result, str) else _encode(result))
     return call_type.removesuffix("_call"), {} if arguments is None else {asked: arguments}, output
