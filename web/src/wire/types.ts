@@ -636,8 +636,9 @@ export interface Options {
   stop?: Array<string>
   seed?: number | null
   output_schema?: Record<string, unknown> | null
-  thinking?: number | "" | "adaptive" | "high" | "low" | "medium"
+  thinking?: number | "" | "adaptive" | "high" | "low" | "medium" | "minimal" | "xhigh"
   parallel_tool_calls?: boolean | null
+  extra?: Record<string, unknown>
 }
 
 export interface Origin {
@@ -840,6 +841,7 @@ export interface RunQueued {
   mcp_client?: McpClient | null
   options?: Options
   ends_on_expiry?: boolean
+  leave_s?: number
   client_fields?: Record<string, unknown>
 }
 
@@ -928,6 +930,7 @@ export interface Settings {
   options?: Options
   ephemeral?: boolean
   unlisted?: boolean
+  metadata?: Record<string, string>
 }
 
 export interface ShareList {
