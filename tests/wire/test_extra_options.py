@@ -167,7 +167,7 @@ async def test_the_smallest_and_the_largest_effort_are_sent_where_a_provider_has
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        ({"voice": "alloy"}, "extra has no 'voice'"),
+        ({"voice": "alloy"}, "extra.voice is none of"),
         ({"user": "x" * 100_000}, "at most 100,000 bytes"),
         ({"metadata": {"a": object()}}, "must be JSON"),
     ],

@@ -45,6 +45,7 @@ ForwardedOption = Literal["service_tier", "user", "safety_identifier", "metadata
 """The extra options that change the price or may name a person: a provider gets them only if its settings say so."""
 FORWARDED_OPTIONS: frozenset[str] = frozenset(get_args(ForwardedOption))
 MAX_EXTRA_BYTES = 100_000
+"""The size of one extra option; there are as many as have names."""
 
 
 class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,8 +118,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield "thinking", f"must be from 0 to {MAX_TOKENS:,} tokens"
         if self.output_schema is not None and (problem := _find_schema_problem(self.output_schema)):
             yield "output_schema", problem
-        if self.extra and (problem := _find_extra_problem(self.extra)):
-            yield "extra", problem
+        yield from _iter_extra_problems(self.extra)
 
 
 DEFAULT_OPTIONS = Options()
@@ -156,19 +156,31 @@ def _find_schema_problem(schema: object) -> str:
     kind = cast("dict[str, object]", schema).get("type") if isinstance(schema, dict) else None
     if kind != "object":
         return "must be a JSON Schema of type object"
-    try:
-        size = len(msgspec.json.encode(schema))
-    except (TypeError, ValueError, RecursionError):
+    size = _measure_json(cast("object", schema))
+    if size is None:
         return "must be JSON, and not be nested too deeply"
     return f"may have at most {MAX_SCHEMA_BYTES:,} bytes" if size > MAX_SCHEMA_BYTES else ""
 
 
-def _find_extra_problem(extra: dict[str, object]) -> str:
-    """Return what is wrong with the extra options; empty if nothing is."""
-    if unknown := sorted(extra.keys() - EXTRA_OPTIONS):
-        return f"has no {unknown[0][:40]!r}: it may hold {', '.join(sorted(EXTRA_OPTIONS))}"
-    try:
-        size = len(msgspec.json.encode(extra))
-    except (TypeError, ValueError, RecursionError):
+def _iter_extra_problems(extra: dict[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in extra.items():
+        if problem := _find_extra_problem(name, value):
+            yield f"extra.{name[:40]}", problem
+
+
+def _find_extra_problem(name: str, value: object) -> str:
+    """Return what is wrong with an extra option; empty if nothing is."""
+    if name not in EXTRA_OPTIONS:
+        return f"is none of {', '.join(sorted(EXTRA_OPTIONS))}"
+    size = _measure_json(value)
+    if size is None:
         return "must be JSON, and not be nested too deeply"
     return f"may have at most {MAX_EXTRA_BYTES:,} bytes" if size > MAX_EXTRA_BYTES else ""
+
+
+def _measure_json(value: object) -> int | None:
+    """Return the bytes of a value as JSON; None if it is not JSON."""
+    try:
+        return len(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return None

@@ -20,6 +20,7 @@ from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.decided_runs import link_call
 from toolyard.surfaces.openai.options import (
     ConversationField,
+    OptionFields,
     ToolyardFields,
     build_options,
     read_conversation_id,
@@ -29,12 +30,17 @@ from toolyard.surfaces.openai.options import (
 from toolyard.surfaces.openai.responses.compacted import decode_summary
 from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.response import ClientFields
-from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
-OPTION_FIELDS = {"output_schema": "text.format", "max_tokens": "max_output_tokens", "thinking": "reasoning.effort"}
+OPTION_FIELDS = {
+    "output_schema": "text.format",
+    "max_tokens": "max_output_tokens",
+    "thinking": "reasoning.effort",
+    "verbosity": "text.verbosity",
+}
 """The names of the fields that options have here, where they differ."""
+LOGPROBS = "message.output_text.logprobs"
 _IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_response")
 """Items of an earlier answer that the history has anyway, or that only the provider can read."""
 
@@ -47,6 +53,7 @@ class TextFormat(Struct, kw_only=True):
 
 class TextFields(Struct, kw_only=True):
     format: TextFormat | None = None
+    verbosity: str | None = None
 
 
 class ReasoningFields(Struct, kw_only=True):
@@ -67,7 +74,7 @@ class ResponseTool(Struct, kw_only=True):
     require_approval: object = None
 
 
-class ResponseBody(WebSearchFields, kw_only=True):
+class ResponseBody(OptionFields, kw_only=True):
     """A request for a response: `input` after the conversation or the response that it goes on from, if any."""
 
     input: str | Annotated[list[dict[str, object]], Meta(max_length=MAX_ITEMS)] = ""
@@ -88,6 +95,7 @@ class ResponseBody(WebSearchFields, kw_only=True):
     conversation: str | ConversationField | None = None
     store: bool | None = None
     background: bool | None = None
+    include: list[str] | None = None
     metadata: dict[str, str] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     toolyard: ToolyardFields | None = None
 
@@ -134,7 +142,16 @@ def read_options(body: ResponseBody) -> Options:
         output_schema=read_output_schema(answer.type, answer.schema, "text.format"),
         thinking=read_effort(body.reasoning.effort if body.reasoning else None, "reasoning.effort"),
         parallel_tool_calls=body.parallel_tool_calls,
+        extra=body.read_extra(verbosity=body.text.verbosity if body.text else None),
     )
+
+
+def list_unread_fields(body: ResponseBody) -> list[str]:
+    """Return the fields of the request that ask for what no response has: the probabilities of its tokens."""
+    return [
+        *(["top_logprobs"] if body.top_logprobs else []),
+        *(["include"] if LOGPROBS in (body.include or ()) else []),
+    ]
 
 
 def read_tools(tools: Sequence[ResponseTool] | None) -> list[Tool]:

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.items import Usage
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.results import CONTINUED
 from toolyard.core.run_view import RunView
 from toolyard.core.tools import Tool
@@ -155,7 +156,7 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         output=list_output(view, waiting_text, approvals),
         tools=[_build_tool(tool) for tool in (request.app_tools if request else ())],
         tool_choice=_build_tool_choice(request.tool_choice if request else "auto"),
-        text={"format": _build_format(options.output_schema if options else None)},
+        text=_build_text(options or DEFAULT_OPTIONS),
         error=ResponseProblem(message=problem.error) if problem else None,
         incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
         instructions=traits.instructions,
@@ -170,7 +171,21 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         background=fields.background,
         usage=build_usage(view.usage) if status not in ("queued", "in_progress") else None,
         conversation=ConversationReference(id=fields.conversation) if fields.conversation else None,
+        user=_get_text(options, "user"),
+        prompt_cache_key=_get_text(options, "prompt_cache_key"),
+        safety_identifier=_get_text(options, "safety_identifier"),
     )
+
+
+def _get_text(options: Options | None, name: str) -> str | None:
+    """Return an extra option that is a text."""
+    value = options.extra.get(name) if options else None
+    return value if isinstance(value, str) else None
+
+
+def _build_text(options: Options) -> dict[str, object]:
+    verbosity = _get_text(options, "verbosity")
+    return {"format": _build_format(options.output_schema), **({"verbosity": verbosity} if verbosity else {})}
 
 
 def _build_tool(tool: Tool) -> dict[str, object]:
