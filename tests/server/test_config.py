@@ -403,7 +403,8 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ),
         (
             "[model_options.a.extra]\nuser = 'ann'",
-            "line 1: model_options.a.extra is not a setting",
+            "line 1: model_options.a.extra is not a setting; the settings here are max_tokens, temperature, top_p, "
+            "stop, seed, thinking, parallel_tool_calls, window",
         ),
         (
             "[providers.a.headers]\n'X:' = 'a'",
