@@ -256,6 +256,17 @@ def says(*pieces: str) -> Reply:
     return Reply(packets=[*[_chunk({"content": piece}) for piece in pieces], _chunk({}, "stop"), _USAGE, _DONE])
 
 
+def says_with_logprobs(*pieces: str) -> Reply:
+    """A text, streamed in these pieces, each a token with its probability."""
+    packets: list[bytes] = []
+    for piece in pieces:
+        token = {"token": piece, "logprob": -0.5, "bytes": list(piece.encode()), "top_logprobs": []}
+        logprobs = {"content": [token], "refusal": None}
+        choice = {"index": 0, "delta": {"content": piece}, "logprobs": logprobs, "finish_reason": None}
+        packets.append(_event({"id": "c", "model": "strict-1", "choices": [choice]}))
+    return Reply(packets=[*packets, _chunk({}, "stop"), _USAGE, _DONE])
+
+
 def asks(*calls: tuple[str, object], text: str = "") -> Reply:
     """Calls by tool and arguments; arguments that are a text are sent as they are."""
     packets = [_chunk({"content": text})] if text else []

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 import pytest
 from openai import BadRequestError
 
-from surfaces.openai.clients import HELLO, Served, serve_model, serve_script
+from surfaces.openai.clients import HELLO, Served, add_to_groceries, join_content, serve_model, serve_script
 from surfaces.talk import Json
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import FallbackModel
 from toolyard.models.messages import Anthropic
 from toolyard.testing import say
 from wire import strict_messages
-from wire.strict_chat import StrictChat, says
+from wire.strict_chat import StrictChat, asks, says, says_with_logprobs
 
 IGNORED = "toolyard-ignored"
 FIELDS: Json = {
@@ -144,3 +144,51 @@ async def test_an_option_that_is_too_large_is_refused_by_its_name() -> None:
         with pytest.raises(BadRequestError) as caught:
             await served.complete(prediction={"type": "content", "content": "x" * 200_000})
     assert caught.value.param == "prediction" and "100,000 bytes" in caught.value.message
+
+
+def list_tokens(choices: list[Json]) -> list[str]:
+    return [token.token for choice in choices if choice.logprobs for token in choice.logprobs.content]
+
+
+async def test_an_answer_has_the_probabilities_of_its_tokens() -> None:
+    replies = [asks(("add_to_groceries", {"item": "milk"})), says_with_logprobs("Do", "ne.")]
+    provider = StrictChat(*replies, *replies)
+    async with (
+        provider.serving() as url,
+        serve_model(OpenAIChat(base_url=url, model="m"), [add_to_groceries]) as served,
+    ):
+        answer = await served.complete(logprobs=True, top_logprobs=3)
+        chunks = await served.stream(logprobs=True)
+        # The same request again is answered from the log.
+        headers = {"idempotency-key": "k-1"}
+        provider.replies = [says_with_logprobs("Hi", " you")]
+        first = await served.stream(logprobs=True, extra_headers=headers)
+        again = await served.stream(logprobs=True, extra_headers=headers)
+    assert [request.top_logprobs for request in provider.requests] == [3, 3, None, None, None]
+    assert all(request.logprobs for request in provider.requests)
+    (choice,) = answer.choices
+    assert (choice.message.content, list_tokens([choice])) == ("Done.", ["Do", "ne."])
+    assert choice.logprobs.content[0].logprob == -0.5 and choice.logprobs.content[0].bytes == [68, 111]
+    pairs = [(chunk.choices[0].delta.content, list_tokens(chunk.choices)) for chunk in chunks]
+    assert [pair for pair in pairs if pair[0]] == [("Do", ["Do"]), ("ne.", ["ne."])]
+    for stream in (first, again):
+        assert join_content(stream) == "Hi you"
+        assert list_tokens([chunk.choices[0] for chunk in stream]) == ["Hi", " you"]
+
+
+async def test_a_structured_answer_has_them_too() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    output = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    provider = StrictChat(*[says_with_logprobs('{"a"', ":1}")] * 2)
+    async with provider.serving() as url, serve_model(OpenAIChat(base_url=url, model="m")) as served:
+        answer = await served.complete(logprobs=True, response_format=output)
+        chunks = await served.stream(logprobs=True, response_format=output)
+    assert list_tokens(answer.choices) == list_tokens([chunk.choices[0] for chunk in chunks]) == ['{"a"', ":1}"]
+
+
+async def test_an_answer_without_probabilities_has_none() -> None:
+    async with serve_chat(answers=2) as (served, _):
+        answer = await served.complete(logprobs=True)
+        chunks = await served.stream()
+    assert answer.choices[0].logprobs is None
+    assert all(chunk.choices[0].logprobs is None for chunk in chunks)

@@ -578,6 +578,7 @@ export interface ModelText {
   citations?: Array<Citation>
   seal?: Seal | null
   suggestions?: Array<Suggestion>
+  logprobs?: string
 }
 
 export interface NewShareAnswer {
@@ -985,6 +986,7 @@ export interface TextAppended {
   turn: number
   offset: number
   text: string
+  logprobs?: string
 }
 
 export interface TextPart {
