@@ -33,6 +33,7 @@ EXTRA: dict[str, object] = {
     "safety_identifier": "a7",
     "metadata": {"shop": "1"},
 }
+NOTHING: frozenset[str] = frozenset()
 PRIVATE = frozenset({"service_tier", "user", "safety_identifier", "metadata"})
 
 
@@ -82,7 +83,7 @@ def anthropic(url: str, forward: frozenset[str]) -> Model:
         (
             open_chat,
             chat(),
-            frozenset(),
+            NOTHING,
             {**PENALTIES, **LOGPROBS, **pick("logit_bias", "prediction", "prompt_cache_key", "verbosity")},
         ),
         (open_chat, chat("gpt-5-mini"), PRIVATE, {**PEOPLE, **pick("prompt_cache_key", "verbosity", "service_tier")}),
@@ -99,7 +100,7 @@ def anthropic(url: str, forward: frozenset[str]) -> Model:
         (
             open_responses,
             responses("gpt-5-mini"),
-            frozenset(),
+            NOTHING,
             {"text": {"verbosity": "low"}, **pick("prompt_cache_key")},
         ),
         (
@@ -108,7 +109,7 @@ def anthropic(url: str, forward: frozenset[str]) -> Model:
             PRIVATE,
             {**PEOPLE, **pick("prompt_cache_key", "service_tier", "metadata")},
         ),
-        (open_messages, anthropic, frozenset(), {}),
+        (open_messages, anthropic, NOTHING, {}),
         (open_messages, anthropic, PRIVATE, {"metadata": {"user_id": "a7"}}),
         (*gemini("gemini-3-flash"), PRIVATE, {}),
         (
@@ -131,7 +132,7 @@ async def test_a_provider_receives_those_extra_options_that_it_has(
     names = {"frequencyPenalty": "frequency_penalty", "presencePenalty": "presence_penalty", "text": "verbosity"}
     sent = {names.get(name, name) for name in expected.get("generationConfig", expected)}
     if open_server is open_messages:
-        sent = {*PEOPLE} if expected else set()
+        sent = set[str](PEOPLE if expected else ())
     assert set(model.list_ignored(Options(extra=EXTRA))) == EXTRA.keys() - sent
     await model.close()
 

@@ -198,7 +198,8 @@ def _encode_logprobs(logprobs: object) -> str:
     """Return the tokens of a chunk as `ModelText.logprobs` has them; empty if there are none."""
     content = cast("dict[str, object]", logprobs).get("content") if isinstance(logprobs, dict) else None
     tokens = cast("list[object]", content) if isinstance(content, list) else []
-    return encode_json([token for token in tokens if isinstance(token, dict)])[1:-1].decode()
+    objects = [cast("dict[str, object]", token) for token in tokens if isinstance(token, dict)]
+    return encode_json(objects)[1:-1].decode()
 
 
 def _build_error(chunk: ChatChunk) -> WireFailure:
