@@ -11,7 +11,7 @@ from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from wire import gemini_bytes, responses_bytes, strict_messages
+from wire import gemini_bytes, responses_bytes, strict_dashscope, strict_messages
 from wire.local import open_model
 from wire.option_wires import CHAT, DEEPSEEK, MESSAGES, RESPONSES, Body, Wire
 from wire.strict import StrictServer
@@ -65,6 +65,10 @@ def open_chat() -> StrictServer:
     return StrictChat(says("hi"))
 
 
+def open_dashscope() -> StrictServer:
+    return strict_dashscope.strict_dashscope(strict_dashscope.says("hi"))
+
+
 def open_responses() -> StrictServer:
     return strict_responses(responses_bytes.says("hi"))
 
@@ -94,7 +98,7 @@ def anthropic(url: str, forward: frozenset[str]) -> Model:
             {**PENALTIES, **LOGPROBS, **pick("logit_bias", "prediction", "prompt_cache_key", "user")},
         ),
         (open_chat, chat("gpt-4o-mini", "deepseek"), PRIVATE, PENALTIES),
-        (open_chat, chat("qwen-plus", "dashscope"), PRIVATE, PENALTIES),
+        (open_dashscope, chat("qwen-plus", "dashscope"), PRIVATE, PENALTIES),
         (open_chat, chat("llama", "groq"), PRIVATE, {**PENALTIES, **pick("user", "service_tier")}),
         (open_chat, chat("llama", "ollama"), PRIVATE, {**PENALTIES, **LOGPROBS}),
         (
