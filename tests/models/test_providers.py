@@ -4,6 +4,7 @@ import pytest
 
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
+from toolyard.core.options import Options
 from toolyard.core.ports import Model
 from toolyard.core.providers import Provider
 from toolyard.models.chat import OpenAIChat
@@ -176,11 +177,16 @@ async def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_he
     server = strict_chat.StrictChat(strict_chat.says("Hi."))
     provider, _, model_name = name.partition(":")
     async with server.serving() as url:
-        provider_config = Provider(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
+        provider_config = Provider(
+            base_url=url, api_key="key-1", headers={"X-Team": "shop"}, forward=frozenset({"safety_identifier"})
+        )
         settings = ModelSettings(providers={provider: provider_config}, environment={})
         async with open_model(settings.make_model(name)) as model:
-            await events_of(model, request([user("hi")], tools=offer(ADD)))
+            options = Options(extra={"safety_identifier": "a7", "service_tier": "flex"})
+            await events_of(model, request([user("hi")], tools=offer(ADD), options=options))
     assert server.refusals == [] and server.requests[0].model == model_name
+    assert server.requests[0].safety_identifier == (None if provider == "dashscope" else "a7")
+    assert server.requests[0].service_tier is None
     sent_headers = {key.lower(): value for key, value in server.headers[0].items()}
     assert (sent_headers["authorization"], sent_headers["x-team"]) == ("Bearer key-1", "shop")
 

@@ -397,6 +397,16 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
             "line 2: providers.a.base_url must be a URL that begins with http:// or https://, not this text",
         ),
         (
+            "[providers.a]\nforward = ['users']",
+            'line 2: providers.a.forward must be a list, each one of "metadata", "safety_identifier", "service_tier", '
+            "\"user\", not this list; did you mean 'user'?",
+        ),
+        (
+            "[model_options.a.extra]\nuser = 'ann'",
+            "line 1: model_options.a.extra is not a setting; the settings here are max_tokens, temperature, top_p, "
+            "stop, seed, thinking, parallel_tool_calls, window",
+        ),
+        (
             "[providers.a.headers]\n'X:' = 'a'",
             'line 2: providers.a.headers."X:": the name must be that of an HTTP header',
         ),

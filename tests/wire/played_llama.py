@@ -25,6 +25,8 @@ class LlamaBody(Struct, forbid_unknown_fields=True):
     top_p: float | None = None
     seed: int | None = None
     stop: list[str] = []
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
 
 
 def find_fault(body: LlamaBody) -> str:

@@ -121,6 +121,26 @@ class JsonFormat(_ChatPart, tag="json_object"):
     pass
 
 
+class Prediction(_ChatStruct):
+    type: Literal["content"]
+    content: str | Annotated[list[TextContent], Meta(min_length=1)]
+
+
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Metadata = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+]
+REASONS = re.compile(r"(?:^|/)(o\d|gpt-5(?!.*chat))")
+REFUSED_BY_REASONING = (
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "prediction",
+)
+
+
 class StrictChatBody(_ChatStruct):
     model: Annotated[str, Meta(min_length=1)]
     messages: Annotated[list[Message], Meta(min_length=1)]
@@ -135,6 +155,20 @@ class StrictChatBody(_ChatStruct):
     stop: Annotated[list[str], Meta(min_length=1, max_length=4)] | None = None
     seed: int | None = None
     response_format: SchemaFormat | JsonFormat | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    frequency_penalty: Penalty | None = None
+    presence_penalty: Penalty | None = None
+    logit_bias: dict[str, Annotated[float, Meta(ge=-100, le=100)]] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    metadata: Metadata | None = None
+    store: bool | None = None
+    prediction: Prediction | None = None
 
 
 def faults_of(body: bytes) -> list[str]:
@@ -143,7 +177,7 @@ def faults_of(body: bytes) -> list[str]:
         request_body = msgspec.json.decode(body, type=StrictChatBody)
     except (msgspec.DecodeError, UnicodeError) as error:
         return [str(error)]
-    faults = [*_message_faults(request_body.messages), *_tool_faults(request_body)]
+    faults = [*_message_faults(request_body.messages), *_tool_faults(request_body), *_option_faults(request_body)]
     match request_body.response_format:
         case SchemaFormat(json_schema=output):
             return [*faults, *(strict_faults if output.strict else openai_faults)(output.schema)]
@@ -199,6 +233,20 @@ def _tool_faults(request_body: StrictChatBody) -> list[str]:
     return faults
 
 
+def _option_faults(request_body: StrictChatBody) -> list[str]:
+    faults: list[str] = []
+    if REASONS.search(request_body.model):
+        set_names = [name for name in REFUSED_BY_REASONING if getattr(request_body, name) is not None]
+        faults += [f"Unsupported parameter: {name!r} is not supported with this model." for name in set_names]
+    elif request_body.model.startswith("gpt-4") and request_body.verbosity not in (None, "medium"):
+        faults.append("Unsupported value: 'verbosity' is not supported with this model. Supported values: 'medium'.")
+    if request_body.top_logprobs is not None and not request_body.logprobs:
+        faults.append("'top_logprobs' needs 'logprobs'")
+    if request_body.metadata is not None and not request_body.store:
+        faults.append("The 'metadata' parameter is only allowed when 'store' is enabled.")
+    return faults
+
+
 def _find_duplicates(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
 
@@ -206,6 +254,17 @@ def _find_duplicates(names: Sequence[str]) -> list[str]:
 def says(*pieces: str) -> Reply:
     """A text, streamed in these pieces."""
     return Reply(packets=[*[_chunk({"content": piece}) for piece in pieces], _chunk({}, "stop"), _USAGE, _DONE])
+
+
+def says_with_logprobs(*pieces: str) -> Reply:
+    """A text, streamed in these pieces, each a token with its probability."""
+    packets: list[bytes] = []
+    for piece in pieces:
+        token = {"token": piece, "logprob": -0.5, "bytes": list(piece.encode()), "top_logprobs": []}
+        logprobs = {"content": [token], "refusal": None}
+        choice = {"index": 0, "delta": {"content": piece}, "logprobs": logprobs, "finish_reason": None}
+        packets.append(_event({"id": "c", "model": "strict-1", "choices": [choice]}))
+    return Reply(packets=[*packets, _chunk({}, "stop"), _USAGE, _DONE])
 
 
 def asks(*calls: tuple[str, object], text: str = "") -> Reply:

@@ -14,6 +14,18 @@ from wire.strict_chat import ChatToolChoice, FileContent, StrictChatBody, System
 from wire.strict_chat import faults_of as chat_faults
 
 Json = dict[str, object]
+UNKNOWN = (
+    "max_completion_tokens",
+    "logit_bias",
+    "verbosity",
+    "service_tier",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "metadata",
+    "store",
+    "prediction",
+)
 
 
 def faults_of(body: bytes) -> list[str]:
@@ -24,8 +36,7 @@ def faults_of(body: bytes) -> list[str]:
     faults: list[str] = []
     if request_body.tool_choice == "required" or isinstance(request_body.tool_choice, ChatToolChoice):
         faults.append("The tool_choice parameter does not support being set to required or object in thinking mode")
-    if request_body.max_completion_tokens is not None:
-        faults.append("Unknown parameter: max_completion_tokens")
+    faults += [f"Unknown parameter: {name}" for name in UNKNOWN if getattr(request_body, name) is not None]
     if all(isinstance(message, SystemMessage) for message in request_body.messages):
         faults.append('The messages list should not contain only messages with role "system".')
     for message in request_body.messages:

@@ -148,7 +148,7 @@ class GeminiThinkingConfig(_GeminiStruct):
 
 
 class Generation(_GeminiStruct):
-    thinking_config: GeminiThinkingConfig
+    thinking_config: GeminiThinkingConfig | None = None
     max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -156,6 +156,8 @@ class Generation(_GeminiStruct):
     seed: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     response_mime_type: Literal["application/json"] | None = None
     response_json_schema: dict[str, object] | None = None
+    frequency_penalty: Annotated[float, Meta(ge=-2, lt=2)] | None = None
+    presence_penalty: Annotated[float, Meta(ge=-2, lt=2)] | None = None
 
 
 class StrictGeminiBody(_GeminiStruct):
@@ -181,8 +183,11 @@ def faults_of(body: bytes, model: str = MODEL) -> list[str]:
         *_signature_faults(request_body.contents, model),
         *_tool_faults(request_body, model),
     ]
-    if request_body.generation_config and not re.match(r"gemini-(2\.5|3)", model):
+    config = request_body.generation_config
+    if config and config.thinking_config and not re.match(r"gemini-(2\.5|3)", model):
         faults.append("Thinking is not enabled for this model")
+    if config and (config.frequency_penalty or config.presence_penalty) and not model.startswith("gemini-2.0"):
+        faults.append("Penalty is not enabled for this model")
     return faults
 
 

@@ -162,6 +162,10 @@ class OutputConfig(Struct, forbid_unknown_fields=True):
     format: MessagesOutputFormat
 
 
+class MessagesMetadata(Struct, forbid_unknown_fields=True):
+    user_id: Annotated[str, Meta(max_length=256)]
+
+
 class StrictMessagesBody(Struct, forbid_unknown_fields=True, kw_only=True):
     model: Text
     max_tokens: Annotated[int, Meta(ge=1)]
@@ -173,6 +177,8 @@ class StrictMessagesBody(Struct, forbid_unknown_fields=True, kw_only=True):
     thinking: ThinkingConfig | None = None
     stop_sequences: Annotated[list[Text], Meta(min_length=1)] | None = None
     output_config: OutputConfig | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None
+    metadata: MessagesMetadata | None = None
 
 
 def faults_of(body: bytes) -> list[str]:

@@ -170,7 +170,18 @@ class OutputFormat(_ResponsesStruct):
 
 
 class TextSettings(_ResponsesStruct):
-    format: OutputFormat
+    format: OutputFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ReasoningSettings(_ResponsesStruct):
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+Metadata = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+]
 
 
 class StrictResponsesBody(_ResponsesStruct):
@@ -195,6 +206,12 @@ class StrictResponsesBody(_ResponsesStruct):
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     text: TextSettings | None = None
+    reasoning: ReasoningSettings | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    metadata: Metadata | None = None
 
 
 def faults_of(body: bytes) -> list[str]:

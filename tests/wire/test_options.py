@@ -1,9 +1,6 @@
 """The options of a request: each wire sends them under its provider's names, or refuses what its provider has not."""
 
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -12,27 +9,18 @@ from toolyard.core.history import History
 from toolyard.core.options import ANY_OBJECT, DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Model, Offer
 from toolyard.core.tools import Tool
-from toolyard.models.chat import OpenAIChat
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.encode_cache import EncodeCache
 from toolyard.models.fallback import FallbackModel
-from toolyard.models.gemini import Gemini
 from toolyard.models.local.prompt import build_grammar, build_messages
-from toolyard.models.messages import Anthropic
 from toolyard.models.messages import to_wire as messages_to_wire
 from toolyard.models.offline import Offline
 from toolyard.models.option_support import add_output_prompt
-from toolyard.models.responses import OpenAIResponses
 from toolyard.testing import Scripted, fail, say
-from wire import gemini_bytes, responses_bytes, strict_gemini, strict_messages
-from wire.local import events_of, failure_of, offer, open_model, request, user
+from wire.local import events_of, offer, open_model, request, user
+from wire.option_wires import CHAT, DEEPSEEK, GEMINI, MESSAGES, OLD_CLAUDE, OLD_GEMINI, RESPONSES, Body, Wire
 from wire.played import build_chunks, build_scripted_model
-from wire.strict import StrictServer
-from wire.strict_chat import StrictChat, says
-from wire.strict_gemini import strict_gemini as gemini_server
-from wire.strict_responses import strict_responses
 
-Body = dict[str, Any]
 SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {"city": {"type": "string", "minLength": 2}, "degrees": {"type": "integer", "minimum": -90}},
@@ -47,56 +35,6 @@ SAMPLING = Options(max_tokens=900, temperature=0.2, top_p=0.9)
 ADD = offer(Tool(name="add"))
 
 
-class Wire:
-    """A wire with its strict provider."""
-
-    def __init__(self, open_server: Callable[[], StrictServer], open_wire: Callable[[str], Model]) -> None:
-        self._open_server = open_server
-        self._open_wire = open_wire
-
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[tuple[StrictServer, Model], None]:
-        server = self._open_server()
-        async with server.serving() as base_url, open_model(self._open_wire(base_url)) as model:
-            yield server, model
-
-    async def send(self, options: Options, **more: Any) -> Body:
-        """Return the body that the provider received and accepted."""
-        async with self.open() as (server, model):
-            events = await events_of(model, request([user("hi")], options=options, **more))
-            assert isinstance(events[-1], TurnEnded), events[-1]
-            return json.loads(server.bodies[-1])
-
-    async def send_refused(self, options: Options, **more: Any) -> str:
-        """Return why the wire refuses the options; the provider has received nothing."""
-        async with self.open() as (server, model):
-            failed = await failure_of(model, request([user("hi")], options=options, **more))
-            assert server.bodies == []
-            assert failed.problem.error_type == "unsupported_option"
-            assert str(failed.problem.details["option"]) in failed.problem.error
-            return failed.problem.error
-
-
-CHAT = Wire(lambda: StrictChat(says("hi")), lambda url: OpenAIChat(base_url=url, model="m"))
-DEEPSEEK = Wire(lambda: StrictChat(says("hi")), lambda url: OpenAIChat(base_url=url, model="m", provider="deepseek"))
-RESPONSES = Wire(
-    lambda: strict_responses(responses_bytes.says("hi")),
-    lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL),
-)
-MESSAGES = Wire(
-    lambda: strict_messages.StrictMessages(strict_messages.says("hi")), lambda url: Anthropic(base_url=url, model="m")
-)
-OLD_CLAUDE = Wire(
-    lambda: strict_messages.StrictMessages(strict_messages.says("hi")),
-    lambda url: Anthropic(base_url=url, model="claude-3-7-sonnet-latest"),
-)
-GEMINI = Wire(
-    lambda: gemini_server(gemini_bytes.says("hi")), lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)
-)
-OLD_GEMINI = Wire(
-    lambda: gemini_server(gemini_bytes.says("hi"), model="gemini-2.5-flash"),
-    lambda url: Gemini(base_url=url, model="gemini-2.5-flash"),
-)
 WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GEMINI}
 
 

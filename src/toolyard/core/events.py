@@ -260,6 +260,8 @@ class TextAppended(_Event, frozen=True, kw_only=True, tag="text.appended"):
     turn: int
     offset: int
     text: str
+    logprobs: str = ""
+    """The probabilities of its tokens, as the items of `ModelText.logprobs`."""
 
 
 class ReasoningAppended(_Event, frozen=True, kw_only=True, tag="reasoning.appended"):

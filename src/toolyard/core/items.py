@@ -93,6 +93,8 @@ class ModelText(_ModelItem, frozen=True, kw_only=True, tag="model_text"):
     citations: tuple[Citation, ...] = ()
     seal: Seal | None = None
     suggestions: tuple[Suggestion, ...] = ()
+    logprobs: str = ""
+    """The probabilities of the tokens, if the request asked for them: OpenAI's objects as JSON, without brackets."""
 
 
 class Reasoning(_ModelItem, frozen=True, kw_only=True, tag="reasoning"):

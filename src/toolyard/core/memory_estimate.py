@@ -73,7 +73,8 @@ def _estimate_item(item: Item) -> int:
         case Call():
             return ITEM_BYTES + _estimate_arguments(item.arguments) + _count_seal_chars(item.seal)
         case ModelText():
-            return ITEM_BYTES * (1 + len(item.citations)) + len(item.text) + _count_seal_chars(item.seal)
+            texts = len(item.text) + len(item.logprobs) + _count_seal_chars(item.seal)
+            return ITEM_BYTES * (1 + len(item.citations)) + texts
         case Reasoning():
             return ITEM_BYTES + len(item.text) + len(item.signature)
         case SystemText():

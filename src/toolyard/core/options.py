@@ -1,16 +1,17 @@
 """Options for a model's answer, independent of the provider. Unset options are left to the provider."""
 
 from collections.abc import Iterator
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.errors import Invalid
-from toolyard.core.setting_types import RequestSchema
+from toolyard.core.setting_types import RequestFields, RequestSchema
 
-Effort = Literal["low", "medium", "high"]
+Effort = Literal["minimal", "low", "medium", "high", "xhigh"]
+PlainEffort = Literal["low", "medium", "high"]
 Thinking = int | Literal["", "adaptive"] | Effort
 """How much a model may think before it answers: tokens, an effort, or `adaptive`; empty is the provider's default."""
 MAX_TEMPERATURE = 2.0
@@ -22,7 +23,29 @@ OUTPUT_INVALID = "output_invalid"
 UNSUPPORTED_OPTION = "unsupported_option"
 """The error type of a turn whose provider does not have an option that is set."""
 MAX_SEED = 2**63 - 1
-THINKING_BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
+THINKING_BUDGETS: dict[str, int] = {"minimal": 2_048, "low": 2_048, "medium": 8_192, "high": 24_576, "xhigh": 24_576}
+EXTRA_OPTIONS = frozenset(
+    {
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "metadata",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "safety_identifier",
+        "service_tier",
+        "top_logprobs",
+        "user",
+        "verbosity",
+    }
+)
+"""OpenAI's options that are only preferences: a provider that lacks one answers without it."""
+ForwardedOption = Literal["service_tier", "user", "safety_identifier", "metadata"]
+"""The extra options that change the price or may name a person: a provider gets them only if its settings say so."""
+FORWARDED_OPTIONS: frozenset[str] = frozenset(get_args(ForwardedOption))
+MAX_EXTRA_BYTES = 100_000
+"""The size of one extra option; there are as many as have names."""
 
 
 class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,12 +63,14 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     thinking: Thinking = ""
     parallel_tool_calls: bool | None = None
     """Whether a turn may hold more than one call; None is the provider's default. It matters only beside tools."""
+    extra: RequestFields = {}
+    """Preferences under OpenAI's names, with OpenAI's values: some of EXTRA_OPTIONS."""
 
     @property
     def effort(self) -> Effort | None:
         """Return the effort, for providers that take no number of tokens."""
         match self.thinking:
-            case "low" | "medium" | "high":
+            case "minimal" | "low" | "medium" | "high" | "xhigh":
                 return self.thinking
             case "" | "adaptive" | 0:
                 return None
@@ -57,6 +82,17 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
                     if tokens <= THINKING_BUDGETS["medium"]
                     else "high"
                 )
+
+    @property
+    def plain_effort(self) -> PlainEffort | None:
+        """Return the effort, for providers that have only three of them."""
+        match self.effort:
+            case "minimal":
+                return "low"
+            case "xhigh":
+                return "high"
+            case effort:
+                return effort
 
     @property
     def budget(self) -> int:
@@ -82,6 +118,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield "thinking", f"must be from 0 to {MAX_TOKENS:,} tokens"
         if self.output_schema is not None and (problem := _find_schema_problem(self.output_schema)):
             yield "output_schema", problem
+        yield from _iter_extra_problems(self.extra)
 
 
 DEFAULT_OPTIONS = Options()
@@ -119,8 +156,31 @@ def _find_schema_problem(schema: object) -> str:
     kind = cast("dict[str, object]", schema).get("type") if isinstance(schema, dict) else None
     if kind != "object":
         return "must be a JSON Schema of type object"
-    try:
-        size = len(msgspec.json.encode(schema))
-    except (TypeError, ValueError, RecursionError):
+    size = _measure_json(cast("object", schema))
+    if size is None:
         return "must be JSON, and not be nested too deeply"
     return f"may have at most {MAX_SCHEMA_BYTES:,} bytes" if size > MAX_SCHEMA_BYTES else ""
+
+
+def _iter_extra_problems(extra: dict[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in extra.items():
+        if problem := _find_extra_problem(name, value):
+            yield f"extra.{name[:40]}", problem
+
+
+def _find_extra_problem(name: str, value: object) -> str:
+    """Return what is wrong with an extra option; empty if nothing is."""
+    if name not in EXTRA_OPTIONS:
+        return f"is none of {', '.join(sorted(EXTRA_OPTIONS))}"
+    size = _measure_json(value)
+    if size is None:
+        return "must be JSON, and not be nested too deeply"
+    return f"may have at most {MAX_EXTRA_BYTES:,} bytes" if size > MAX_EXTRA_BYTES else ""
+
+
+def _measure_json(value: object) -> int | None:
+    """Return the bytes of a value as JSON; None if it is not JSON."""
+    try:
+        return len(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return None

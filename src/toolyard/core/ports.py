@@ -96,6 +96,15 @@ class NativeToolsModel(Protocol):
     def native(self) -> NativeTools: ...
 
 
+@runtime_checkable
+class SelectiveModel(Protocol):
+    """A model that can tell which options it leaves out."""
+
+    def list_ignored(self, options: Options) -> Sequence[str]:
+        """Return the names of the options that are set and not sent, those of `extra` by their own names."""
+        ...
+
+
 class Context(Struct, frozen=True, kw_only=True):
     """What a tool is told about its call."""
 

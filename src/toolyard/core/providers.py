@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from toolyard.core.options import ForwardedOption
 from toolyard.core.setting_types import HeaderName, HeaderSecret, Url
 
 
@@ -16,6 +17,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     headers: dict[HeaderName, HeaderSecret] = {}
     wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
     """The wire format that the provider speaks; empty means that of its preset."""
+    forward: frozenset[ForwardedOption] = frozenset()
+    """The options of requests that the provider gets although they change the price or may name a person."""
 
     def __repr__(self) -> str:
         # Keys and headers are secrets.

@@ -67,3 +67,5 @@ Timestamp = Annotated[
 ]
 RequestSchema = Annotated[dict[str, object] | None, Meta(extra={"is": "request"})]
 """A schema that only a request gives: not a setting."""
+RequestFields = Annotated[dict[str, object], Meta(extra={"is": "request"})]
+"""Fields that only a request gives: not a setting."""

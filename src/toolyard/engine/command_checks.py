@@ -25,7 +25,7 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     """Raise Invalid for a command that this server cannot carry out."""
     may_name_address = isinstance(command, Start | Change) and command.may_name_address
     if isinstance(command, Open | AddMessage | Start):
-        _check_model(command.settings.model, deps, may_name_address=may_name_address)
+        check_named_model(command.settings.model, deps, may_name_address=may_name_address)
         check_language(command.settings.language)
     if isinstance(command, Start):
         check_language(command.language)
@@ -37,7 +37,7 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         _check_key_model(command, state, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
-        _check_model(command.change.model or "", deps, may_name_address=may_name_address)
+        check_named_model(command.change.model or "", deps, may_name_address=may_name_address)
         if not isinstance(command.change.model, UnsetType):
             # Without a model, queued runs would go on with the server's default: the key must admit that one too.
             _require_key_model(command.by, command.change.model or deps.default_model)
@@ -72,7 +72,7 @@ def _check_approval(command: Approve, state: State, deps: Deps) -> None:
 
 def _check_start(command: Start, deps: Deps) -> None:
     registry = deps.registry
-    _check_model(command.model, deps, may_name_address=command.may_name_address)
+    check_named_model(command.model, deps, may_name_address=command.may_name_address)
     if wrong := find_faults(command.input, open_end=True):
         raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
     try:
@@ -132,7 +132,8 @@ def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
     return deps.registry.web_search_plan(replace(state, settings=settings, run=run))
 
 
-def _check_model(model: str, deps: Deps, *, may_name_address: bool) -> None:
+def check_named_model(model: str, deps: Deps, *, may_name_address: bool) -> None:
+    """Raise Invalid if a request may not name a model, or if the model cannot be used."""
     allowed = deps.allowed_models
     if not model or model == deps.default_model:
         return

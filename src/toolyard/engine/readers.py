@@ -290,8 +290,10 @@ class Reader:
         elif isinstance(event, TurnEnded):
             # The entry holds the whole text of the turn. The part that this reader has not seen is handed out first, so
             # that a client which only appends deltas has all of it.
-            if text := "".join([item.text for item in event.items if isinstance(item, ModelText)]):
-                self._take_text(TextAppended(turn=self._turn, offset=0, text=text))
+            texts = [item for item in event.items if isinstance(item, ModelText)]
+            if text := "".join([item.text for item in texts]):
+                logprobs = ",".join([item.logprobs for item in texts if item.logprobs])
+                self._take_text(TextAppended(turn=self._turn, offset=0, text=text, logprobs=logprobs))
             self._seen = 0
         self._seq = entry.seq
         self._hand_out(entry)

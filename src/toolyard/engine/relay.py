@@ -89,6 +89,8 @@ def _continues(first: Fleeting, delta: Delta) -> bool:
     """Return whether two neighbouring events are deltas of one stream: each then begins where the last one ended."""
     if isinstance(first, CallProgressed) or type(first) is not type(delta) or first.turn != delta.turn:
         return False
+    if isinstance(first, TextAppended) and isinstance(delta, TextAppended) and (first.logprobs or delta.logprobs):
+        return False  # their readers need to know which tokens are whose
     return not isinstance(delta, ArgumentsAppended) or (
         isinstance(first, ArgumentsAppended) and first.index == delta.index
     )
@@ -112,4 +114,6 @@ def _encode_batches(conversation: str, epoch: int, events: Sequence[Fleeting]) -
 def _split(delta: Delta) -> tuple[Delta, Delta]:
     middle = len(delta.text) // 2
     head, tail = delta.text[:middle], delta.text[middle:]
+    if isinstance(delta, TextAppended):
+        delta = replace(delta, logprobs="")  # which of its tokens are in which half is not known
     return replace(delta, text=head), replace(delta, text=tail, offset=delta.offset + utf8_size(head))

@@ -22,6 +22,7 @@ from toolyard.core.decide import decide
 from toolyard.core.errors import (
     Forbidden,
     Invalid,
+    Misconfigured,
     NotFound,
     RateLimited,
     Refused,
@@ -37,7 +38,7 @@ from toolyard.core.mcp_client import McpClient
 from toolyard.core.model_cards import ModelCard
 from toolyard.core.notes import to_notes
 from toolyard.core.options import DEFAULT_OPTIONS, Options
-from toolyard.core.ports import Clock, Failure, McpProxy, Value
+from toolyard.core.ports import Clock, Failure, McpProxy, SelectiveModel, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import build_failed_result
 from toolyard.core.run_state import CallState
@@ -47,7 +48,7 @@ from toolyard.core.texts import CustomTexts
 from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 from toolyard.engine.access_explanation import AccessExplanation
-from toolyard.engine.command_checks import plan_search
+from toolyard.engine.command_checks import check_named_model, plan_search
 from toolyard.engine.command_delivery import CommandDelivery
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.due_work import DueWork
@@ -363,6 +364,15 @@ class Service:
     def model_cards(self) -> list[ModelCard]:
         """Return a card for each configured model, and for each that a provider is known to list."""
         return self._deps.model_cards()
+
+    def list_ignored_options(self, model: str, options: Options) -> Sequence[str]:
+        """Return the options that a model leaves out; none if it is not known, or may not be named by a request."""
+        try:
+            check_named_model(model, self._deps, may_name_address=False)
+            chosen = self._deps.models(model or self._deps.default_model)
+        except (Invalid, Misconfigured):
+            return ()  # the run says why it cannot use the model
+        return chosen.list_ignored(options) if isinstance(chosen, SelectiveModel) else ()
 
     def model_list_problems(self) -> dict[str, str]:
         """Return why the lists of some providers could not be fetched, by provider."""

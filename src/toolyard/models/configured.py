@@ -1,12 +1,12 @@
 """A model with options of its own, which apply where a request has none."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import replace
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.options import Options, merge_options
-from toolyard.core.ports import Model, ModelRequest, NativeToolsModel
+from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, SelectiveModel
 from toolyard.core.web_search import NativeTools
 
 
@@ -23,6 +23,9 @@ class ConfiguredModel:
     @property
     def native(self) -> NativeTools:
         return self._model.native if isinstance(self._model, NativeToolsModel) else NativeTools()
+
+    def list_ignored(self, options: Options) -> Sequence[str]:
+        return self._model.list_ignored(options) if isinstance(self._model, SelectiveModel) else ()
 
     async def close(self) -> None:
         await self._model.close()

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from toolyard.core.caller import is_admitted
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
-from toolyard.core.ports import Model, ModelRequest
+from toolyard.core.options import Options
+from toolyard.core.ports import Model, ModelRequest, SelectiveModel
 
 FALLBACK_ERROR_TYPES = RETRYABLE_ERROR_TYPES | {"quota_exceeded"}
 """The errors that another provider may not have: unreachable, failing, overloaded or without credit."""
@@ -49,6 +50,11 @@ class FallbackModel:
         async with aclosing(self._get_model(last).stream(replace(request, model=last))) as events:
             async for event in events:
                 yield event
+
+    def list_ignored(self, options: Options) -> Sequence[str]:
+        """Return what the first model leaves out: the others answer only if it cannot."""
+        first = self._get_model(self._names[0])
+        return first.list_ignored(options) if isinstance(first, SelectiveModel) else ()
 
     async def close(self) -> None:
         pass

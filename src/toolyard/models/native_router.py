@@ -5,14 +5,15 @@ wire at any turn. An offer may have been made for another model that then was no
 model does not have are removed from it.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, Offer
+from toolyard.core.options import Options
+from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, Offer, SelectiveModel
 from toolyard.core.web_search import NativeTools
 
 
@@ -53,6 +54,10 @@ class NativeToolRouter:
     def native(self) -> NativeTools:
         model = self._get_native_model()
         return model.native if isinstance(model, NativeToolsModel) else NativeTools()
+
+    def list_ignored(self, options: Options) -> Sequence[str]:
+        """Return what the plain wire leaves out: whether a turn needs the other one is not known before its offer."""
+        return self._plain.list_ignored(options) if isinstance(self._plain, SelectiveModel) else ()
 
     def _get_native_model(self) -> Model:
         self._native = self._native or self._make_native()

@@ -1,20 +1,35 @@
 """Options that not every provider has, and OpenAI's form of an output schema. Pure.
 
 A turn with an option that its provider does not have fails before anything is sent: without it the answer would not be
-what was asked for. Temperature and top_p are only preferences, and are left out where there is no field for them. An
-output schema that a provider cannot enforce is asked for in the system text: the engine validates every answer.
+what was asked for. Temperature, top_p and the extra options are only preferences, and are left out where there is no
+field for them. An output schema that a provider cannot enforce is asked for in the system text: the engine validates
+every answer.
 """
 
+import re
 from collections.abc import Collection
 from contextlib import suppress
 
 import msgspec
 
 from toolyard.core.items import Problem
-from toolyard.core.options import ANY_OBJECT, UNSUPPORTED_OPTION, Options, allows_any_object, list_set_options
+from toolyard.core.options import (
+    ANY_OBJECT,
+    FORWARDED_OPTIONS,
+    UNSUPPORTED_OPTION,
+    Options,
+    allows_any_object,
+    list_set_options,
+)
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 
 OUTPUT_PROMPT = "Your final answer, after any tool calls, must be nothing but {form}: no other text, no code block."
+NO_OPTIONS: frozenset[str] = frozenset()
+_SUPPORTS_REASONING = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss|codex)")
+_LACKS_VERBOSITY = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[34]|chatgpt-4)")
+_REFUSED_BY_REASONING = frozenset(
+    {"frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "prediction"}
+)
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -27,6 +42,35 @@ def find_unsupported(options: Options, names: Collection[str], provider: str) ->
 def build_option_problem(name: str, why: str) -> Problem:
     error = f"the option {name} cannot be used here: {why}; leave it out, or choose another model"
     return Problem(error=error, error_type=UNSUPPORTED_OPTION, details={"option": name})
+
+
+def supports_reasoning(model: str) -> bool:
+    """Return whether an OpenAI model of this name reasons. OpenAI refuses the fields for reasoning for any other."""
+    return bool(_SUPPORTS_REASONING.search(model)) and "chat" not in model
+
+
+def find_refused_extras(model: str) -> frozenset[str]:
+    """Return the extra options that OpenAI refuses for a model of this name, although its API has them."""
+    # gpt-oss is served by others, which sample it as any model.
+    reasons = supports_reasoning(model) and "gpt-oss" not in model
+    return (_REFUSED_BY_REASONING if reasons else NO_OPTIONS) | (
+        {"verbosity"} if _LACKS_VERBOSITY.search(model) else NO_OPTIONS
+    )
+
+
+def select_extras(options: Options, names: Collection[str], forward: Collection[str]) -> dict[str, object]:
+    """Return the extra options among `names`; those that need it only if they are in `forward`."""
+    return {
+        name: value
+        for name, value in options.extra.items()
+        if name in names and (name in forward or name not in FORWARDED_OPTIONS)
+    }
+
+
+def list_ignored(options: Options, sent_extras: Collection[str], unsent: Collection[str] = ()) -> list[str]:
+    """Return the options that are set and not sent: those in `unsent`, and the extra ones that are not sent."""
+    ignored = [name for name in list_set_options(options) if name in unsent]
+    return [*ignored, *(name for name in options.extra if name not in sent_extras)]
 
 
 def encode_parallel_calls(options: Options) -> bytes:

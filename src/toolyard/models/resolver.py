@@ -51,6 +51,8 @@ class ModelEndpoint:
     """The environment variable that should hold the key and is not set; empty if no key is missing."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     preset: ProviderPreset = UNKNOWN_PROVIDER
+    forward: frozenset[str] = frozenset()
+    """The options that are sent to this provider although they change the price or may name a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ class ModelSettings:
             key_variable=missing,
             headers=provider.headers,
             preset=preset,
+            forward=frozenset[str](provider.forward),
         )
 
     def find_preset(self, provider: str) -> ProviderPreset:
@@ -282,4 +285,5 @@ def _load_wire(wire: str, endpoint: ModelEndpoint) -> Model:
         api_key=endpoint.api_key,
         provider=endpoint.provider,
         headers=endpoint.headers,
+        forward=endpoint.forward,
     )

@@ -47,7 +47,6 @@ LIST_FORMAT = {"type": "json_schema", "json_schema": {"name": "list", "schema": 
         ({**QUESTION, "n": 2}, 400, "n", "must be 1"),
         ({**QUESTION, "modalities": ["text", "audio"]}, 400, "modalities", "answers are text"),
         ({**QUESTION, "functions": [{"name": "f"}]}, 400, "functions", "send tools"),
-        ({**QUESTION, "logprobs": True}, 400, "logprobs", "cannot be given"),
         ({"model": "default"}, 400, None, "missing required field `messages`"),
         (with_messages(), 400, "messages", "length"),
         (with_messages({"role": "user", "content": 7}), 400, "messages.0.content", "a text or a list of parts"),

@@ -578,6 +578,7 @@ export interface ModelText {
   citations?: Array<Citation>
   seal?: Seal | null
   suggestions?: Array<Suggestion>
+  logprobs?: string
 }
 
 export interface NewShareAnswer {
@@ -636,8 +637,9 @@ export interface Options {
   stop?: Array<string>
   seed?: number | null
   output_schema?: Record<string, unknown> | null
-  thinking?: number | "" | "adaptive" | "high" | "low" | "medium"
+  thinking?: number | "" | "adaptive" | "high" | "low" | "medium" | "minimal" | "xhigh"
   parallel_tool_calls?: boolean | null
+  extra?: Record<string, unknown>
 }
 
 export interface Origin {
@@ -840,6 +842,7 @@ export interface RunQueued {
   mcp_client?: McpClient | null
   options?: Options
   ends_on_expiry?: boolean
+  leave_s?: number
   client_fields?: Record<string, unknown>
 }
 
@@ -928,6 +931,7 @@ export interface Settings {
   options?: Options
   ephemeral?: boolean
   unlisted?: boolean
+  metadata?: Record<string, string>
 }
 
 export interface ShareList {
@@ -982,6 +986,7 @@ export interface TextAppended {
   turn: number
   offset: number
   text: string
+  logprobs?: string
 }
 
 export interface TextPart {

@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import Unpack
 
+from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
-from toolyard.models.chat.request import to_wire
+from toolyard.models.chat.request import select_sent_extras, to_wire
 from toolyard.models.chat.stream import ChatReply
 from toolyard.models.http.client import Deadlines, Retry
 from toolyard.models.http.reader import ReplyReader
 from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
+from toolyard.models.option_support import NO_OPTIONS, list_ignored
 
 __all__ = ["Deadlines", "OpenAIChat", "Retry", "from_wire", "to_wire"]
 
@@ -27,18 +29,25 @@ class OpenAIChat:
         model: str = "",
         api_key: str = "",
         provider: str = "openai",
+        forward: frozenset[str] = NO_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
+        self._forward = forward
         url = build_url(base_url, "/chat/completions")
         self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         reader = ReplyReader(ChatReply(request.clock, request.turn, self._provider, self._model or request.model))
-        return self._exchange.stream(partial(to_wire, request, self._model, self._provider), reader, request)
+        encode = partial(to_wire, request, self._model, self._provider, self._forward)
+        return self._exchange.stream(encode, reader, request)
+
+    def list_ignored(self, options: Options) -> list[str]:
+        """Return the names of the options that are set and not sent."""
+        return list_ignored(options, select_sent_extras(options, self._model, self._provider, self._forward))
 
     async def close(self) -> None:
         await self._exchange.close()

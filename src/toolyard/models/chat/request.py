@@ -27,7 +27,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.options import DEFAULT_OPTIONS, Options, allows_any_object
+from toolyard.core.options import DEFAULT_OPTIONS, EXTRA_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models.chat.reasoning_details import collect_details
@@ -36,10 +36,13 @@ from toolyard.models.files import parse_inline_file
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
 from toolyard.models.option_support import (
+    NO_OPTIONS,
     add_output_prompt,
     build_openai_format,
     encode_parallel_calls,
+    find_refused_extras,
     find_unsupported,
+    select_extras,
 )
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import to_provider_name
@@ -69,33 +72,53 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """Whether the provider takes a schema for the answer; otherwise it has only a mode in which any JSON is written."""
     returns_details: bool = False
     """Whether `reasoning_details` go back to the model that signed them."""
+    has_every_effort: bool = False
+    """Whether the provider has efforts below low and above high."""
+    extra_options: frozenset[str] = EXTRA_OPTIONS
+    """The extra options that the provider does not refuse, and does not ignore either."""
 
 
-OPENAI_QUIRKS, COMPATIBLE_QUIRKS = ChatQuirks(), ChatQuirks(max_tokens_field="max_tokens")
+PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
+COMPATIBLE_QUIRKS = ChatQuirks(has_every_effort=True)
+"""How a server is addressed about which nothing is known."""
+# OpenAI takes metadata only for answers that it stores.
+OPENAI_QUIRKS = ChatQuirks(has_every_effort=True, extra_options=EXTRA_OPTIONS - {"metadata"})
 # DashScope refuses PDFs, and a forced tool choice while Qwen thinks. DeepSeek refuses a call in the history without the
 # reasoning before it, and has no schemas for answers; OpenRouter's models require theirs signed. These providers know
 # only the older `max_tokens`.
 QUIRKS = {
-    "dashscope": ChatQuirks(forced_choice=False, accepts_files=False, max_tokens_field="max_tokens", uses_budgets=True),
-    "ollama": COMPATIBLE_QUIRKS,
+    "openai": OPENAI_QUIRKS,
+    "azure": OPENAI_QUIRKS,
+    "dashscope": ChatQuirks(
+        forced_choice=False,
+        accepts_files=False,
+        max_tokens_field="max_tokens",
+        uses_budgets=True,
+        extra_options=PENALTIES,
+    ),
+    "groq": ChatQuirks(extra_options=PENALTIES | {"service_tier", "user"}),
+    "ollama": ChatQuirks(max_tokens_field="max_tokens", extra_options=PENALTIES | {"logprobs", "top_logprobs"}),
     "deepseek": ChatQuirks(
+        extra_options=PENALTIES,
         max_tokens_field="max_tokens",
         reasoning_field="reasoning_content",
         missing_options=frozenset({"seed"}),
         has_output_schemas=False,
     ),
-    "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True),
+    "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True, has_every_effort=True),
 }
 _encoder = msgspec.json.Encoder()
 # Encoded tools by offer, weakly: an entry goes when the last conversation drops its offer.
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
+def to_wire(
+    request: ModelRequest, model: str = "", provider: str = "openai", forward: frozenset[str] = NO_OPTIONS
+) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
-    quirks = QUIRKS.get(provider, OPENAI_QUIRKS)
-    options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, quirks, provider)
+    quirks = QUIRKS.get(provider, COMPATIBLE_QUIRKS)
     target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
+    options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, target, forward)
     cache = get_encode_cache(request, _build_cache_key(target))
     cache.set_system(_build_system(request, quirks), _encode_system)
     open_end, _ = cache.extend(request.history.items_from(cache.count), partial(_encode_group, target))
@@ -165,10 +188,19 @@ def _build_response_format(schema: dict[str, object], quirks: ChatQuirks) -> dic
     return {"type": "json_schema", "json_schema": build_openai_format(schema)}
 
 
-def _encode_options(options: Options, quirks: ChatQuirks, provider: str) -> bytes:
-    if problem := find_unsupported(options, quirks.missing_options, provider):
+def select_sent_extras(options: Options, model: str, provider: str, forward: frozenset[str]) -> dict[str, object]:
+    """Return the extra options that are sent."""
+    if not options.extra:
+        return {}
+    names = QUIRKS.get(provider, COMPATIBLE_QUIRKS).extra_options
+    return select_extras(options, names - find_refused_extras(model), forward)
+
+
+def _encode_options(options: Options, target: _ChatTarget, forward: frozenset[str]) -> bytes:
+    quirks = target.quirks
+    if problem := find_unsupported(options, quirks.missing_options, target.provider):
         raise WireFailure(problem)
-    fields = _build_sampling(options)
+    fields = {**_build_sampling(options), **select_sent_extras(options, target.model, target.provider, forward)}
     if options.output_schema is not None:
         fields["response_format"] = _build_response_format(options.output_schema, quirks)
     if options.max_tokens:
@@ -178,7 +210,7 @@ def _encode_options(options: Options, quirks: ChatQuirks, provider: str) -> byte
         if options.budget:
             fields["thinking_budget"] = options.budget
     elif options.effort:
-        fields["reasoning_effort"] = options.effort
+        fields["reasoning_effort"] = options.effort if quirks.has_every_effort else options.plain_effort
     return b"," + _encoder.encode(fields)[1:-1] if fields else b""
 
 

@@ -1,5 +1,7 @@
 """Reads the chunks of one Chat Completions reply into the events of one turn. Pure."""
 
+from typing import cast
+
 from toolyard.core.events import (
     ArgumentsAppended,
     Finish,
@@ -22,6 +24,7 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
+from toolyard.models.unicode import encode_json
 
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
@@ -35,6 +38,7 @@ class ChatReply:
         "_clock",
         "_counts",
         "_details",
+        "_logprobs",
         "_provider",
         "_reasoning",
         "_reasoning_bytes",
@@ -55,6 +59,7 @@ class ChatReply:
         self._requested_model = requested_model
         self._text: list[str] = []
         self._text_bytes = 0
+        self._logprobs: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_bytes = 0
         self._details: list[Detail] = []
@@ -111,7 +116,7 @@ class ChatReply:
             if delta.reasoning_details:
                 self._details += parse_details(delta.reasoning_details)
             if delta.content:
-                self._add_text(delta.content, events)
+                self._add_text(delta.content, events, choice.logprobs)
             if delta.refusal:
                 self._refused = True
                 self._add_text(delta.refusal, events)
@@ -120,8 +125,11 @@ class ChatReply:
         if choice.finish_reason and choice.finish_reason != "null":
             self.finish_reason = choice.finish_reason
 
-    def _add_text(self, text: str, events: list[ModelDelta]) -> None:
-        events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text))
+    def _add_text(self, text: str, events: list[ModelDelta], logprobs: object = None) -> None:
+        tokens = "" if logprobs is None else _encode_logprobs(logprobs)
+        if tokens:
+            self._logprobs.append(tokens)
+        events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text, logprobs=tokens))
         self._text.append(text)
         self._text_bytes += utf8_size(text)
 
@@ -163,7 +171,8 @@ class ChatReply:
             )
             items.append(reasoning)
         if self._text:
-            items.append(ModelText(id=clock.new_id("text"), at=at, text="".join(self._text)))
+            text, logprobs = "".join(self._text), ",".join(self._logprobs)
+            items.append(ModelText(id=clock.new_id("text"), at=at, text=text, logprobs=logprobs))
         calls = self._build_calls(at)
         finish = "calls" if calls else self._map_finish()
         return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
@@ -187,6 +196,14 @@ class ChatReply:
         if self._refused or _CUT_SHORT.get(self.finish_reason) == "refused":
             return "refused"
         return "length" if self.finish_reason in _CUT_SHORT else "stop"
+
+
+def _encode_logprobs(logprobs: object) -> str:
+    """Return the tokens of a chunk as `ModelText.logprobs` has them; empty if there are none."""
+    content = cast("dict[str, object]", logprobs).get("content") if isinstance(logprobs, dict) else None
+    tokens = cast("list[object]", content) if isinstance(content, list) else []
+    objects = [cast("dict[str, object]", token) for token in tokens if isinstance(token, dict)]
+    return encode_json(objects)[1:-1].decode()
 
 
 def _build_error(chunk: ChatChunk) -> WireFailure:

@@ -33,6 +33,8 @@ class ChatChoice(Struct, gc=False):
     delta: ChatDelta | None = None
     message: ChatDelta | None = None
     finish_reason: str | None = None
+    logprobs: object = None
+    """The probabilities of the tokens of `content`, if the request asked for them."""
 
 
 class PromptDetails(Struct, gc=False):

@@ -9,13 +9,15 @@ from typing import Unpack
 from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
+from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
-from toolyard.models.gemini.request import to_wire
+from toolyard.models.gemini.request import find_unsent_options, select_sent_extras, to_wire
 from toolyard.models.gemini.stream import GeminiReply
 from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
 from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
+from toolyard.models.option_support import NO_OPTIONS, list_ignored
 
 __all__ = ["Gemini", "from_wire", "to_wire"]
 
@@ -30,9 +32,13 @@ class Gemini:
         model: str,
         api_key: str = "",
         provider: str = "gemini",
+        forward: frozenset[str] = NO_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
-        """`model` is part of the address: `gemini-3-flash`, or a path such as `tunedModels/mine`."""
+        """`model` is part of the address: `gemini-3-flash`, or a path such as `tunedModels/mine`.
+
+        `forward` has no effect: the API has no such options.
+        """
         if not model:
             raise Misconfigured("a Gemini model needs its name: it is part of the address")
         self._model = model
@@ -51,6 +57,10 @@ class Gemini:
     @property
     def native(self) -> NativeTools:
         return find_native_tools("gemini", self._model)
+
+    def list_ignored(self, options: Options) -> list[str]:
+        """Return the names of the options that are set and not sent."""
+        return list_ignored(options, select_sent_extras(options, self._model), find_unsent_options(self._model))
 
     async def close(self) -> None:
         await self._exchange.close()

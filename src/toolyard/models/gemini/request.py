@@ -23,7 +23,7 @@ from toolyard.models.gemini.hosted_tools import build_native_tools, unseal_part
 from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_part
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import list_images
-from toolyard.models.option_support import add_output_prompt, build_option_problem
+from toolyard.models.option_support import add_output_prompt, build_option_problem, select_extras
 from toolyard.models.schema_dialects import convert
 from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name
 from toolyard.models.unicode import encode_json
@@ -39,6 +39,8 @@ CONTINUE_TEXT = "[go on]"
 _SUPPORTS_THINKING = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)(?!.*(?:image|tts|live|audio|embedding))")
 _SUPPORTS_RESULT_IMAGES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _SUPPORTS_OUTPUT_WITH_TOOLS = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_SUPPORTS_PENALTIES = re.compile(r"gemini-(?:1|2\.0)")
+_PENALTY_FIELDS = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 _USES_BUDGETS = re.compile(r"gemini-2\.5")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _tools: "WeakKeyDictionary[Offer, dict[str, _GeminiTools]]" = WeakKeyDictionary()
@@ -111,12 +113,33 @@ def _encode_default_config(model: str) -> bytes:
     return b',"generationConfig":' + encode_json(config) if config else b""
 
 
+def select_sent_extras(options: Options, model: str) -> dict[str, object]:
+    """Return the extra options that are sent, by OpenAI's names. Models after Gemini 2.0 refuse penalties."""
+    names = _PENALTY_FIELDS if _SUPPORTS_PENALTIES.search(model) else ()
+    return select_extras(options, names, ())
+
+
+def find_unsent_options(model: str) -> Sequence[str]:
+    """Return the options that are left out for a model."""
+    return () if _SUPPORTS_THINKING.search(model) else ("thinking",)
+
+
 def _build_generation_config(options: Options, model: str) -> dict[str, object]:
     if len(options.stop) > MAX_STOPS:
         raise WireFailure(build_option_problem("stop", f"Gemini takes at most {MAX_STOPS} texts"))
     config: dict[str, object] = {}
     if _SUPPORTS_THINKING.search(model):
         config["thinkingConfig"] = {"includeThoughts": True, **_build_thinking_config(options, model)}
+    config.update(_build_sampling(options, model))
+    if options.output_schema is not None:
+        config["responseMimeType"] = "application/json"
+        if not allows_any_object(options.output_schema):
+            config["responseJsonSchema"] = convert(options.output_schema, "gemini")
+    return config
+
+
+def _build_sampling(options: Options, model: str) -> dict[str, object]:
+    config: dict[str, object] = {}
     if options.max_tokens:
         config["maxOutputTokens"] = options.max_tokens
     if options.temperature is not None:
@@ -127,17 +150,15 @@ def _build_generation_config(options: Options, model: str) -> dict[str, object]:
         config["stopSequences"] = options.stop
     if options.seed is not None:
         config["seed"] = options.seed
-    if options.output_schema is not None:
-        config["responseMimeType"] = "application/json"
-        if not allows_any_object(options.output_schema):
-            config["responseJsonSchema"] = convert(options.output_schema, "gemini")
+    for name, value in select_sent_extras(options, model).items():
+        config[_PENALTY_FIELDS[name]] = value
     return config
 
 
 def _build_thinking_config(options: Options, model: str) -> dict[str, object]:
     """Return how much to think: Gemini 3 and later take efforts, Gemini 2.5 only a number of tokens."""
-    if isinstance(options.thinking, str) and options.effort and not _USES_BUDGETS.search(model):
-        return {"thinkingLevel": options.effort.upper()}
+    if isinstance(options.thinking, str) and options.plain_effort and not _USES_BUDGETS.search(model):
+        return {"thinkingLevel": options.plain_effort.upper()}
     return {"thinkingBudget": options.budget} if options.budget else {}
 
 

@@ -22,6 +22,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.local.reply import LocalChunk, LocalReply
+from toolyard.models.option_support import list_ignored, select_extras
 
 DEFAULT_CONTEXT = 8192
 MIN_CONTEXT, MAX_CONTEXT = 512, 1_048_576
@@ -32,6 +33,7 @@ MAX_SILENCE_S = 600.0
 STOP_GRACE_S = 2.0
 MAX_LINE_BYTES = 8_000_000
 PACKAGE = "xllamacpp"
+EXTRA_OPTIONS = ("frequency_penalty", "presence_penalty")
 
 
 class Local:
@@ -70,6 +72,10 @@ class Local:
                     self._send(process, LlamaStop(number=number))
         for event in reply.end():
             yield event
+
+    def list_ignored(self, options: Options) -> list[str]:
+        """Return the names of the options that are set and not passed to llama.cpp."""
+        return list_ignored(options, EXTRA_OPTIONS, ("thinking",))
 
     async def close(self) -> None:
         process, self._process = self._process, None
@@ -122,6 +128,7 @@ def _build_sampling(options: Options) -> dict[str, object]:
     """Return the options that llama.cpp has under the names of Chat Completions. A schema is part of the grammar."""
     sampling = {"temperature": options.temperature, "top_p": options.top_p, "seed": options.seed}
     set_fields: dict[str, object] = {name: value for name, value in sampling.items() if value is not None}
+    set_fields |= select_extras(options, EXTRA_OPTIONS, ())
     return {**set_fields, "stop": options.stop} if options.stop else set_fields
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import Unpack
 
+from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.web_search import NativeTools
 from toolyard.models.hosted_tools import find_native_tools
@@ -20,8 +21,9 @@ from toolyard.models.http.wire_client import (
     read_events,
 )
 from toolyard.models.messages.history import find_open_calls
-from toolyard.models.messages.request import to_wire
+from toolyard.models.messages.request import UNSENT_OPTIONS, select_sent_extras, to_wire
 from toolyard.models.messages.stream import MessagesReply
+from toolyard.models.option_support import NO_OPTIONS, list_ignored
 
 __all__ = ["Anthropic", "from_wire", "to_wire"]
 
@@ -38,11 +40,13 @@ class Anthropic:
         model: str = "",
         api_key: str = "",
         provider: str = "anthropic",
+        forward: frozenset[str] = NO_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name on the wire; if it is empty, each request names its model."""
         self._model = model
         self._provider = provider
+        self._forward = forward
         connection_options["headers"] = {"anthropic-version": VERSION, **connection_options.get("headers", NO_HEADERS)}
         url = _build_url(base_url)
         self._exchange = WireClient(
@@ -51,12 +55,16 @@ class Anthropic:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
-        encode = partial(to_wire, request, self._model, self._provider)
+        encode = partial(to_wire, request, self._model, self._provider, self._forward)
         return self._exchange.stream(encode, _build_reader(request, self._provider), request)
 
     @property
     def native(self) -> NativeTools:
         return find_native_tools("messages", self._model)
+
+    def list_ignored(self, options: Options) -> list[str]:
+        """Return the names of the options that are set and not sent."""
+        return list_ignored(options, select_sent_extras(options, self._forward), UNSENT_OPTIONS)
 
     async def close(self) -> None:
         await self._exchange.close()

@@ -19,12 +19,17 @@ from toolyard.models.encode_cache import EncodeCache, get_encode_cache
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
 from toolyard.models.messages.parts import Block, build_text_block, is_blank
-from toolyard.models.option_support import add_output_prompt, find_unsupported
+from toolyard.models.option_support import NO_OPTIONS, add_output_prompt, find_unsupported, select_extras
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.unicode import encode_json
 
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 MISSING_OPTIONS = ("seed",)
+UNSENT_OPTIONS = ("temperature", "top_p")
+"""Current models have neither."""
+SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
+"""Anthropic's names of the service tiers that it has."""
+MAX_USER_CHARS = 256
 CONTINUE_TEXT = "[go on]"
 """The last user message of a history that the model would end: the API would continue that text as the answer."""
 PLACEHOLDER_TOOL: Block = {
@@ -40,10 +45,12 @@ _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic") -> bytes:
+def to_wire(
+    request: ModelRequest, model: str = "", provider: str = "anthropic", forward: frozenset[str] = NO_OPTIONS
+) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     options = request.options
-    encoded_options = b"" if options is DEFAULT_OPTIONS else _encode_options(options, provider)
+    encoded_options = b"" if options is DEFAULT_OPTIONS else _encode_options(options, provider, forward)
     system, output_config = _build_output(request, model or request.model)
     cache = get_encode_cache(request, f"messages:{provider}")
     cache.set_system(system, _encode_system)
@@ -72,11 +79,29 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic")
     )
 
 
-def _encode_options(options: Options, provider: str) -> bytes:
-    """Return the options besides thinking and `max_tokens`. Current models have no temperature and no top_p."""
+def select_sent_extras(options: Options, forward: frozenset[str]) -> dict[str, object]:
+    """Return the extra options that are sent, by OpenAI's names."""
+    extras = select_extras(options, ("service_tier", "user", "safety_identifier"), forward)
+    if extras.get("service_tier") not in SERVICE_TIERS:
+        extras.pop("service_tier", None)
+    return extras
+
+
+def _build_extra_fields(options: Options, forward: frozenset[str]) -> Block:
+    extras = select_sent_extras(options, forward)
+    fields: Block = {}
+    if "service_tier" in extras:
+        fields["service_tier"] = SERVICE_TIERS[str(extras["service_tier"])]
+    if user := extras.get("safety_identifier") or extras.get("user"):
+        fields["metadata"] = {"user_id": str(user)[:MAX_USER_CHARS]}
+    return fields
+
+
+def _encode_options(options: Options, provider: str, forward: frozenset[str]) -> bytes:
+    """Return the options besides thinking and `max_tokens`."""
     if problem := find_unsupported(options, MISSING_OPTIONS, provider):
         raise WireFailure(problem)
-    fields: Block = {}
+    fields = _build_extra_fields(options, forward) if options.extra else {}
     if options.stop:
         fields["stop_sequences"] = options.stop
     return b"," + encode_json(fields)[1:-1] if fields else b""

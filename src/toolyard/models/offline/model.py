@@ -9,6 +9,7 @@ import msgspec
 
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Usage, UserMessage
+from toolyard.core.options import Options, list_set_options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
@@ -66,6 +67,11 @@ class Offline:
             )
         usage = Usage(input_tokens=1 + len(request.history), output_tokens=len(step.text.split()) + len(calls))
         yield TurnEnded(items=(*items, *calls), finish="calls" if calls else "stop", usage=usage, model=NAME)
+
+    def list_ignored(self, options: Options) -> list[str]:
+        """Return all that is set: what has a meaning for it fails the turn."""
+        plain = [name for name in list_set_options(options) if name not in (*MISSING_OPTIONS, "extra")]
+        return [*plain, *options.extra]
 
     async def close(self) -> None:
         pass

@@ -5,7 +5,6 @@ the calls that it ran. Only what may change from turn to turn follows the input,
 one before. The body is valid for a strict provider with any history.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import assert_never
@@ -35,10 +34,14 @@ from toolyard.models.files import PDF, parse_inline_file
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
 from toolyard.models.option_support import (
+    NO_OPTIONS,
     add_output_prompt,
     build_openai_format,
     encode_parallel_calls,
+    find_refused_extras,
     find_unsupported,
+    select_extras,
+    supports_reasoning,
 )
 from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
 from toolyard.models.responses.wire_types import OutputItem
@@ -49,7 +52,7 @@ from toolyard.models.unicode import encode_json
 CACHE_KEY = "openai_responses"
 MISSING_OPTIONS = ("stop", "seed")
 PHASES = ("commentary", "final_answer")
-_SUPPORTS_REASONING = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss|codex)")
+EXTRA_OPTIONS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "service_tier", "user", "verbosity"})
 _tools: "WeakKeyDictionary[Offer, ResponsesTools]" = WeakKeyDictionary()
 
 
@@ -85,15 +88,12 @@ def encode_reasoning(item: OutputItem, model: str) -> str:
     return encode_json(_SignedReasoning(model, item.id, item.encrypted_content, summary)).decode()
 
 
-def supports_reasoning(model: str) -> bool:
-    """Return whether a model of this name reasons. OpenAI refuses the fields for reasoning for any other model."""
-    return bool(_SUPPORTS_REASONING.search(model)) and "chat" not in model
-
-
-def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
+def to_wire(
+    request: ModelRequest, model: str = "", provider: str = "openai", forward: frozenset[str] = NO_OPTIONS
+) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     name = model or request.model
-    options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, name)
+    options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, name, forward)
     # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
     cache = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
     cache.set_system(_build_system(request), _encode_instructions)
@@ -129,10 +129,16 @@ def _build_system(request: ModelRequest) -> str:
     return add_output_prompt(request.system, schema) if schema and allows_any_object(schema) else request.system
 
 
-def _encode_options(options: Options, model: str) -> bytes:
+def select_sent_extras(options: Options, model: str, forward: frozenset[str]) -> dict[str, object]:
+    """Return the extra options that are sent, by their own names."""
+    return select_extras(options, EXTRA_OPTIONS - find_refused_extras(model), forward) if options.extra else {}
+
+
+def _encode_options(options: Options, model: str, forward: frozenset[str]) -> bytes:
     if problem := find_unsupported(options, MISSING_OPTIONS, "OpenAI's Responses API"):
         raise WireFailure(problem)
-    fields: dict[str, object] = {}
+    fields = select_sent_extras(options, model, forward)
+    text: dict[str, object] = {"verbosity": fields.pop("verbosity")} if "verbosity" in fields else {}
     if options.max_tokens:
         fields["max_output_tokens"] = options.max_tokens
     if options.temperature is not None:
@@ -140,7 +146,9 @@ def _encode_options(options: Options, model: str) -> bytes:
     if options.top_p is not None:
         fields["top_p"] = options.top_p
     if options.output_schema is not None:
-        fields["text"] = {"format": {"type": "json_schema", **build_openai_format(options.output_schema)}}
+        text["format"] = {"type": "json_schema", **build_openai_format(options.output_schema)}
+    if text:
+        fields["text"] = text
     if options.effort and supports_reasoning(model):
         fields["reasoning"] = {"effort": options.effort, "summary": "auto"}
     return b"," + encode_json(fields)[1:-1] if fields else b""

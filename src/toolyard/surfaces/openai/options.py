@@ -14,11 +14,11 @@ from toolyard.surfaces.web_search import WebSearchFields
 
 _EFFORTS: Mapping[str, Thinking] = {
     "none": 0,
-    "minimal": "low",
+    "minimal": "minimal",
     "low": "low",
     "medium": "medium",
     "high": "high",
-    "xhigh": "high",
+    "xhigh": "xhigh",
 }
 
 
@@ -38,6 +38,28 @@ class ToolyardFields(Struct, kw_only=True):
     """Whether the stream shows the server's tools at work."""
     web_search: SearchMode | bool | None = None
     """Where web searches run, as in the other APIs."""
+
+
+class OptionFields(WebSearchFields, kw_only=True):
+    """The options that both requests have and that are passed on if the provider has them."""
+
+    service_tier: str | None = None
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    top_logprobs: int | None = None
+
+    def read_extra(self, **more: object) -> dict[str, object]:
+        """Return the extra options of the request: these, its metadata, and `more`."""
+        fields = {
+            **more,
+            "metadata": self.metadata or None,
+            "service_tier": self.service_tier,
+            "user": self.user,
+            "safety_identifier": self.safety_identifier,
+            "prompt_cache_key": self.prompt_cache_key,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def read_search_mode(fields: WebSearchFields, own_fields: ToolyardFields | None, options: object = None) -> SearchMode:
@@ -87,6 +109,7 @@ def build_options(
     output_schema: dict[str, object] | None,
     thinking: Thinking,
     parallel_tool_calls: bool | None,
+    extra: dict[str, object],
 ) -> Options:
     stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
     return Options(
@@ -99,6 +122,7 @@ def build_options(
         thinking=thinking,
         # Calls at once are what every provider does unless it is told otherwise.
         parallel_tool_calls=False if parallel_tool_calls is False else None,
+        extra=extra,
     )
 
 
@@ -111,8 +135,9 @@ def name_sent_fields(names: Mapping[str, str]) -> Generator[None]:
         prefix, _, name = str(error.details.get("field", "")).partition(".")
         if prefix != "options":
             raise
-        field = names.get(name, name)
         message = str(error).removeprefix(f"the option {name} ")
+        name = name.removeprefix("extra.")
+        field = names.get(name, name)
         raise Invalid(f"{field}: {message}", {"field": field}) from None
 
 

@@ -14,7 +14,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Invalid, ToolyardError, Unavailable
 from toolyard.core.events import Entry, RequestKey
 from toolyard.core.items import Item, Result
-from toolyard.core.options import UNSUPPORTED_OPTION, Options
+from toolyard.core.options import DEFAULT_OPTIONS, UNSUPPORTED_OPTION, Options
 from toolyard.core.ports import Failure, Value
 from toolyard.core.run_view import RunView
 from toolyard.core.state import State
@@ -53,6 +53,8 @@ from toolyard.surfaces.waiting_sentences import remove_sentences, replace_senten
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
 CONVERSATION_HEADER = "x-toolyard-conversation"
+IGNORED_HEADER = "toolyard-ignored"
+"""Names the fields of the request that the model's provider does not get."""
 COMMENT = b": waiting\n\n"
 _log = logging.getLogger("toolyard.openai")
 
@@ -271,6 +273,18 @@ class RunStarter:
             await self._service.submit(conversation, command)
         except ToolyardError as error:
             _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
+
+
+def build_ignored_header(
+    service: Service, model: str, options: Options, fields: Mapping[str, str], unread: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the header that names what is not sent of a request, under its `fields`; none if all is sent.
+
+    `unread` are further fields that have no effect.
+    """
+    ignored = service.list_ignored_options(resolve_model(model), options) if options != DEFAULT_OPTIONS else ()
+    names = [*(fields.get(name, name) for name in ignored), *unread]
+    return {IGNORED_HEADER: ", ".join(names)} if names else {}
 
 
 def read_server_tools(

@@ -50,11 +50,18 @@ class CompletionAnswer(Struct, kw_only=True):
     role: Literal["assistant"] = "assistant"
 
 
+class ChoiceLogprobs(Struct, kw_only=True):
+    """The probabilities of the tokens of the text, as the provider gave them."""
+
+    content: list[dict[str, object]]
+    refusal: None = None
+
+
 class Choice(Struct, kw_only=True):
     message: CompletionAnswer
     finish_reason: FinishReason
     index: int = 0
-    logprobs: None = None
+    logprobs: ChoiceLogprobs | None = None
 
 
 class PromptTokens(Struct, kw_only=True):
@@ -114,7 +121,7 @@ def build_completion(view: RunView, model: str, created: int, waiting_text: str)
         id=build_completion_id(view.run_id),
         created=created,
         model=model,
-        choices=[Choice(message=message, finish_reason=find_finish_reason(view))],
+        choices=[Choice(message=message, finish_reason=find_finish_reason(view), logprobs=_build_logprobs(view))],
         usage=build_usage(view.usage),
         toolyard=build_toolyard_answer(view),
     )
@@ -142,6 +149,18 @@ def join_texts(view: RunView) -> str:
 def join_reasoning(view: RunView) -> str:
     """Return the reasoning of all turns, as a stream shows it."""
     return "".join(item.text for turn in view.turns for item in turn.items if isinstance(item, Reasoning))
+
+
+def join_logprobs(view: RunView) -> str:
+    """Return the probabilities of the tokens of `join_texts`, as `ModelText.logprobs` has them."""
+    turns = view.turns[-1:] if wants_only_final_text(view) else view.turns
+    return ",".join(text.logprobs for turn in turns for text in turn.texts if text.logprobs)
+
+
+def _build_logprobs(view: RunView) -> ChoiceLogprobs | None:
+    tokens = join_logprobs(view)
+    content = msgspec.json.decode(f"[{tokens}]", type=list[dict[str, object]]) if tokens else []
+    return ChoiceLogprobs(content=content) if content else None
 
 
 def list_client_calls(view: RunView) -> list[CallView]:

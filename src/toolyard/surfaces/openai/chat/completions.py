@@ -31,6 +31,7 @@ from toolyard.surfaces.openai.runs import (
     AdmittedRun,
     RunStarter,
     WholeRequest,
+    build_ignored_header,
     raise_failure,
     read_server_tools,
     require_beginning,
@@ -62,7 +63,7 @@ class Completions:
                 view = await wait_for_rest(service, admitted, context.caller, starter.approval_hold_s)
             raise_failure(view, list_option_fields(data))
             body = build_completion(view, model, created, notices.describe_waiting(view))
-            return Response(body, headers=admitted.headers)
+            return Response(body, headers={**admitted.headers, **self._name_ignored(data)})
 
         def stream(admitted: AdmittedRun) -> AsyncGenerator[bytes, None]:
             encoder = CompletionEncoder(
@@ -79,9 +80,12 @@ class Completions:
         streamed = await self._start(request, data, starter.start_streamed)
         if isinstance(streamed, AdmittedRun):
             await require_beginning(streamed, list_option_fields(data))
-            return build_stream_response(stream(streamed), streamed.headers)
+            return build_stream_response(stream(streamed), {**streamed.headers, **self._name_ignored(data)})
         pieces = stream_delayed(streamed, stream, lambda error: encode_failure(error, context.correlation_id))
-        return build_stream_response(pieces, streamed.headers)
+        return build_stream_response(pieces, {**streamed.headers, **self._name_ignored(data)})
+
+    def _name_ignored(self, data: CompletionBody) -> dict[str, str]:
+        return build_ignored_header(self._service, data.model, read_options(data), list_option_fields(data))
 
     async def _start(
         self,

@@ -29,6 +29,7 @@ from toolyard.surfaces.openai.chat.completion import (
     build_usage,
     find_finish_reason,
     is_client_tool,
+    join_logprobs,
     join_texts,
     list_client_calls,
     wants_only_final_text,
@@ -39,6 +40,8 @@ from toolyard.surfaces.stream_objects import build_objects
 from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
 
 DONE = b"data: [DONE]\n\n"
+_TEXT_TAIL = b'},"logprobs":null,"finish_reason":null}]}\n\n'
+_LOGPROBS_TAIL = b'},"logprobs":{"content":[%b],"refusal":null},"finish_reason":null}]}\n\n'
 _EMPTY_CHOICE: dict[str, object] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
 
 
@@ -80,7 +83,6 @@ class CompletionEncoder:
         """The calls that the client was shown, by their ids."""
         self._head = msgspec.json.encode(about)[:-1]
         self._text_head = b'data: %b,"choices":[{"index":0,"delta":{"content":' % self._head
-        self._text_tail = b'},"logprobs":null,"finish_reason":null}]}\n\n'
 
     def opening(self) -> bytes:
         return self._encode_delta({"role": "assistant", "content": ""})
@@ -104,18 +106,19 @@ class CompletionEncoder:
 
     def _encode_fleeting(self, event: Published) -> bytes:
         if isinstance(event, TextAppended):
-            return b"" if wants_only_final_text(self._view) else self._encode_text(event.text)
+            return b"" if wants_only_final_text(self._view) else self._encode_text(event.text, event.logprobs)
         if isinstance(event, ReasoningAppended):
             return self._encode_delta({"reasoning_content": event.text})
         if isinstance(event, ArgumentsAppended):
             return self._encode_arguments(event)
         return self._encode_shown(event) if self._show_tools else b""
 
-    def _encode_text(self, text: str) -> bytes:
+    def _encode_text(self, text: str, logprobs: str = "") -> bytes:
         if self._starts_text:
             text = TURN_SEPARATOR + text if self._has_text else text
             self._starts_text, self._has_text = False, True
-        return b"%b%b%b" % (self._text_head, msgspec.json.encode(text), self._text_tail)
+        tail = _LOGPROBS_TAIL % logprobs.encode() if logprobs else _TEXT_TAIL
+        return b"%b%b%b" % (self._text_head, msgspec.json.encode(text), tail)
 
     def _encode_arguments(self, event: ArgumentsAppended) -> bytes:
         """Return a part of the arguments of a call that the client runs; nothing for a call of the server's."""
@@ -166,7 +169,7 @@ class CompletionEncoder:
         pieces: list[bytes] = []
         waiting_text = self._describe_waiting(view)
         if wants_only_final_text(view) and not waiting_text and (text := join_texts(view)):
-            pieces.append(self._encode_text(text))
+            pieces.append(self._encode_text(text, join_logprobs(view)))
         if calls := self._encode_last_calls():
             pieces += calls
         elif waiting_text and wants_only_final_text(view):

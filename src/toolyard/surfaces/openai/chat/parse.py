@@ -18,13 +18,13 @@ from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.options import (
     ConversationField,
     JsonSchemaFormat,
+    OptionFields,
     ToolyardFields,
     build_options,
     read_conversation_id,
     read_effort,
     read_output_schema,
 )
-from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_TOOLS = 128
 MAX_MESSAGES = 20_000
@@ -73,7 +73,7 @@ class StreamOptions(Struct, kw_only=True):
     include_usage: bool | None = None
 
 
-class CompletionBody(WebSearchFields, kw_only=True):
+class CompletionBody(OptionFields, kw_only=True):
     """A request for a chat completion. `messages`, `tools` and the options are those of this request alone."""
 
     messages: Annotated[list[CompletionMessage], Meta(min_length=1, max_length=MAX_MESSAGES)]
@@ -95,6 +95,11 @@ class CompletionBody(WebSearchFields, kw_only=True):
     modalities: list[str] | None = None
     functions: list[object] | None = None
     logprobs: bool | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    verbosity: str | None = None
+    prediction: dict[str, object] | None = None
     web_search_options: dict[str, object] | None = None
     """OpenAI's way to ask for web searches; what it says about them is left to the server's configuration."""
     store: bool | None = None
@@ -142,8 +147,6 @@ def read_options(body: CompletionBody) -> Options:
         raise invalid_field("modalities", 'must be ["text"]: answers are text')
     if body.functions:
         raise invalid_field("functions", "is OpenAI's old field: send tools")
-    if body.logprobs:
-        raise invalid_field("logprobs", "cannot be given: not every provider has them")
     answer = body.response_format or ResponseFormat()
     schema = answer.json_schema.schema if answer.json_schema else None
     return build_options(
@@ -155,6 +158,15 @@ def read_options(body: CompletionBody) -> Options:
         output_schema=read_output_schema(answer.type, schema, "response_format"),
         thinking=read_effort(body.reasoning_effort, "reasoning_effort"),
         parallel_tool_calls=body.parallel_tool_calls,
+        extra=body.read_extra(
+            frequency_penalty=body.frequency_penalty,
+            presence_penalty=body.presence_penalty,
+            logit_bias=body.logit_bias or None,
+            logprobs=body.logprobs or None,
+            top_logprobs=body.top_logprobs if body.logprobs else None,
+            verbosity=body.verbosity,
+            prediction=body.prediction or None,
+        ),
     )
 
 

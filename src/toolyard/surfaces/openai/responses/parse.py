@@ -19,6 +19,7 @@ from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.decided_runs import link_call
 from toolyard.surfaces.openai.options import (
     ConversationField,
+    OptionFields,
     ToolyardFields,
     build_options,
     read_conversation_id,
@@ -37,12 +38,17 @@ from toolyard.surfaces.openai.responses.tool_kinds import (
     read_call_id,
     read_hosted_call,
 )
-from toolyard.surfaces.web_search import WebSearchFields
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
-OPTION_FIELDS = {"output_schema": "text.format", "max_tokens": "max_output_tokens", "thinking": "reasoning.effort"}
+OPTION_FIELDS = {
+    "output_schema": "text.format",
+    "max_tokens": "max_output_tokens",
+    "thinking": "reasoning.effort",
+    "verbosity": "text.verbosity",
+}
 """The names of the fields that options have here, where they differ."""
+LOGPROBS = "message.output_text.logprobs"
 _IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_response", "additional_tools")
 """Items of an earlier answer that the history has anyway, or that say nothing to the model."""
 LEFT_OUT_KEY = "toolyard.left_out_tools"
@@ -57,6 +63,7 @@ class TextFormat(Struct, kw_only=True):
 
 class TextFields(Struct, kw_only=True):
     format: TextFormat | None = None
+    verbosity: str | None = None
 
 
 class ReasoningFields(Struct, kw_only=True):
@@ -66,7 +73,7 @@ class ReasoningFields(Struct, kw_only=True):
     """The older name of `summary`."""
 
 
-class ResponseBody(WebSearchFields, kw_only=True):
+class ResponseBody(OptionFields, kw_only=True):
     """A request for a response: `input` after the conversation or the response that it goes on from, if any."""
 
     input: str | Annotated[list[dict[str, object]], Meta(max_length=MAX_ITEMS)] = ""
@@ -89,6 +96,7 @@ class ResponseBody(WebSearchFields, kw_only=True):
     background: bool | None = None
     generate: bool | None = None
     """False on a WebSocket, to send what the next request goes on from: nothing is started."""
+    include: list[str] | None = None
     metadata: dict[str, str] | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     toolyard: ToolyardFields | None = None
 
@@ -141,7 +149,16 @@ def read_options(body: ResponseBody) -> Options:
         output_schema=read_output_schema(answer.type, answer.schema, "text.format"),
         thinking=read_effort(body.reasoning.effort if body.reasoning else None, "reasoning.effort"),
         parallel_tool_calls=body.parallel_tool_calls,
+        extra=body.read_extra(verbosity=body.text.verbosity if body.text else None),
     )
+
+
+def list_unread_fields(body: ResponseBody) -> list[str]:
+    """Return the fields of the request that ask for what no response has: the probabilities of its tokens."""
+    return [
+        *(["top_logprobs"] if body.top_logprobs else []),
+        *(["include"] if LOGPROBS in (body.include or ()) else []),
+    ]
 
 
 def list_input(body: ResponseBody) -> list[dict[str, object]]:

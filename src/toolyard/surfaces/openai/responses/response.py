@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import Problem, Usage
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Clock
 from toolyard.core.results import CONTINUED
 from toolyard.core.run_view import RunView
@@ -174,7 +175,7 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         output=list_output(view, waiting_text, approvals),
         tools=_list_tools(view),
         tool_choice=_build_tool_choice(view, request.tool_choice if request else "auto"),
-        text={"format": _build_format(options.output_schema if options else None)},
+        text=_build_text(options or DEFAULT_OPTIONS),
         error=build_problem(problem) if problem else None,
         incomplete_details=IncompleteReason(reason=reason) if status == "incomplete" else None,
         instructions=traits.instructions,
@@ -189,6 +190,9 @@ def build_response(view: RunView, traits: ResponseTraits, waiting_text: str = ""
         background=fields.background,
         usage=build_usage(view.usage) if status not in ("queued", "in_progress") else None,
         conversation=ConversationReference(id=fields.conversation) if fields.conversation else None,
+        user=_get_text(options, "user"),
+        prompt_cache_key=_get_text(options, "prompt_cache_key"),
+        safety_identifier=_get_text(options, "safety_identifier"),
     )
 
 
@@ -196,6 +200,17 @@ def build_empty_response(clock: Clock, traits: ResponseTraits) -> ResponseObject
     """Return a response to a request that starts nothing."""
     view = RunView(run_id=clock.new_id("run"), conversation=clock.new_id("conversation"))
     return replace(build_response(view, traits), status="completed", usage=build_usage(view.usage))
+
+
+def _get_text(options: Options | None, name: str) -> str | None:
+    """Return an extra option that is a text."""
+    value = options.extra.get(name) if options else None
+    return value if isinstance(value, str) else None
+
+
+def _build_text(options: Options) -> dict[str, object]:
+    verbosity = _get_text(options, "verbosity")
+    return {"format": _build_format(options.output_schema), **({"verbosity": verbosity} if verbosity else {})}
 
 
 def _list_tools(view: RunView) -> list[dict[str, object]]:

@@ -65,6 +65,7 @@ from toolyard.surfaces.openai.responses.parse import (
     ResponseBody,
     list_input,
     list_outputs,
+    list_unread_fields,
     read_options,
 )
 from toolyard.surfaces.openai.responses.request_tools import RequestTools, read_request_tools
@@ -82,6 +83,7 @@ from toolyard.surfaces.openai.runs import (
     RunStarter,
     WholeRequest,
     admit_started,
+    build_ignored_header,
     raise_failure,
     read_server_tools,
     require_beginning,
@@ -127,13 +129,14 @@ class Responses:
             if isinstance(streamed, AdmittedRun):
                 if not data.background:  # its failure is a response that can be found
                     await require_beginning(streamed, OPTION_FIELDS)
-                return build_stream_response(self._stream_run(request, streamed, traits), streamed.headers)
+                headers = {**streamed.headers, **self._name_ignored(data)}
+                return build_stream_response(self._stream_run(request, streamed, traits), headers)
             pieces = stream_delayed(
                 streamed,
                 lambda admitted: self._stream_run(request, admitted, traits),
                 lambda error: encode_failure(error, context.correlation_id),
             )
-            return build_stream_response(pieces, streamed.headers)
+            return build_stream_response(pieces, {**streamed.headers, **self._name_ignored(data)})
         admitted = await self._start(request, data, tools, self._starter.start)
         view = admitted.view
         if data.background:
@@ -141,7 +144,15 @@ class Responses:
         else:
             view = await wait_for_rest(self._service, admitted, context.caller, self._choose_hold(traits))
             raise_failure(view, OPTION_FIELDS)
-        return Response(build_response(view, traits, self._describe(view, traits, base)), headers=admitted.headers)
+        headers = {**admitted.headers, **self._name_ignored(data)}
+        return Response(build_response(view, traits, self._describe(view, traits, base)), headers=headers)
+
+    def _name_ignored(self, data: ResponseBody) -> dict[str, str]:
+        options = read_options(data)
+        # The response repeats the metadata, so that its client finds it again.
+        extra = {name: value for name, value in options.extra.items() if name != "metadata"}
+        options, unread = replace(options, extra=extra), list_unread_fields(data)
+        return build_ignored_header(self._service, data.model, options, OPTION_FIELDS, unread)
 
     async def stream(
         self, request: HttpRequest, data: ResponseBody, complete: ResponseBody
