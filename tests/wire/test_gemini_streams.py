@@ -43,7 +43,7 @@ async def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stre
     text, thoughts, calls, usage = await read_by_sdk(stream)
     turn = expect_ended(from_wire([stream.body], request()))
     assert (text, thoughts, calls) == (stream.text, stream.reasoning, list(stream.calls))
-    assert usage == turn.usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4)
+    assert usage == turn.usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4, reasoning_tokens=1)
 
 
 async def test_the_sdk_reads_a_call_that_is_to_be_continued_as_if_it_were_whole_so_the_comparison_can_fail() -> None:
@@ -75,6 +75,7 @@ def read_by_sdk_at(base_url: str) -> tuple[str, str, list[CallSpec], Usage]:
                     input_tokens=(counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0),
                     output_tokens=(counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0),
                     cached_tokens=counts.cached_content_token_count or 0,
+                    reasoning_tokens=counts.thoughts_token_count or 0,
                 )
     return "".join(texts), "".join(thoughts), calls, usage
 

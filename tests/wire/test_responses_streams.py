@@ -40,7 +40,7 @@ async def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stre
     text, calls, usage = await read_by_sdk(stream)
     turn = expect_ended(from_wire([stream.body], request()))
     assert (text, calls, usage) == (stream.text, list(stream.calls), turn.usage)
-    assert usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4)
+    assert usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4, reasoning_tokens=1)
 
 
 async def test_the_sdk_reads_what_was_cut_off_as_if_it_were_whole_so_the_comparison_can_fail() -> None:
@@ -70,6 +70,7 @@ async def read_by_sdk(stream: Stream) -> tuple[str, list[CallSpec], Usage]:
                     input_tokens=response.usage.input_tokens,
                     output_tokens=response.usage.output_tokens,
                     cached_tokens=response.usage.input_tokens_details.cached_tokens,
+                    reasoning_tokens=response.usage.output_tokens_details.reasoning_tokens,
                 )
     return "".join(texts), calls, usage
 
