@@ -19,6 +19,8 @@ from toolyard.surfaces.call_ids import CALL_ID, parse_call_id
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""
 MAX_SENTENCE_CHARS = 20_000
+_DIGITS = 24
+"""The digits of a call's id, with which the id of its item ends."""
 LINK_MARK = "?call="
 LINKED_CALL = re.compile(rf"[?]call=({CALL_ID})")
 
@@ -122,7 +124,7 @@ def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:
     calls = {
         item.id
         for item in items
-        if isinstance(item, Call) and f"call_{item.provider_id.removeprefix('mcp_')}" in view.calls
+        if isinstance(item, Call) and f"call_{item.provider_id.removeprefix('mcp_')[-_DIGITS:]}" in view.calls
     }
     results = {item.id for item in items if isinstance(item, Result) and item.call_id in calls}
     repeated = {item.id for item in items if isinstance(item, ModelText) and item.text in texts}

@@ -156,6 +156,26 @@ async def test_results_that_the_chain_has_are_ignored_and_others_are_refused() -
     assert len(list_exchange(served.model.requests[2].history)) == 4
 
 
+async def test_an_item_of_a_stored_response_can_be_named_in_its_place() -> None:
+    script = [together(say("One moment."), call("add_to_groceries", item="milk")), call("take_photo", of="a"), say("B")]
+    async with serve_script(script, [add_to_groceries]) as served:
+        first = await respond(served, tools=[PHOTO])
+        references: list[Json] = [{"type": "item_reference", "id": item.id} for item in first.output]
+        assert [item.type for item in first.output] == ["message", "mcp_call", "function_call"]
+        assert all(len(item.id) <= 64 for item in first.output)
+        hello: Json = {"role": "user", "content": "Hello"}
+        answer = await respond(served, [hello, *references, *deliver(first, "A")], tools=[PHOTO])
+        assert answer.output_text == "B"
+        unknown: Json = {"type": "item_reference", "id": references[0]["id"].replace("t1", "t9")}
+        for items in ([hello, unknown], [hello, {**unknown, "id": "msg_1"}]):
+            with pytest.raises(NotFoundError, match="there is no item"):
+                await respond(served, items)
+    history = served.model.requests[-1].history
+    assert list_exchange(history)[:2] == ["add_to_groceries['milk']", "add_to_groceries=added milk"]
+    assert "One moment." in [getattr(item, "text", "") for item in history]
+    assert added == ["milk"]
+
+
 async def test_a_missing_result_is_asked_for_by_name() -> None:
     async with serve_script([together(call("take_photo", of="a"), call("take_photo", of="b"))]) as served:
         first = await respond(served, tools=[PHOTO])
@@ -218,7 +238,7 @@ async def test_an_approval_is_a_sentence_and_nothing_starts_before_it() -> None:
         assert (again.output_text, len(served.model.requests)) == (first.output_text, 1)
         (waiting,) = [item for item in first.output if item.type == "mcp_call"]
         conversation = f"conversation_{first.id[5:29]}"
-        await served.yard.approve(conversation, f"call_{waiting.id.removeprefix('mcp_')}")
+        await served.yard.approve(conversation, f"call_{waiting.id[-24:]}")
         await wait_until(lambda: len(served.model.requests) == 2)
         last = await respond(served, "Thanks", previous_response_id=first.id)
     assert (last.output_text, added) == ("Welcome.", ["ordered milk"])

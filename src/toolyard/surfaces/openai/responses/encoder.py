@@ -318,7 +318,8 @@ class ResponseEncoder:
             if event.offset or number == MAX_STREAMED_CALLS:
                 return b""  # the turn's end brings the whole call
             call = self._streamed[event.call_id] = StreamedCall(index=self._next_index + event.index, number=number)
-            item = build_call_item(wire, event.call_id, encode_call_id(view.conversation, event.call_id), {})
+            call_id = encode_call_id(view.conversation, event.call_id)
+            item = build_call_item(wire, event.call_id, call_id, {}, view.conversation)
             self._place = place_arguments(seq, call.number)
             pieces.append(self._encode_added(call.index, {**item, "arguments": "", "status": "in_progress"}))
         is_seen_call = self._seen_call[0] == call.number
@@ -328,7 +329,7 @@ class ResponseEncoder:
         elif call.sent_bytes + utf8_size(event.text) <= MAX_STREAMED_BYTES and (unsent := call.add(event)):
             self._place = place_arguments(seq, call.number, call.sent_bytes)
             delta = {"delta": unsent.encode()[seen:].decode(errors="ignore")}
-            opened = _OpenItem(call.index, build_item_id(KINDS[FUNCTION].id_prefix, event.call_id))
+            opened = _OpenItem(call.index, build_item_id(KINDS[FUNCTION].id_prefix, event.call_id, view.conversation))
             pieces.append(self._encode_part("response.function_call_arguments.delta", opened, delta))
         return b"".join(pieces)
 
@@ -475,7 +476,7 @@ class ResponseEncoder:
         return self._encode_mcp(kind, call) + self._encode_item_done(self._indexes[call.call.id], item)
 
     def _encode_mcp(self, kind: str, call: CallView) -> bytes:
-        opened = _OpenItem(self._indexes[call.call.id], build_item_id("mcp", call.call.id))
+        opened = _OpenItem(self._indexes[call.call.id], build_item_id("mcp", call.call.id, self._view.conversation))
         return self._encode_part(kind, opened, {})
 
     def closing(self) -> bytes:

@@ -58,9 +58,10 @@ def parse_response_id(text: str) -> ResponseId:
     raise NotFound(f"there is no response {text[:80]!r}")
 
 
-def build_item_id(prefix: str, item_id: str) -> str:
-    """Return the id of an output item, of at most 64 characters."""
-    return f"{prefix}_{item_id.partition('_')[2] or item_id}"[:64]
+def build_item_id(prefix: str, item_id: str, conversation: str = "") -> str:
+    """Return the id of an item, of at most 64 characters. That of an output item names its conversation as well."""
+    digits = _take_hex(conversation) if conversation else ""
+    return f"{prefix}_{digits}{item_id.partition('_')[2] or item_id}"[:64]
 
 
 class StreamPlace(Struct, frozen=True):

@@ -12,7 +12,7 @@ import msgspec
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning
 from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.openai.responses.ids import build_item_id
+from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id
 from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, find_wire_tool
 from toolyard.surfaces.run_notices import get_first_notice
 
@@ -67,7 +67,9 @@ def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
 
 def turn_id(view: RunView, turn: TurnView) -> str:
     """Return the id that the items of a turn are named by, from before it has any."""
-    return f"{view.run_id}t{turn.number}s{turn.starts}"
+    return (
+        f"turn_{encode_response_id(view.conversation, view.run_id).removeprefix('resp_')}t{turn.number}s{turn.starts}"
+    )
 
 
 def shows_text(view: RunView, turn: TurnView) -> bool:
@@ -154,10 +156,12 @@ def build_call(view: RunView, call: CallView) -> OutputItem:
     """Return a call with what came of it; one that waits for its client is completed, as the client's part begins."""
     if is_client_call(view, call):
         call_id = encode_call_id(view.conversation, call.call.id)
-        return build_call_item(find_wire_tool(view, call.call.tool), call.call.id, call_id, call.arguments)
+        return build_call_item(
+            find_wire_tool(view, call.call.tool), call.call.id, call_id, call.arguments, view.conversation
+        )
     result = call.result
     item: OutputItem = {
-        "id": build_item_id("mcp", call.call.id),
+        "id": build_item_id("mcp", call.call.id, view.conversation),
         "type": "mcp_call",
         "server_label": SERVER_LABEL,
         "name": call.call.tool,

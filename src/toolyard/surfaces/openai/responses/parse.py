@@ -49,7 +49,7 @@ OPTION_FIELDS = {
 }
 """The names of the fields that options have here, where they differ."""
 LOGPROBS = "message.output_text.logprobs"
-_IGNORED = ("reasoning", "mcp_list_tools", "item_reference", "mcp_approval_response", "additional_tools")
+_IGNORED = ("reasoning", "mcp_list_tools", "mcp_approval_response", "additional_tools")
 """Items of an earlier answer that the history has anyway, or that say nothing to the model."""
 LEFT_OUT_KEY = "toolyard.left_out_tools"
 """The key of a response's metadata that names the tools of the request which nobody runs."""

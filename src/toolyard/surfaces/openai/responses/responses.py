@@ -57,6 +57,7 @@ from toolyard.surfaces.openai.responses.ids import (
     find_place,
     parse_response_id,
 )
+from toolyard.surfaces.openai.responses.item_references import replace_references
 from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration
 from toolyard.surfaces.openai.responses.output import join_reasoning
 from toolyard.surfaces.openai.responses.parse import (
@@ -335,7 +336,9 @@ class Responses:
     ) -> WholeRequest:
         service, caller = self._service, get_request_context(request.scope).caller
         server_tools = read_server_tools(data.toolyard, data.model, service, caller)
-        reader = InputReader(delivered, links_approvals=not find_named_conversation(data))
+        conversation = find_named_conversation(data)
+        items = await replace_references(service, items, caller, conversation)
+        reader = InputReader(delivered, links_approvals=not conversation)
         declared, declaration = tools.declared, tools.mcp
         if declaration is not None and declaration.allowed_tools is not None:
             available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools

@@ -330,11 +330,11 @@ def find_wire_tool(view: RunView, function_name: str) -> WireTool:
     return msgspec.convert(table[function_name], WireTool)
 
 
-def build_call_item(wire: WireTool, item_id: str, call_id: str, arguments: Json) -> Json:
+def build_call_item(wire: WireTool, item_id: str, call_id: str, arguments: Json, conversation: str = "") -> Json:
     """Return the item of a call, for the client to run."""
     kind = KINDS[wire.type]
     item: Json = {
-        "id": build_item_id(kind.id_prefix, item_id),
+        "id": build_item_id(kind.id_prefix, item_id, conversation),
         "type": kind.call_type,
         "status": "completed",
         "call_id": call_id,
