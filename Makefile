@@ -153,9 +153,9 @@ $(READY): $(SERVING)
 	@touch $@
 
 # Other people's clients of /v1 and AgentDojo, which want other versions than the tests do. Their dependencies are all
-# named; those of AgentDojo that only its own models need are left out.
+# named; those of AgentDojo and Semantic Kernel that only other parts of them need are left out.
 $(REAL_CLIENTS_READY): $(REAL_CLIENTS)
-	@echo "Setting up .venv-clients (once, about a minute) ..."
+	@echo "Setting up .venv-clients (once, about two minutes) ..."
 	@$(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r $(REAL_CLIENTS)
 	@touch $@

@@ -1,6 +1,7 @@
 """Agents that run their loop in the client, unchanged, against `/v1`: what each sends back is put together again."""
 
 from collections.abc import Generator
+from itertools import product
 from typing import NamedTuple
 
 import pytest
@@ -12,22 +13,21 @@ from toolyard.testing import call, say, together
 
 
 class AgentCase(NamedTuple):
-    """A client, the API that it speaks, and the name that the model sees of its tool."""
+    """A client, the APIs that it speaks, and the name that the model sees of its tool."""
 
     package: str
-    api: str
+    apis: tuple[str, ...]
     tool: str = "take_photo"
 
 
 AGENTS = [
-    AgentCase("agno", "chat"),
-    AgentCase("agno", "responses"),
-    AgentCase("semantic-kernel", "responses", "camera-take_photo"),
-    AgentCase("openai-agents", "session"),
+    AgentCase("agno", ("chat", "responses")),
+    AgentCase("semantic-kernel", ("responses",), "camera-take_photo"),
+    AgentCase("openai-agents", ("session",)),
 ]
 
 
-@pytest.fixture(scope="module", params=AGENTS, ids=lambda case: f"{case.package}-{case.api}")
+@pytest.fixture(scope="module", params=AGENTS, ids=lambda case: case.package)
 def case(request: pytest.FixtureRequest) -> AgentCase:
     return request.param
 
@@ -49,7 +49,7 @@ def smolagents() -> Generator[ClientProcess, None, None]:
 async def test_rounds_of_the_clients_tool_end_in_an_answer_that_the_next_turn_remembers(
     case: AgentCase, client: ClientProcess
 ) -> None:
-    for streamed in (False, True):
+    for api, streamed in product(case.apis, (False, True)):
         script = [
             call(case.tool, of="a"),
             together(call(case.tool, of="b"), call("add_to_groceries", item="milk"), call(case.tool, of="c")),
@@ -57,7 +57,7 @@ async def test_rounds_of_the_clients_tool_end_in_an_answer_that_the_next_turn_re
             say("You are ", "welcome."),
         ]
         async with serve_script(script, [add_to_groceries]) as served:
-            await client.open(served.url, case.api)
+            await client.open(served.url, api)
             first = await client.ask("Show me", streamed=streamed, has_tool=True)
             assert (first.error, first.message) == ("", "")
             assert (first.text, sorted(first.photos), added) == ("Here you are.", ["a", "b", "c"], ["milk"])

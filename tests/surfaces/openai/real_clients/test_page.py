@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from real_servers import find_node, install_npm_package
-from surfaces.openai.clients import serve_script
+from surfaces.openai.clients import add_to_groceries, added, list_exchange, serve_script
 from surfaces.openai.real_clients.codex import Codex
 from surfaces.openai.real_clients.processes import PYTHON, ROOT
-from toolyard.testing import Turn, say
+from toolyard.testing import Turn, call, say
 
 URL = "http://127.0.0.1:8080"
 PAGE = (ROOT / "docs" / "how-to" / "openai-clients.md").read_text("utf-8")
@@ -117,10 +117,23 @@ def test_librechat_is_given_an_endpoint_of_its_form() -> None:
     assert (endpoint["baseURL"], endpoint["models"]) == (f"{URL}/v1", {"default": ["default"], "fetch": True})
 
 
-def test_continue_is_given_a_model_of_its_form() -> None:
-    """Its form only: the program itself is not run."""
-    config = yaml.safe_load(read_snippet("Continue", "yaml"))
-    assert config.keys() == {"name", "version", "schema", "models"}
-    (model,) = config["models"]
-    assert model.keys() == {"name", "provider", "model", "apiBase", "apiKey", "roles"}
-    assert (model["provider"], model["model"], model["apiBase"]) == ("openai", "default", f"{URL}/v1")
+async def test_continue_reads_a_file_and_gets_an_answer_of_a_server_that_has_tools(tmp_path: Path) -> None:
+    file, config = tmp_path / "milk.txt", tmp_path / "config.yaml"
+    file.write_text("two litres")
+    main = install_npm_package("@continuedev/cli") / "dist" / "cn.js"
+    script = [call("Read", filepath=str(file)), call("add_to_groceries", item="milk"), say(ANSWER)]
+    async with serve_script(script, [add_to_groceries]) as served:
+        config.write_text(read_snippet("Continue", "yaml", served.url))
+        words = [find_node()[0], str(main), "--config", str(config), "--print", "Is there enough milk?"]
+        # It uses no network but ours: a proxy that does not exist stands before all other addresses.
+        output = await run_command(
+            *words,
+            folder=tmp_path,
+            HOME=str(tmp_path),
+            CONTINUE_TELEMETRY_ENABLED="0",
+            HTTPS_PROXY="http://127.0.0.1:9",
+            NO_PROXY="127.0.0.1",
+        )
+    assert (output.strip(), added) == (ANSWER, ["milk"])
+    read_call, read_result, *_ = list_exchange(served.model.requests[-1].history)
+    assert read_call.startswith("Read[") and "two litres" in read_result

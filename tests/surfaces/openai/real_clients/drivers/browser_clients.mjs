@@ -23,6 +23,7 @@ async function askOpenAI(baseURL, apiKey) {
   const chunks = await client.chat.completions.create({ model, messages, stream: true });
   const chat = await join(readDeltas(chunks));
   const response = await client.responses.create({ model, input: prompt });
+  if (!response._request_id) throw new Error("the page cannot read the header x-request-id");
   return [chat, response.output_text];
 }
 
