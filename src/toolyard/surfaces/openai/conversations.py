@@ -34,7 +34,7 @@ MAX_ITEMS = 20
 InputItems = Annotated[list[dict[str, object]], Meta(max_length=MAX_ITEMS)]
 
 
-class ConversationBody(LenientBody, kw_only=True):
+class NewConversationBody(LenientBody, kw_only=True):
     """A new conversation, with its first items and up to 16 texts about it."""
 
     items: InputItems | None = None
@@ -79,7 +79,7 @@ class Conversations:
         state = await load_state(self._service, conversation_id, caller, "see")
         return list_items(conversation_id, state.full_history)
 
-    async def create(self, request: HttpRequest, data: ConversationBody) -> OpenAIConversation:
+    async def create(self, request: HttpRequest, data: NewConversationBody) -> OpenAIConversation:
         service, context = self._service, get_request_context(request.scope)
         metadata, conversation_id = check_metadata(data.metadata), service.clock.new_id("conversation")
         settings = replace(service.default_settings, title=metadata.get("title", ""), metadata=metadata)
@@ -140,7 +140,7 @@ def routes(service: Service) -> Sequence[Route]:
 
 def _conversation_routes(conversations: Conversations) -> Sequence[Route]:
     @post(PATH, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
-    async def create(request: HttpRequest, data: JSONBody[ConversationBody]) -> OpenAIConversation:
+    async def create(request: HttpRequest, data: JSONBody[NewConversationBody]) -> OpenAIConversation:
         """Create a conversation. `/v1/responses` goes on in it if it is named there."""
         return await conversations.create(request, data)
 
