@@ -66,6 +66,10 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: RequestFields = {}
     """Preferences under OpenAI's names, with OpenAI's values: some of EXTRA_OPTIONS."""
 
+    def __hash__(self) -> int:
+        """Return a hash that leaves out what is a dict."""
+        return hash((self.max_tokens, self.temperature, self.top_p, self.stop, self.seed, self.thinking))
+
     @property
     def effort(self) -> Effort | None:
         """Return the effort, for providers that take no number of tokens."""
