@@ -67,7 +67,8 @@ def test_by_default_each_request_and_failed_call_leaves_a_line_with_its_correlat
 
 def test_a_provider_that_refuses_leaves_an_error(tmp_path: Path) -> None:
     with serve_ollama("m") as address, start_server(tmp_path, "--model", f"{address}#m") as server:
-        with open_stream(f"{server.url}/ai/respond", {"prompt": "hi"}, {"x-correlation-id": "refused"}) as objects:
+        headers = {"x-correlation-id": "refused", "prefer": "respond-async"}
+        with open_stream(f"{server.url}/ai/respond", {"prompt": "hi"}, headers) as objects:
             assert list(objects)[-1]["ending"] == "failed"
         lines = stop_and_read_log(server)
     (line,) = [line for line in lines if "Model turn failed" in line]

@@ -277,6 +277,12 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
             bound_tools=frozenset({BoundName("add"), BoundName("find", "plain", "look")}),
         )
     ),
+    structs.replace(
+        QUEUED,
+        options=structs.replace(QUEUED.options, parallel_tool_calls=False, extra={"verbosity": "low"}),
+        client_fields={"metadata": {"order": "7"}, "background": True},
+        leave_s=30.0,
+    ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""
