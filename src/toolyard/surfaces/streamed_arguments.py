@@ -14,10 +14,17 @@ class StreamedCall(Struct):
 
     index: int = 0
     """The index of the call in the answer."""
+    tool: str = ""
     number: int = 0
     """The number of the call among those that the stream shows of a turn."""
     text: str = ""
     sent_bytes: int = 0
+    has_ended: bool = False
+    """Whether the client was shown the end of the call."""
+
+    @property
+    def is_whole(self) -> bool:
+        return _is_json(self.text)
 
     def add(self, event: ArgumentsAppended) -> str:
         """Return the part of a delta that was not sent yet, and count it as sent."""

@@ -768,6 +768,7 @@ export interface RequestKey {
   key_hash: string
   body_hash: string
   kept_s?: number
+  replaces?: string
 }
 
 export interface Result {
@@ -1185,6 +1186,7 @@ export interface Usage {
   input_tokens?: number
   output_tokens?: number
   cached_tokens?: number
+  reasoning_tokens?: number
 }
 
 export interface UserLocation {

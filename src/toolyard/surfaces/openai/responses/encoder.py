@@ -54,6 +54,7 @@ from toolyard.surfaces.openai.responses.ids import (
     StreamPlace,
     build_item_id,
     place_arguments,
+    place_call_end,
     place_message,
     place_reasoning,
     place_text,
@@ -84,6 +85,8 @@ from toolyard.surfaces.run_notices import get_first_notice
 from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
 
 NO_ITEMS: list[object] = []
+CALL_PARTS = 4
+"""The events of a function that the client runs: its beginning, its arguments, their end, and its own."""
 NO_REASONING: Mapping[int, str] = {}
 _FINAL_EVENTS: Mapping[str, str] = {
     "completed": "response.completed",
@@ -317,7 +320,10 @@ class ResponseEncoder:
         if call is None:
             if event.offset or number == MAX_STREAMED_CALLS:
                 return b""  # the turn's end brings the whole call
-            call = self._streamed[event.call_id] = StreamedCall(index=self._next_index + event.index, number=number)
+            pieces += [self._encode_streamed_end(*streamed) for streamed in self._streamed.items()]
+            call = self._streamed[event.call_id] = StreamedCall(
+                index=self._next_index + event.index, number=number, tool=event.tool
+            )
             call_id = encode_call_id(view.conversation, event.call_id)
             item = build_call_item(wire, event.call_id, call_id, {}, view.conversation)
             self._place = place_arguments(seq, call.number)
@@ -332,6 +338,20 @@ class ResponseEncoder:
             opened = _OpenItem(call.index, build_item_id(KINDS[FUNCTION].id_prefix, event.call_id, view.conversation))
             pieces.append(self._encode_part("response.function_call_arguments.delta", opened, delta))
         return b"".join(pieces)
+
+    def _encode_streamed_end(self, call_id: str, call: StreamedCall) -> bytes:
+        """Return the end of a call whose arguments are whole: some clients keep one call open at a time."""
+        if call.has_ended or not call.is_whole:
+            return b""
+        call.has_ended = True
+        self._place = place_call_end(self._place.seq, call.number)
+        view, wire = self._view, find_wire_tool(self._view, call.tool)
+        item = build_call_item(wire, call_id, encode_call_id(view.conversation, call_id), {}, view.conversation)
+        item["arguments"] = call.text
+        done = {"arguments": call.text, "name": item["name"]}
+        opened = _OpenItem(call.index, str(item["id"]))
+        ended = self._encode_part("response.function_call_arguments.done", opened, done)
+        return ended + self._encode_item_done(call.index, item)
 
     def _begin_message(self, turn: TurnView) -> bytes:
         """Return the beginning of the turn's message, unless it has begun."""
@@ -453,6 +473,8 @@ class ResponseEncoder:
         started: OutputItem = {**item, "status": "in_progress"}
         if field:
             started[field] = ""  # clients append the deltas to it
+        if streamed is not None and streamed.has_ended:
+            return b"".join(self._skip_number() for _ in range(CALL_PARTS))
         pieces = [self._skip_number() if streamed else self._encode_added(index, started)]
         if field:
             opened = _OpenItem(index, str(item["id"]))

@@ -27,7 +27,9 @@ _REASONING_PARTS = 3
 _IN_ARGUMENTS = 1 << 28
 """With `_IN_TURN`, the bit of a part in the arguments of a call: the number of the call, then the bytes shown."""
 _ARGUMENT_BITS = 17
-MAX_STREAMED_CALLS, MAX_STREAMED_BYTES = 16, (1 << _ARGUMENT_BITS) - 2
+_CLOSING_PARTS = 2
+"""The events that end a call, which have the last numbers of its range."""
+MAX_STREAMED_CALLS, MAX_STREAMED_BYTES = 16, (1 << _ARGUMENT_BITS) - 2 - _CLOSING_PARTS
 """How many calls of a turn, and how many bytes of each one's arguments, are streamed; the turn's end has the others."""
 _MAX_SHOWN = (1 << 20) - 1
 """The bytes of a turn's text, and of its reasoning, that have numbers of their own."""
@@ -146,6 +148,12 @@ def place_arguments(seq: int, number: int, shown_bytes: int | None = None) -> St
 def place_text(seq: int, seen_bytes: int, *, follows_reasoning: bool) -> StreamPlace:
     """Return the place after so many bytes of the text of a message."""
     return StreamPlace(seq, seen_bytes, _AFTER_REASONING if follows_reasoning else 0)
+
+
+def place_call_end(seq: int, number: int) -> StreamPlace:
+    """Return the place where a call ends whose arguments were streamed."""
+    last = (1 << _ARGUMENT_BITS) - _CLOSING_PARTS
+    return StreamPlace(seq, 0, _IN_TURN | _IN_ARGUMENTS | number << _ARGUMENT_BITS | last)
 
 
 class EventNumbers:
