@@ -264,5 +264,6 @@ def test_who_waits_for_others_is_told_whom_and_reads_who_decided_and_why(windows
     expect(ann.card("pay")).to_contain_text("approved by bob: It is invoice 7.")
     expect(ann.card("pay")).to_contain_text("approved by cy: Seen.")
     ann.page.get_by_role("link", name="Trace", exact=True).click()
-    ann.page.get_by_role("main").get_by_role("button", name="pay").click()
+    ann.page.locator("table.runs tbody tr").get_by_role("link").first.click()
+    ann.page.locator(".waterfall .span", has_text="pay").click()
     expect(ann.page.get_by_role("main")).to_contain_text("approved by bob: It is invoice 7.")
