@@ -34,7 +34,7 @@ class ApprovalTerms(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=T
     """How long the call waits for its decision; None means the tool's `approval_s`."""
 
     @property
-    def needs_others(self) -> bool:
+    def involves_others(self) -> bool:
         """Return whether somebody else than the caller who asked has a say."""
         return self.other or bool(self.approvers) or self.quorum > 1
 

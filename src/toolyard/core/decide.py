@@ -236,7 +236,7 @@ def _let_go(state: State, command: Stop, now: float) -> Events:
     waiting = [call for call in state.calls.values() if call.phase != "closed"]
     if state.run is None or state.run.id != command.run_id or state.run.suspended_at is None or not waiting:
         raise Refused("the run does not wait")
-    if any(_waits_for_client(call) or (call.terms is not None and call.terms.needs_others) for call in waiting):
+    if any(_waits_for_client(call) or (call.terms is not None and call.terms.involves_others) for call in waiting):
         raise Refused("the run waits for others")
     ended: list[Durable] = []
     for call in waiting:

@@ -187,6 +187,10 @@ class RunView(Struct, kw_only=True):
     """How many requests were made to models, including those for a summary."""
     end: RunEnded | None = None
 
+    def is_client_tool(self, name: str) -> bool:
+        """Return whether a tool came with the request, so that its client runs it."""
+        return self.request is not None and any(tool.name == name for tool in self.request.app_tools)
+
     @property
     def at_rest(self) -> bool:
         """Return whether the run has ended or waits for somebody."""

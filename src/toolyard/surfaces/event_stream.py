@@ -68,8 +68,7 @@ def detach_on_disconnect(receive: Receive, reader: Reader) -> Generator[None]:
     """Detach the reader when the client of a request disconnects within the block, which then ends by itself."""
 
     async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await _wait_for_disconnect(receive)
         reader.detach()
 
     task = asyncio.get_running_loop().create_task(watch())
@@ -77,6 +76,11 @@ def detach_on_disconnect(receive: Receive, reader: Reader) -> Generator[None]:
         yield
     finally:
         task.cancel()
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class _DisconnectWatcher:
@@ -88,8 +92,7 @@ class _DisconnectWatcher:
         self._task = asyncio.get_running_loop().create_task(self._watch(receive))
 
     async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        await _wait_for_disconnect(receive)
         self._disconnected = True
         if self._sending_task is not None:
             self._sending_task.cancel()

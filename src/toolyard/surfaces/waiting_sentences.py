@@ -106,16 +106,19 @@ def _replace_sentences(items: Sequence[Item], sentences: set[str], view: RunView
     start = next(asked, -1) + 1
     echoes = _find_echoes(items[start:], view) | sentences
     before = [item for item in items[start:first] if item.id not in echoes]
-    after = [item if item.id not in sentences else _remove_sentence(item) for item in items[first:]]
-    texts = {text.text for turn in view.turns for text in turn.texts}
     # An answer that only begins or ends with the sentence stays: it was given while others had not decided.
-    answers = (item for item in after if not isinstance(item, ModelText) or item.text.strip())
-    kept_answers = [
-        item
-        for item in answers
-        if item.id not in echoes or (item.id in sentences and isinstance(item, ModelText) and item.text not in texts)
+    answers = [
+        _remove_sentence(item) if item.id in sentences else item
+        for item in items[first:]
+        if item.id in sentences or item.id not in echoes
     ]
-    return [*items[:start], *before, *view.list_items(), *kept_answers]
+    own_texts = {"", *(text.text for turn in view.turns for text in turn.texts)}
+    after = [item for item in answers if not (item.id in sentences and _get_text(item) in own_texts)]
+    return [*items[:start], *before, *view.list_items(), *after]
+
+
+def _get_text(item: Item) -> str:
+    return item.text.strip() if isinstance(item, ModelText) else ""
 
 
 def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:

@@ -25,6 +25,8 @@ from toolyard import Caller, tool
 from toolyard.core.errors import Refused
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.openai import runs
+from toolyard.surfaces.openai.decided_runs import let_go
 from toolyard.testing import call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
@@ -195,6 +197,23 @@ async def test_a_new_message_lets_a_call_go_that_only_its_user_may_decide() -> N
     exchanges = [list_exchange(request.history) for request in served.model.requests]
     denied = ["order['milk']", "order=the user declined: the user went on"]
     assert [*map(len, exchanges)] == [0, 2, 2] and exchanges[1][0] == denied[0] and denied[1][6:] in exchanges[1][1]
+
+
+async def test_two_messages_at_once_let_a_call_go_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = asyncio.Barrier(2)
+
+    async def let_go_together(*arguments: Json) -> bool:
+        await both.wait()  # both have seen that the run waits
+        return await let_go(*arguments)
+
+    monkeypatch.setattr(runs, "let_go", let_go_together)
+    script = [call("order", item="milk"), say("One."), say("Two.")]
+    async with serve_script(script, [order]) as served:
+        first = await served.complete()
+        texts = ("Forget it", "Hello?")
+        histories = [[*HELLO, to_param(first), {"role": "user", "content": text}] for text in texts]
+        answers = await asyncio.gather(*map(served.complete, histories))
+    assert {answer.choices[0].message.content for answer in answers} == {"One.", "Two."} and added == []
 
 
 async def test_a_call_that_others_decide_stays_open_while_its_user_goes_on() -> None:

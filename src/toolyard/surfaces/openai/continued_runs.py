@@ -71,7 +71,11 @@ async def start_continued(
             return joined
         awaited, waiting = _list_awaited(continuation.waiting), continuation.waiting
         if waiting is not None and not awaited:
-            if not await _goes_on(request) or not await let_go(service, waiting, context.caller):
+            if await _goes_on(request):
+                is_let_go = await let_go(service, waiting, context.caller)
+                # Another replica may have let it go meanwhile.
+                waiting = None if is_let_go else (await request.find()).waiting
+            if waiting is not None:
                 following = await follow_run(service, continuation.conversation, waiting.run_id)
                 return admit_started(following, {"x-request-id": context.correlation_id})
             continuation = replace(continuation, waiting=None)

@@ -172,7 +172,8 @@ class RunStarter:
         if linked.is_last:
             return await find_decided_run(self._service, linked, caller)
         view = await wait_for_decided_run(self._service, linked, caller)
-        if view is not None and view.status == "waiting" and await let_go(self._service, view, caller):
+        if view is not None and view.status == "waiting":
+            await let_go(self._service, view, caller)  # or another message has done so meanwhile
             view = await wait_for_decided_run(self._service, linked, caller)
         return None if view is None or view.status == "ended" else view
 

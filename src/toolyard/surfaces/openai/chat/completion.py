@@ -168,10 +168,6 @@ def list_client_calls(view: RunView) -> list[CallView]:
     return [call for call in view.open_calls if call.awaited == "client"] if view.status == "waiting" else []
 
 
-def is_client_tool(view: RunView, name: str) -> bool:
-    return view.request is not None and any(tool.name == name for tool in view.request.app_tools)
-
-
 def build_tool_calls(view: RunView) -> list[CompletionToolCall]:
     return [
         CompletionToolCall(

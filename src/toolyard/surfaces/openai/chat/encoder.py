@@ -28,7 +28,6 @@ from toolyard.surfaces.openai.chat.completion import (
     build_toolyard_answer,
     build_usage,
     find_finish_reason,
-    is_client_tool,
     join_logprobs,
     join_texts,
     list_client_calls,
@@ -122,7 +121,7 @@ class CompletionEncoder:
 
     def _encode_arguments(self, event: ArgumentsAppended) -> bytes:
         """Return a part of the arguments of a call that the client runs; nothing for a call of the server's."""
-        if not is_client_tool(self._view, event.tool):
+        if not self._view.is_client_tool(event.tool):
             return b""
         pieces: list[bytes] = []
         call = self._calls.get(event.call_id)

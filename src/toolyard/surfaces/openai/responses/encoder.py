@@ -314,7 +314,7 @@ class ResponseEncoder:
         view, number = self._view, len(self._streamed)
         call = self._streamed.get(event.call_id)
         wire = find_wire_tool(view, event.tool)
-        if not _is_client_tool(view, event.tool) or wire.type != FUNCTION:
+        if not view.is_client_tool(event.tool) or wire.type != FUNCTION:
             return b""
         seq, pieces = self._place.seq, list[bytes]()
         if call is None:
@@ -552,10 +552,6 @@ class ResponseEncoder:
 
     def _encode_at(self, number: int, kind: str, fields: Mapping[str, object]) -> bytes:
         return _encode_event(number, kind, fields) if number > self._after_number else b""
-
-
-def _is_client_tool(view: RunView, name: str) -> bool:
-    return view.request is not None and any(tool.name == name for tool in view.request.app_tools)
 
 
 def _build_unfinished(opened: _OpenItem) -> OutputItem:

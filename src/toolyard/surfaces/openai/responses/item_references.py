@@ -28,7 +28,7 @@ async def replace_references(
         if item.get("type") != REFERENCE:
             replaced.append(item)
             continue
-        item_id = str(item.get("id"))
+        item_id = str(item.get("id") or "")
         match = _ITEM_ID.fullmatch(item_id)
         source = f"conversation_{match[1]}" if match else ""
         if source and source not in outputs:

@@ -97,7 +97,7 @@ def join_reasoning(items: Sequence[Item]) -> str:
 
 
 def is_client_call(view: RunView, call: CallView) -> bool:
-    return view.request is not None and any(tool.name == call.call.tool for tool in view.request.app_tools)
+    return view.is_client_tool(call.call.tool)
 
 
 def build_refusal(item_id: str, text: str) -> OutputItem:
