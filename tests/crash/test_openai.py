@@ -14,18 +14,20 @@ import openai
 import pytest
 
 from ports import listen
+from support import wait_until
 
-CHILD = Path(__file__).with_name("openai_child.py")
+CHARGING_CHILD = Path(__file__).with_name("openai_child.py")
+ENDLESS_CHILD = Path(__file__).with_name("left_child.py")
 KILLED = -9
 
 
 class Server:
     """A process that serves on a socket which outlives it, and is started again each time that it is killed."""
 
-    def __init__(self, folder: Path, listening: socket.socket) -> None:
+    def __init__(self, child: Path, folder: Path, listening: socket.socket) -> None:
         self._command = [
             sys.executable,
-            str(CHILD),
+            str(child),
             str(folder / "yard.db"),
             str(folder / "effects"),
             str(listening.fileno()),
@@ -45,6 +47,9 @@ class Server:
             self.kills += 1
             self._process = self._start()
 
+    def kill(self) -> None:
+        self._process.kill()
+
     def close(self) -> None:
         self._is_closing.set()
         self._process.kill()
@@ -52,11 +57,11 @@ class Server:
 
 
 @contextmanager
-def serve(folder: Path) -> Generator[tuple[Server, str]]:
+def serve(folder: Path, child: Path = CHARGING_CHILD) -> Generator[tuple[Server, str]]:
     # Connections wait in the socket's queue while no process serves it.
     listening = listen(64)
     os.set_inheritable(listening.fileno(), True)
-    server = Server(folder, listening)
+    server = Server(child, folder, listening)
     try:
         yield server, f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
     finally:
@@ -101,3 +106,13 @@ def test_a_response_that_a_kill_has_cut_off_is_taken_up_without_a_gap_or_a_repet
         text = "".join(event.delta for event in seen if event.type == "response.output_text.delta")
         assert text == seen[-1].response.output_text == "The outcome is unknown."
         assert ((tmp_path / "effects").read_text(), server.kills) == ("charged 5\n", 1)
+
+
+async def test_a_run_that_a_kill_has_cut_off_is_stopped_where_its_client_does_not_come_back(tmp_path: Path) -> None:
+    effects = tmp_path / "effects"
+    with serve(tmp_path, ENDLESS_CHILD) as (server, url), openai.OpenAI(base_url=url, api_key="unused") as client:
+        for _ in client.chat.completions.create(model="default", messages=QUESTION, stream=True):
+            break
+        server.kill()
+        await wait_until(lambda: effects.read_text() == "asked\nasked\ncut off\n")
+        assert server.kills == 1
