@@ -14,9 +14,9 @@ from cases import Figure
 from finding.catalogue import build_catalogue, read_queries
 from toolyard import Context, Yard
 from toolyard.core.items import Call
-from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
-from toolyard.core.tools import Tool
+from toolyard.core.settings.limits import Budget
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.tool_selection.offers import MAX_GUESSED
 from toolyard.models.chat import to_wire
 from toolyard.testing import Scripted, Turn, call, say

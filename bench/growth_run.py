@@ -20,8 +20,7 @@ import msgspec
 import report
 from cases import Figure
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     CallStarted,
@@ -34,10 +33,11 @@ from toolyard.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from toolyard.core.figures import STEPS_S, ModelCounts, StepCounts, ToolCounts, add_time, select_step
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, ModelText, Result, TextPart, UserMessage, result_id
-from toolyard.core.limits import Limits
+from toolyard.core.settings.limits import Limits
 from toolyard.core.store import Append, CatalogQuery, Claim, FigureRow, Store
+from toolyard.core.store.figures import STEPS_S, ModelCounts, StepCounts, ToolCounts, add_time, select_step
 from toolyard.engine.log_loader import LogLoader
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.overview import STEPS, build_overview

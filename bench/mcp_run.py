@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from mcp import Client, StdioServerParameters
 
 from toolyard import Caller, Yard
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, ModelRequest, Value
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.models.chat import to_wire
 from toolyard.testing import Scripted
 from toolyard.venues.mcp import McpVenue

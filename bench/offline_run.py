@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from offline.corpus import DOMAINS, load_requests
 from offline.worlds import world
 from toolyard import Yard
-from toolyard.core.events import RunSuspended
+from toolyard.core.conversation.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.models.offline import Offline
 from toolyard.models.offline.planner import OfflineStep

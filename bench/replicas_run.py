@@ -24,7 +24,7 @@ import asyncpg
 from postgres import start_own_server
 from toolyard import Caller, ModelRequest, Yard, tool
 from toolyard.app import Wiring, open_store
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallJudged,
     CallStarted,
     Entry,

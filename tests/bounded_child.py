@@ -16,7 +16,7 @@ from typing import get_args
 import jsonschema_rs
 
 import toolyard
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.json_schema import InvalidSchema, SchemaValidator
 from toolyard.models.offline.parameters import parse_parameters
 from toolyard.models.schema_dialects import Dialect, UnsupportedSchema, convert

@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator
 
 from toolyard import tool
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Citation, ModelText, Result, result_id
 from toolyard.core.ports import ModelRequest
-from toolyard.core.web_search import NativeTools
+from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.testing import Script, Scripted
 
 ALL = NativeTools(

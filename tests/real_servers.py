@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 
 LOCK_FOLDER = Path(__file__).parent / "node"
 INSTALL_FOLDER = Path(sys.prefix) / "node"

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from toolyard import Caller, Run, ToolLike, Yard
-from toolyard.core.audit import AuditEntry, ChainCheck
-from toolyard.core.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
-from toolyard.core.history import find_faults
+from toolyard.core.conversation.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
+from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Result
 from toolyard.core.store import Append, Claim, Store
+from toolyard.core.store.audit_chain import AuditEntry, ChainCheck
 from toolyard.observability.log_lines import LineFormatter
 from toolyard.testing import Script, Scripted
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from time import process_time
 
 from toolyard import UserMessage, Yard, tool
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, TextPart
-from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.limits import Budget
 from toolyard.models.chat import to_wire
 
 BENCH = Path(__file__).parent.parent / "bench"

@@ -5,9 +5,9 @@ import pytest
 
 from core.story import Story, model_text, tool_call
 from toolyard import codec
-from toolyard.core.events import FORMAT, CallEnded, Entry, TextAppended
-from toolyard.core.results import build_unknown_result
-from toolyard.core.state import fold
+from toolyard.core.conversation.events import FORMAT, CallEnded, Entry, TextAppended
+from toolyard.core.conversation.state import fold
+from toolyard.core.failed_results import build_unknown_result
 
 
 def _log() -> list[Entry]:

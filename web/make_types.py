@@ -11,9 +11,9 @@ from typing import get_args
 import msgspec
 from msgspec import inspect
 
-from toolyard.core.audit import AuditAction
-from toolyard.core.events import Durable, Entry, Fleeting
+from toolyard.core.conversation.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
+from toolyard.core.store.audit_chain import AuditAction
 from toolyard.surfaces.catalog import me, models, session, tools
 from toolyard.surfaces.conversations import calls as conversation_calls
 from toolyard.surfaces.conversations import conversations, direct_calls, presets, shares

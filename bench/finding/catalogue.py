@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 
 HERE = Path(__file__).parent
 TOOL_COUNT = 5000

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 
 from toolyard import Yard
-from toolyard.core.events import RunEnded
+from toolyard.core.conversation.events import RunEnded
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, Turn, call, say

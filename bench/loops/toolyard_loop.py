@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from toolyard import Limits, UserMessage, Yard, tool
-from toolyard.core.events import TextAppended, TurnStarted
+from toolyard.core.conversation.events import TextAppended, TurnStarted
 from toolyard.core.items import Item, ModelText, TextPart
-from toolyard.core.limits import Budget
 from toolyard.core.ports import Model
+from toolyard.core.settings.limits import Budget
 from toolyard.models.providers import ProviderPreset
 from toolyard.models.resolver import ModelEndpoint, make_wired_model
 

@@ -21,7 +21,7 @@ from toolyard import UserMessage, Yard
 try:
     from toolyard.events import Item, ModelText, TextAppended, TextPart
 except ImportError:  # commits before 2026-11-16 have no public module for these
-    from toolyard.core.events import TextAppended
+    from toolyard.core.conversation.events import TextAppended
     from toolyard.core.items import Item, ModelText, TextPart
 
 TURNS, CHUNKS, PRIOR = 10, 2000, 1000

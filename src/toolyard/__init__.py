@@ -1,8 +1,8 @@
 """Toolyard: a tool-calling server and library with one loop, four venues for tools and one durable log."""
 
-from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import (
     Forbidden,
     Invalid,
@@ -16,16 +16,16 @@ from toolyard.core.errors import (
     ToolyardError,
     Unavailable,
 )
-from toolyard.core.history import History
 from toolyard.core.items import Call, Result, UserMessage
-from toolyard.core.limits import Budget, Limits
-from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.options import Options
 from toolyard.core.ports import Context, Model, ModelRequest, PolicyRequest, Rule, Verdict
-from toolyard.core.redaction import RedactRules
-from toolyard.core.tools import Tool
-from toolyard.core.trust import TrustRules
-from toolyard.core.web_search import SearchRules
+from toolyard.core.settings.limits import Budget, Limits
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerSpec
+from toolyard.core.tools.redaction import RedactRules
+from toolyard.core.tools.trust import TrustRules
+from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions

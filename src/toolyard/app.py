@@ -14,20 +14,20 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.division import NO_DIVISIONS, Divisions
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.limits import Budget, Limits, SessionLimits, SocketLimits
-from toolyard.core.mcp_servers import AddServers, ServerSpec
 from toolyard.core.ports import Model, Policy, Rule
-from toolyard.core.prices import Price
-from toolyard.core.redaction import NO_REDACTION, Redactor, RedactRules
+from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions
+from toolyard.core.settings.limits import Budget, Limits, SessionLimits, SocketLimits
+from toolyard.core.settings.prices import Price
+from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
+from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import Key, Store
-from toolyard.core.texts import NO_TEXTS, CustomTexts
-from toolyard.core.tools import Tool
-from toolyard.core.trust import DEFAULT_TRUST, TrustRules
-from toolyard.core.trusted_proxies import TrustedProxies
-from toolyard.core.web_search import SEARCH_TOOL, SearchRules
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
+from toolyard.core.tools.redaction import NO_REDACTION, Redactor, RedactRules
+from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
+from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
 from toolyard.engine.authentication import KEYS, Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe

@@ -4,8 +4,7 @@
 only sent to live readers.
 """
 
-from toolyard.core.approval_terms import ApprovalTerms
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallAnswered,
     CallApproved,
@@ -68,7 +67,8 @@ from toolyard.core.items import (
     Usage,
     UserMessage,
 )
-from toolyard.core.trust import UntrustedSource
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.trust import UntrustedSource
 
 __all__ = [
     "ApprovalTerms",

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import jsonschema_rs
 import msgspec
 
-from toolyard.core.schema_expansion import UnboundedSchema, measure_schema, resolve_pointer
+from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema, resolve_pointer
 
 Schema = dict[str, object]
 Path = tuple[str | int, ...]

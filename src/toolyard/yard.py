@@ -10,22 +10,22 @@ from msgspec.structs import replace
 
 from toolyard.app import App, AsgiApp, Message, Wiring, open_store
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Rewind, Stop
-from toolyard.core.conversation_settings import SettingsChange
-from toolyard.core.cursor import parse_cursor
+from toolyard.core.conversation.commands import Answer, Approve, Change, Command, Deny, Rewind, Stop
+from toolyard.core.conversation.cursor import parse_cursor
+from toolyard.core.conversation.events import Remember, Reply
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.errors import Misconfigured, ToolError
-from toolyard.core.events import Remember, Reply
-from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
-from toolyard.core.limits import Budget, Limits
-from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.model_names import OFFLINE
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Failure, Rule, Value
-from toolyard.core.redaction import NO_REDACTION, RedactRules
-from toolyard.core.tools import Tool
-from toolyard.core.trust import DEFAULT_TRUST, TrustRules
-from toolyard.core.web_search import SearchMode, SearchRules, parse_search
+from toolyard.core.settings.limits import Budget, Limits
+from toolyard.core.settings.model_names import OFFLINE
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerSpec
+from toolyard.core.tools.redaction import NO_REDACTION, RedactRules
+from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
+from toolyard.core.tools.web_search_rule import SearchMode, SearchRules, parse_search
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.output_types import OutputType, T
 from toolyard.engine.readers import Reader

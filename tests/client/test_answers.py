@@ -5,7 +5,7 @@ import pytest
 from client.drivers import DRIVERS, build_package
 from client.test_contract import drive_client
 from toolyard.core.items import ImagePart, Result
-from toolyard.core.texts import get_text
+from toolyard.core.settings.texts import get_text
 from toolyard.testing import Scripted, call, fail, say, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))

@@ -13,7 +13,7 @@ from support import wait_for_event
 from surfaces.served import serve_yard
 from surfaces.talk import build_key, build_yard
 from toolyard import Limits, Yard, tool
-from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN

@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 
 from toolyard import Yard
-from toolyard.core.events import CallEnded, CallParked
-from toolyard.core.mcp_servers import OAuth, ServerSpec, SignInAnswer
+from toolyard.core.conversation.events import CallEnded, CallParked
+from toolyard.core.tools.mcp_servers import OAuth, ServerSpec, SignInAnswer
 from toolyard.testing import Scripted
 
 Json = Any

@@ -7,11 +7,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 import pytest
 from msgspec.structs import replace
 
-from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.history import History
+from toolyard.core.conversation.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import FallbackModel
 from toolyard.models.gemini import Gemini

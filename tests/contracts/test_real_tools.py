@@ -10,7 +10,7 @@ from models.schema_dialects.dialect_rules import strict_faults
 from real_servers import build_npm_server, build_python_server
 from support import STAFF, open_yard
 from toolyard.core.ports import Offer
-from toolyard.core.schema_expansion import MAX_SCHEMAS, measure_schema
+from toolyard.core.tools.schema_expansion import MAX_SCHEMAS, measure_schema
 from toolyard.models.schema_dialects import convert
 from toolyard.testing import say
 from wire.local import offer, request, user

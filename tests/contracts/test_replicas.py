@@ -26,9 +26,8 @@ from contracts.test_store import (
     with_request,
 )
 from support import find_break
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
+from toolyard.core.conversation.events import RunEnded
 from toolyard.core.errors import Fenced, NotFound, RequestRepeated, Unavailable
-from toolyard.core.events import RunEnded
 from toolyard.core.store import (
     MAX_MESSAGE_BYTES,
     Allowance,
@@ -41,6 +40,7 @@ from toolyard.core.store import (
     Owned,
     Store,
 )
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.rate_limit import GcraLimiter

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.hard_schemas import HARD
-from toolyard.core.history import History
+from toolyard.core.conversation.history import History
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -27,7 +27,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.ports import ModelRequest
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models import chat as openai_chat
 from toolyard.models import gemini
 from toolyard.models import messages as anthropic

@@ -12,11 +12,8 @@ from postgres import create_database
 from support import find_break
 from toolyard import codec
 from toolyard.app import SystemClock
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     REQUEST_KEY_S,
     ConversationChanged,
     ConversationOpened,
@@ -31,8 +28,10 @@ from toolyard.core.events import (
     StopRequested,
     TurnEnded,
 )
+from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
-from toolyard.core.notes import Note
 from toolyard.core.store import (
     AccessToken,
     Allowance,
@@ -47,6 +46,7 @@ from toolyard.core.store import (
     RequestRecord,
     Store,
 )
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.engine.presets import Presets
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore

@@ -10,9 +10,9 @@ import pytest
 from toolyard import Caller, Tool, ToolError, tool
 from toolyard.app import SystemClock
 from toolyard.core.items import Call
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, Failure, Pending, Value, Venue
-from toolyard.core.tools import NAME_PATTERN
+from toolyard.core.tools.definition import NAME_PATTERN
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.stores.memory import MemoryStore
 from toolyard.tool_index.find_tools_result import build_result
 from toolyard.venues.builtin.find_tools import FindToolsVenue

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from toolyard import codec
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
     CallEnded,
@@ -15,9 +15,9 @@ from toolyard.core.events import (
     RunStarted,
     TurnStarted,
 )
-from toolyard.core.history import find_faults
+from toolyard.core.conversation.history import find_faults
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, Result
-from toolyard.core.state import State
 
 SAFE_TO_REPEAT = "safe"
 """The one tool of the simulation that is idempotent."""

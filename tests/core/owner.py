@@ -7,12 +7,10 @@ from typing import assert_never
 
 from core.log_checker import SAFE_TO_REPEAT, Broken, LogChecker, require
 from core.story import Apply, Story, model_text, user
-from toolyard.core import results
-from toolyard.core.commands import Start, StateCommand
-from toolyard.core.compaction import Compact
-from toolyard.core.decide import decide
-from toolyard.core.errors import Refused
-from toolyard.core.events import (
+from toolyard.core.conversation.commands import Start, StateCommand
+from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     CallStarted,
@@ -26,9 +24,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call, Item, Problem, Result
-from toolyard.core.limits import Limits
-from toolyard.core.plan import (
+from toolyard.core.conversation.plan import (
     CLIENT_GONE,
     MAX_CALL_OWNERS,
     AskModel,
@@ -47,9 +43,18 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State, apply
-from toolyard.core.tools import Tool
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State, apply
+from toolyard.core.errors import Refused
+from toolyard.core.failed_results import (
+    build_cancelled_result,
+    build_expired_result,
+    build_rule_denied_result,
+    build_unknown_result,
+)
+from toolyard.core.items import Call, Item, Problem, Result
+from toolyard.core.settings.limits import Limits
+from toolyard.core.tools.definition import Tool
 
 MAX_STEPS = 100
 APPROVAL_S = 60.0
@@ -188,14 +193,14 @@ class Owner:
     def _do_calls(self, step: GiveUpCalls | Judge | RunCalls | Recover | Expire | StopWork) -> None:
         match step:
             case GiveUpCalls():
-                self.emit(*(CallEnded(result=results.build_unknown_result(call.call, self.now)) for call in step.calls))
+                self.emit(*(CallEnded(result=build_unknown_result(call.call, self.now)) for call in step.calls))
             case Judge():
                 self.emit(*(event for call in step.calls for event in self._judge_call(call.call)))
             case RunCalls():
                 self._start(step.calls)
             case Recover():
                 lost = [call for call in step.calls if not self._rules.may_run_again(call)]
-                self.emit(*(CallEnded(result=results.build_unknown_result(call.call, self.now)) for call in lost))
+                self.emit(*(CallEnded(result=build_unknown_result(call.call, self.now)) for call in lost))
                 self._start([call for call in step.calls if call not in lost])
             case Expire():
                 stop = (StopRequested(by="server", detail=CLIENT_GONE),) if step.ends_run else ()
@@ -208,14 +213,14 @@ class Owner:
     def _judge_call(self, call: Call) -> tuple[Durable, ...]:
         if call.tool == "forbidden":
             denied = CallJudged(call_id=call.id, verdict="deny", rule="roles")
-            return denied, CallEnded(result=results.build_rule_denied_result(call, "roles", self.now))
+            return denied, CallEnded(result=build_rule_denied_result(call, "roles", self.now))
         if call.tool == "ask" and not any(approved.covers(ASKING_TOOL) for approved in self.state.remembered):
             expires_at, tool = self.now + APPROVAL_S, ASKING_TOOL.identity
             return (CallJudged(call_id=call.id, verdict="ask", rule="approval", expires_at=expires_at, tool=tool),)
         return (CallJudged(call_id=call.id, verdict="allow", rule="default", exclusive=call.tool == "alone"),)
 
     def _expire_call(self, call: CallState) -> Result:
-        return results.build_expired_result(call.call, self.now, awaiting_approval=call.phase == "asking")
+        return build_expired_result(call.call, self.now, awaiting_approval=call.phase == "asking")
 
     def _start(self, calls: list[CallState]) -> None:
         for call in calls:
@@ -226,7 +231,7 @@ class Owner:
         stopped = {call.call.id for call in calls}
         self.running = [call_id for call_id in self.running if call_id not in stopped]
         ends: list[Durable] = [
-            CallEnded(result=results.build_cancelled_result(call.call, self.now, may_have_run=call.attempt > 0))
+            CallEnded(result=build_cancelled_result(call.call, self.now, may_have_run=call.attempt > 0))
             for call in calls
         ]
         if self.state.turn is not None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from toolyard.core.cursor import START, Cursor
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import START, Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallProgressed,
     CallStarted,

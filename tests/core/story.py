@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     CallStarted,
@@ -18,9 +17,10 @@ from toolyard.core.events import (
     TurnEnded,
     TurnStarted,
 )
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State, apply
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage, result_id
-from toolyard.core.limits import Limits
-from toolyard.core.state import State, apply
+from toolyard.core.settings.limits import Limits
 from toolyard.core.tool_identity import ToolIdentity
 
 Apply = Callable[[State, Entry], State]

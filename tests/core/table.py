@@ -3,7 +3,7 @@
 `test_table.py` holds `decide` and the fold to it, both ways: what is written here is accepted, and all else is refused.
 """
 
-from toolyard.core.run_state import Phase
+from toolyard.core.conversation.run_state import Phase
 
 PHASES: dict[Phase, dict[str, Phase]] = {
     "requested": {

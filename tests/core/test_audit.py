@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from support import find_break
-from toolyard.core.audit import (
+from toolyard.core.store.audit_chain import (
     MAX_REFERENCE_CHARS,
     AuditEntry,
     AuditRecord,

@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.story import OWNER, Story, model_text, ok_result, tool_call, user
-from toolyard.core.branches import MAX_BRANCHES
-from toolyard.core.commands import Rewind, Start
-from toolyard.core.decide import decide
-from toolyard.core.errors import Refused
-from toolyard.core.events import (
+from toolyard.core.conversation.branches import MAX_BRANCHES
+from toolyard.core.conversation.commands import Rewind, Start
+from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import (
     CallEnded,
     HistoryCompacted,
     HistoryRewound,
@@ -17,9 +16,10 @@ from toolyard.core.events import (
     MessageRemoved,
     RunEnded,
 )
-from toolyard.core.forks import find_fork_items
-from toolyard.core.history import find_faults
-from toolyard.core.state import fold
+from toolyard.core.conversation.forks import find_fork_items
+from toolyard.core.conversation.history import find_faults
+from toolyard.core.conversation.state import fold
+from toolyard.core.errors import Refused
 
 
 def list_ids(story: Story) -> list[str]:

@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from core.test_table import BUILDER_BY_SITUATION, COMMAND_BY_NAME, NOW
 from toolyard.codec import decode_command, encode_command
 from toolyard.core.caller import Caller
-from toolyard.core.command_outcome import ACCEPTED, CommandOutcome, describe_error
-from toolyard.core.commands import Change, Delete
-from toolyard.core.conversation_settings import Settings, SettingsChange
-from toolyard.core.decide import decide
+from toolyard.core.conversation.command_outcome import ACCEPTED, CommandOutcome, describe_error
+from toolyard.core.conversation.commands import Change, Delete
+from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import ConversationChanged
+from toolyard.core.conversation.notes import MAX_NOTES, Note, NoteEdit
+from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import (
     Forbidden,
     Invalid,
@@ -21,10 +24,7 @@ from toolyard.core.errors import (
     ToolyardError,
     Unavailable,
 )
-from toolyard.core.events import ConversationChanged
-from toolyard.core.limits import Limits
-from toolyard.core.notes import MAX_NOTES, Note, NoteEdit
-from toolyard.core.state import State
+from toolyard.core.settings.limits import Limits
 
 
 def decide_or_refuse(state: State, name: str, *, sent: bool) -> object:

@@ -5,9 +5,8 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from core.story import Story, model_text, ok_result, tool_call, user
-from toolyard.core.compaction import Compact
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import (
+from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.events import (
     ConversationChanged,
     HistoryCompacted,
     MessageRemoved,
@@ -15,12 +14,13 @@ from toolyard.core.events import (
     RunStarted,
     TurnFailed,
 )
-from toolyard.core.history import History, count_messages, find_faults
+from toolyard.core.conversation.history import History, count_messages, find_faults
+from toolyard.core.conversation.plan import AskModel, End, Step, plan
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.token_estimate import estimate_tokens
+from toolyard.core.conversation.window import find_blocks, stub_result
 from toolyard.core.items import Item, Problem, Reasoning, Result, SystemText, Usage
-from toolyard.core.limits import Limits
-from toolyard.core.plan import AskModel, End, Step, plan
-from toolyard.core.token_estimate import estimate_tokens
-from toolyard.core.window import find_blocks, stub_result
+from toolyard.core.settings.limits import Limits
 
 WINDOW = 10_000
 TOO_LONG = Problem(error="prompt is too long", error_type="too_large")

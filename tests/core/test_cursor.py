@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.core.cursor import Cursor, parse_cursor
+from toolyard.core.conversation.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
 
 _numbers = st.integers(0, 10**14)

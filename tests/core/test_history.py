@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.story import model_text, ok_result, tool_call, user
-from toolyard.core.history import History, find_faults
+from toolyard.core.conversation.history import History, find_faults
 from toolyard.core.items import Item
 
 

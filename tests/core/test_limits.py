@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolyard.core.limits import Limits
-from toolyard.core.texts import get_text
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.texts import get_text
 
 LANGUAGES = ("en", "zh", "es", "fr", "de", "pt", "ja", "ar")
 

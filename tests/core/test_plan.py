@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.story import OWNER, Story, model_text, ok_result, tool_call, user
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallAnswered,
     CallEnded,
     CallParked,
@@ -18,9 +18,7 @@ from toolyard.core.events import (
     TurnEnded,
     TurnFailed,
 )
-from toolyard.core.items import Problem, Usage
-from toolyard.core.limits import Limits
-from toolyard.core.plan import (
+from toolyard.core.conversation.plan import (
     MAX_TURN_OWNERS,
     AskModel,
     BeginRun,
@@ -38,7 +36,9 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.run_state import CallState
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.items import Problem, Usage
+from toolyard.core.settings.limits import Limits
 
 
 def _plan_step(story: Story, epoch: int = 1, now: float = 0.0) -> Step:

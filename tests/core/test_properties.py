@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from core.log_checker import SAFE_TO_REPEAT, Broken, require
 from core.owner import APPROVAL_S, TOOLS, Owner, Rules
 from core.story import OWNER, model_text, ok_result, tool_call, user
-from toolyard.core import results
-from toolyard.core.commands import (
+from toolyard.core import failed_results
+from toolyard.core.conversation.commands import (
     AddMessage,
     Answer,
     Approve,
@@ -28,15 +28,15 @@ from toolyard.core.commands import (
     StateCommand,
     Stop,
 )
-from toolyard.core.conversation_settings import SettingsChange
+from toolyard.core.conversation.events import CallEnded, CallParked, CallStarted, Entry, TurnEnded, TurnFailed
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.plan import Step, Wait, plan
+from toolyard.core.conversation.run_state import Phase
+from toolyard.core.conversation.settings import SettingsChange
+from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallEnded, CallParked, CallStarted, Entry, TurnEnded, TurnFailed
-from toolyard.core.history import History
 from toolyard.core.items import Item, Problem, SystemText, Usage
-from toolyard.core.limits import Limits
-from toolyard.core.plan import Step, Wait, plan
-from toolyard.core.run_state import Phase
-from toolyard.core.state import State, apply
+from toolyard.core.settings.limits import Limits
 
 CommandName = Literal[
     "start", "bring", "direct", "interrupt", "approve", "edit", "remember", "deny", "deliver", "answer",
@@ -241,7 +241,7 @@ class Play:
                 self.owner.emit(CallStarted(call_id=call_id, epoch=self.owner.epoch, attempt=state.attempt + 1))
             case _ if over.kind == "error":
                 wrong = Problem(error="it broke", error_type="execution_error")
-                result = results.build_failed_result(state.call, "error", wrong, self.owner.now)
+                result = failed_results.build_failed_result(state.call, "error", wrong, self.owner.now)
                 self.owner.end_call(CallEnded(result=result), call_id=call_id)
             case tool:
                 self.owner.end_call(CallEnded(result=ok_result(call_id, tool)), call_id=call_id)

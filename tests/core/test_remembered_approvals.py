@@ -3,11 +3,11 @@
 from msgspec.structs import replace
 
 from core.story import Story, ok_result, tool_call
-from toolyard.core.events import CallApproved, CallJudged, TurnEnded, TurnStarted
-from toolyard.core.state import State
+from toolyard.core.conversation.events import CallApproved, CallJudged, TurnEnded, TurnStarted
+from toolyard.core.conversation.state import State
 from toolyard.core.tool_identity import ToolIdentity
-from toolyard.core.tools import Tool, hash_definition
-from toolyard.core.trust import name_result_source
+from toolyard.core.tools.definition import Tool, hash_definition
+from toolyard.core.tools.trust import name_result_source
 
 HERE = Tool(name="find", venue="mcp", server="here", remote="look", description="Looks.", open_world=True)
 ELSEWHERE = replace(HERE, server="elsewhere")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from core.published import StoredLog
 from core.story import Story, model_text, tool_call
 from core.test_properties import Script, play, scripts
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import Entry, Published, TextAppended, TurnEnded, TurnStarted
-from toolyard.core.run_view import OpenRuns, RunView
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, Published, TextAppended, TurnEnded, TurnStarted
+from toolyard.core.conversation.run_view import OpenRuns, RunView
 from toolyard.engine.open_runs import load_open_runs
 
 How = Literal["stop", "patience"]

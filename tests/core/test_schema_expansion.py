@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from hostile_schemas import chain, mutual_recursion, schema_documents
-from toolyard.core.schema_expansion import MAX_SCHEMAS, Schema, UnboundedSchema, measure_schema
+from toolyard.core.tools.schema_expansion import MAX_SCHEMAS, Schema, UnboundedSchema, measure_schema
 
 REF: Schema = {"$ref": "#/$defs/d"}
 

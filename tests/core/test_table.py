@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from core.story import OWNER, Story, model_text, ok_result, tool_call, user
 from core.table import COMMANDS, FACTS, PHASES, SITUATIONS, STANDINGS
 from toolyard.core.caller import Caller
-from toolyard.core.commands import (
+from toolyard.core.conversation.commands import (
     AddMessage,
     Answer,
     Approve,
@@ -25,10 +25,8 @@ from toolyard.core.commands import (
     StateCommand,
     Stop,
 )
-from toolyard.core.conversation_settings import Settings, SettingsChange
-from toolyard.core.decide import decide
-from toolyard.core.errors import Refused
-from toolyard.core.events import (
+from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
     CallDenied,
@@ -56,11 +54,13 @@ from toolyard.core.events import (
     TurnStarted,
     event_name,
 )
+from toolyard.core.conversation.run_state import Phase
+from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.state import State
+from toolyard.core.errors import Refused
 from toolyard.core.items import Problem
-from toolyard.core.limits import Limits
-from toolyard.core.run_state import Phase
-from toolyard.core.state import State
-from toolyard.core.tools import Tool
+from toolyard.core.settings.limits import Limits
+from toolyard.core.tools.definition import Tool
 
 NOW = 50.0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.core.items import Call, FilePart, Item, ModelText, Result, UserMessage
-from toolyard.core.trust import UntrustedText, describe_sources, join_sources, mark_model_items
+from toolyard.core.tools.trust import UntrustedText, describe_sources, join_sources, mark_model_items
 
 
 @pytest.mark.parametrize(

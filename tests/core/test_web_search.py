@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from toolyard.core.errors import Invalid
-from toolyard.core.web_search import Preference, SearchFacts, SearchMode, choose_search, merge_modes
+from toolyard.core.tools.web_search_rule import Preference, SearchFacts, SearchMode, choose_search, merge_modes
 
 AskedMode = Literal["auto", "native", "mcp", "duckduckgo", "off"]
 WISHES: tuple[AskedMode, ...] = ("auto", "native", "mcp", "duckduckgo", "off")

@@ -6,14 +6,21 @@ import pytest
 from msgspec.structs import replace
 
 from core.story import tool_call
-from toolyard.core import results
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import ToolError
+from toolyard.core.failed_results import (
+    build_cancelled_result,
+    build_expired_result,
+    build_rule_denied_result,
+    build_unknown_result,
+    build_user_denied_result,
+    format_problem,
+)
 from toolyard.core.items import FilePart, ImagePart, Problem, Result, TextPart, Usage, UserMessage
-from toolyard.core.limits import Limits
+from toolyard.core.settings.limits import Limits
 from toolyard.core.tool_identity import BoundName
-from toolyard.core.tools import ProviderOptions, Tool, hash_definition, may_use_with_key
+from toolyard.core.tools.definition import ProviderOptions, Tool, hash_definition, may_use_with_key
 
 
 def test_the_owner_and_the_tenant_s_approvers_may_decide_and_nobody_else() -> None:
@@ -53,12 +60,16 @@ def test_two_tools_without_parameters_do_not_share_a_schema_that_one_could_chang
 @pytest.mark.parametrize(
     ("result", "outcome", "error_type"),
     [
-        (results.build_rule_denied_result(tool_call("c"), "roles", 0.0), "denied", "permission_denied"),
-        (results.build_user_denied_result(tool_call("c"), "", 0.0), "denied", "denied_by_user"),
-        (results.build_expired_result(tool_call("c"), 0.0, awaiting_approval=True), "expired", "approval_expired"),
-        (results.build_expired_result(tool_call("c"), 0.0, awaiting_approval=False), "timeout", "timeout"),
-        (results.build_cancelled_result(tool_call("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
-        (results.build_unknown_result(tool_call("c"), 0.0), "unknown", "unknown_outcome"),
+        (build_rule_denied_result(tool_call("c"), "roles", 0.0), "denied", "permission_denied"),
+        (build_user_denied_result(tool_call("c"), "", 0.0), "denied", "denied_by_user"),
+        (
+            build_expired_result(tool_call("c"), 0.0, awaiting_approval=True),
+            "expired",
+            "approval_expired",
+        ),
+        (build_expired_result(tool_call("c"), 0.0, awaiting_approval=False), "timeout", "timeout"),
+        (build_cancelled_result(tool_call("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
+        (build_unknown_result(tool_call("c"), 0.0), "unknown", "unknown_outcome"),
     ],
 )
 def test_every_outcome_that_is_not_a_value_reads_as_one_structured_error(
@@ -74,13 +85,13 @@ def test_every_outcome_that_is_not_a_value_reads_as_one_structured_error(
 
 
 def test_a_cancelled_call_that_had_started_owns_up_to_it() -> None:
-    assert "may have taken effect" in results.build_cancelled_result(tool_call("c"), 0.0, may_have_run=True).content
-    assert "may have" not in results.build_cancelled_result(tool_call("c"), 0.0, may_have_run=False).content
+    assert "may have taken effect" in build_cancelled_result(tool_call("c"), 0.0, may_have_run=True).content
+    assert "may have" not in build_cancelled_result(tool_call("c"), 0.0, may_have_run=False).content
 
 
 def test_an_error_in_any_script_reaches_the_model_as_it_was_written() -> None:
     problem = Problem(error="数据库连接失败", error_type="unavailable", details={"host": 'a"b'})
-    content = json.loads(results.format_problem(problem))
+    content = json.loads(format_problem(problem))
     assert content == {"ok": False, "error": "数据库连接失败", "error_type": "unavailable", "details": {"host": 'a"b'}}
 
 

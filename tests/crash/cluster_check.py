@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from crash.ledger import Line
+from toolyard.core.conversation.events import CallEnded, CallStarted, Entry, RunEnded
+from toolyard.core.conversation.history import find_faults
+from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded
-from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Result
-from toolyard.core.state import State, fold
 
 FaultKind = Literal["kill", "stop", "long cut", "short cut", "database", "term"]
 EXCUSES: frozenset[FaultKind] = frozenset({"kill", "stop", "long cut"})

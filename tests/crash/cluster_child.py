@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of the tes
 from crash.ledger import LedgerWriter
 from toolyard import Context, Limits, ToolLike, configure_logging, tool
 from toolyard.app import Wiring
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import MAX_DEATHS, Claim

@@ -20,7 +20,7 @@ from crash.cluster import Cluster, start_cluster
 from crash.cluster_check import FaultKind, Problem, Verdict, Violation, check_cluster
 from crash.cluster_payers import Payers
 from toolyard.app import open_store
-from toolyard.core.events import Entry
+from toolyard.core.conversation.events import Entry
 
 PAYERS_AT_ONCE = 12
 PROGRESS_S = 5.0

@@ -11,7 +11,7 @@ import sys
 import time
 
 from toolyard import PolicyRequest, Verdict, Yard, tool
-from toolyard.core.events import CallEnded, Entry, RunEnded
+from toolyard.core.conversation.events import CallEnded, Entry, RunEnded
 from toolyard.core.items import Call
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, Turn, call, say

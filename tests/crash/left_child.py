@@ -13,7 +13,7 @@ import uvicorn
 
 from toolyard import ModelRequest, Yard
 from toolyard.app import Wiring
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 
 LEAVE_S = 1.0
 

@@ -10,7 +10,7 @@ import sys
 
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.core.events import Entry, RunEnded
+from toolyard.core.conversation.events import Entry, RunEnded
 from toolyard.core.items import Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import SUMMARY_PROMPT

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from real_servers import build_npm_server
 from support import wait_for_event
 from toolyard import Caller, Yard
-from toolyard.core.events import CallEnded, CallProgressed, CallStarted
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.conversation.events import CallEnded, CallProgressed, CallStarted
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import Scripted
 from toolyard.venues.mcp.outcomes import ConnectionInfo, OpenTimings
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from toolyard.app import Wiring
-from toolyard.core.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Reasoning
 from toolyard.core.ports import ModelRequest
 from toolyard.server.serving import serve

@@ -12,10 +12,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from toolyard.core.events import CallEnded, RunEnded
-from toolyard.core.history import find_faults
+from toolyard.core.conversation.events import CallEnded, RunEnded
+from toolyard.core.conversation.history import find_faults
+from toolyard.core.conversation.state import fold
 from toolyard.core.items import Call, Result
-from toolyard.core.state import fold
 from toolyard.stores.sqlite import SqliteStore
 
 CHILD = Path(__file__).with_name("yard_child.py")

@@ -11,7 +11,7 @@ from crash.cluster_check import Expected, Fault, FaultKind, Problem, check_clust
 from crash.ledger import STEPS, LedgerReader, LedgerWriter, Line, Step
 from crash.tcp_proxy import TcpProxy
 from toolyard import Yard, tool
-from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, TurnEnded
+from toolyard.core.conversation.events import CallEnded, CallStarted, Entry, RunEnded, TurnEnded
 from toolyard.core.items import Outcome
 from toolyard.testing import Scripted, call, say
 

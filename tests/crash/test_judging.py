@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.core.plan import MAX_TURN_OWNERS
+from toolyard.core.conversation.plan import MAX_TURN_OWNERS
 
 CHILD = Path(__file__).parent / "judging_child.py"
 

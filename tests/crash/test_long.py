@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolyard.core.events import Entry, HistoryCompacted, RunEnded
-from toolyard.core.state import fold
+from toolyard.core.conversation.events import Entry, HistoryCompacted, RunEnded
+from toolyard.core.conversation.state import fold
 from toolyard.stores.sqlite import SqliteStore
 
 CHILD = Path(__file__).with_name("long_child.py")

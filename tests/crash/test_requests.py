@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.core.state import fold
+from toolyard.core.conversation.state import fold
 from toolyard.core.store import CatalogQuery
 from toolyard.events import CallEnded, Entry, HistoryRewound, MessageAdded, RunQueued
 from toolyard.stores.sqlite import SqliteStore

@@ -11,8 +11,8 @@ import signal
 import sys
 
 from toolyard import Context, Tool, ToolLike, Yard, tool
+from toolyard.core.conversation.events import CallEnded, Entry, RunEnded, RunSuspended
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, Turn, call, say, together

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import Caller, ModelRequest, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     Entry,

@@ -7,7 +7,7 @@ import pytest
 from support import SettableClock
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, Unauthenticated
-from toolyard.core.limits import SessionLimits
+from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import Key
 from toolyard.engine.authentication import KEY_USES, USE_WRITTEN_EVERY_S, Authenticator, hash_key
 from toolyard.engine.sessions import Sessions

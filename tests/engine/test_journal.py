@@ -7,10 +7,10 @@ import pytest
 
 from support import STAFF
 from toolyard.app import SystemClock
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.events import ConversationChanged, ConversationOpened, Entry
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import StoreDown
-from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
-from toolyard.core.state import State
 from toolyard.core.store import Append, Claim
 from toolyard.engine.journal import Journal
 

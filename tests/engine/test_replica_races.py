@@ -26,9 +26,17 @@ from engine.replica_yards import (
 )
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import ModelRequest, SettingsChange, Yard, tool
-from toolyard.core.commands import Change, Start, Stop
+from toolyard.core.conversation.commands import Change, Start, Stop
+from toolyard.core.conversation.events import (
+    CallEnded,
+    CallStarted,
+    Entry,
+    RunEnded,
+    RunQueued,
+    RunSuspended,
+    TextAppended,
+)
 from toolyard.core.errors import Refused, StoreDown, Unavailable
-from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, RunQueued, RunSuspended, TextAppended
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.store import Append, Claim, Letter, LogHead, Owned
 from toolyard.engine.ownership import LEAVE_TO_OTHERS_S

@@ -23,9 +23,9 @@ from engine.replica_yards import (
 from support import TEST_TIMEOUT_S
 from toolyard import ModelRequest, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.commands import Delete
+from toolyard.core.conversation.commands import Delete
+from toolyard.core.conversation.events import CallStarted, Entry, RunEnded, TextAppended
 from toolyard.core.errors import NotFound, Refused, StoreDown, Unavailable
-from toolyard.core.events import CallStarted, Entry, RunEnded, TextAppended
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.store import Claim, Owned
 from toolyard.stores.memory import MemoryDatabase, MemoryStore

@@ -10,7 +10,7 @@ from toolyard import RedactRules, Tool
 from toolyard.app import SystemClock
 from toolyard.core.items import Call, FilePart, Result
 from toolyard.core.ports import Value
-from toolyard.core.redaction import Redacted, Redactor
+from toolyard.core.tools.redaction import Redacted, Redactor
 from toolyard.engine.result_encoder import MAX_INLINE_BYTES, MAX_REDACTED_BYTES, ResultEncoder
 from toolyard.stores.memory import MemoryStore
 

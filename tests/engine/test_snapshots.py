@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from core.story import OWNER, Story, model_text, ok_result, tool_call, user
 from core.test_properties import Script, play, scripts
 from postgres import create_database
-from toolyard.core.commands import Rewind
-from toolyard.core.decide import decide
+from toolyard.core.conversation.commands import Rewind
+from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import CallEnded, Entry, HistoryCompacted, MessageAdded, MessageRemoved, RunEnded
+from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallEnded, Entry, HistoryCompacted, MessageAdded, MessageRemoved, RunEnded
-from toolyard.core.state import State, fold
 from toolyard.core.store import Append, Claim, SnapshotUpdate, Store
 from toolyard.engine.log_loader import LogLoader
 from toolyard.stores.memory import MemoryStore

@@ -11,10 +11,9 @@ import pytest
 from support import TEST_TIMEOUT_S, append_entries, claim_epoch
 from toolyard import Caller, Settings, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.commands import Delete
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Invalid, NotFound
-from toolyard.core.events import (
+from toolyard.core.conversation.commands import Delete
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallEnded,
     CallStarted,
@@ -26,6 +25,7 @@ from toolyard.core.events import (
     RunQueued,
     TextAppended,
 )
+from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.items import UserMessage
 from toolyard.core.store import Append, Claim, Owned
 from toolyard.engine.readers import Reader

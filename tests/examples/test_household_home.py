@@ -11,7 +11,7 @@ from aiohttp import web
 from examples.at_home import open_household, rows
 from support import collect_events, get_problem, get_result, wait_for_event
 from toolyard import Result, Yard
-from toolyard.core.events import RunSuspended
+from toolyard.core.conversation.events import RunSuspended
 
 
 @asynccontextmanager

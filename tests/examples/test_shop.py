@@ -13,7 +13,7 @@ from client.drivers import build_package
 from examples.browser import page_of
 from examples.loading import load_module
 from surfaces.served import serve_app
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.testing import Scripted, call, say, together

@@ -18,8 +18,16 @@ from support import (
     wait_for_event,
 )
 from toolyard import Caller, PolicyRequest, RunWaiting, Verdict, Yard, tool
+from toolyard.core.conversation.events import (
+    CallApproved,
+    CallDenied,
+    CallEnded,
+    CallJudged,
+    Event,
+    RunEnded,
+    RunSuspended,
+)
 from toolyard.core.errors import Invalid, Refused
-from toolyard.core.events import CallApproved, CallDenied, CallEnded, CallJudged, Event, RunEnded, RunSuspended
 from toolyard.testing import Scripted, call, say, together
 
 

@@ -21,10 +21,10 @@ from support import (
     wait_for_event,
 )
 from toolyard import ApprovalTerms, Caller, PolicyRequest, Run, Verdict, Yard, tool
-from toolyard.core.approval_terms import is_same_person
-from toolyard.core.audit import AuditQuery, hash_content
+from toolyard.core.conversation.events import CallApproved, CallDenied, CallJudged, CallStarted, RunSuspended
 from toolyard.core.errors import Misconfigured, Refused
-from toolyard.core.events import CallApproved, CallDenied, CallJudged, CallStarted, RunSuspended
+from toolyard.core.store.audit_chain import AuditQuery, hash_content
+from toolyard.core.tools.approval_terms import is_same_person
 from toolyard.testing import Script, Scripted, ScriptedCall, Turn, call, say
 
 IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")

@@ -26,9 +26,7 @@ from support import (
     wait_for_event,
 )
 from toolyard import Caller, Context, Limits, PolicyRequest, Settings, ToolError, UserMessage, Verdict, Yard, tool
-from toolyard.core.conversation_settings import SettingsChange
-from toolyard.core.errors import Invalid, Misconfigured, Refused
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallJudged,
     CallStarted,
     ModelDelta,
@@ -38,6 +36,8 @@ from toolyard.core.events import (
     TurnEnded,
     TurnFailed,
 )
+from toolyard.core.conversation.settings import SettingsChange
+from toolyard.core.errors import Invalid, Misconfigured, Refused
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.ownership import MAX_IDLE

@@ -19,8 +19,8 @@ from support import (
     wait_for_event,
 )
 from toolyard import Caller, Run, Tool, ToolError, Yard, tool
+from toolyard.core.conversation.events import CallEnded, CallParked, RunEnded, RunSuspended
 from toolyard.core.errors import Invalid, Refused
-from toolyard.core.events import CallEnded, CallParked, RunEnded, RunSuspended
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.testing import Scripted, call, say, together
 

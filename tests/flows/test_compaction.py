@@ -10,11 +10,11 @@ import pytest
 from support import collect_events, read_entries, wait_for_event
 from toolyard import Caller, Run, Settings, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.conversation_settings import SettingsChange
-from toolyard.core.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
+from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.items import ModelText, Problem, Result, TextPart, Usage, UserMessage
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.engine.compaction import OMISSION_NOTE, SUMMARY_HEADER, SUMMARY_PROMPT
 from toolyard.observability.trace import build_trace
 from toolyard.testing import Script, Scripted, Turn, call, fail, say

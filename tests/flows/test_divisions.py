@@ -9,10 +9,10 @@ import pytest
 from surfaces.app_talk import AppClient, user_message
 from surfaces.talk import ApiClient, build_key, open_api_client
 from toolyard import Context, Limits, tool
-from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.divisions import Division
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
 from toolyard.testing import Scripted, Turn, call, say

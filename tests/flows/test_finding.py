@@ -11,12 +11,12 @@ import pytest
 from core.story import Story
 from support import STAFF, TEST_TIMEOUT_S, collect_events, get_problem, get_result, get_results, open_yard, read_entries
 from toolyard import Caller, Limits, PolicyRequest, Settings, Tool, ToolLike, Verdict, Yard, tool
-from toolyard.core.conversation_settings import SettingsChange
-from toolyard.core.events import TurnStarted
+from toolyard.core.conversation.events import TurnStarted
+from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.items import Call, Result
-from toolyard.core.limits import Budget
 from toolyard.core.ports import Context, ModelRequest, Offer, ToolHooks, Value
-from toolyard.core.web_search import NativeTools, SearchRules
+from toolyard.core.settings.limits import Budget
+from toolyard.core.tools.web_search_rule import NativeTools, SearchRules
 from toolyard.engine.registry import Registry
 from toolyard.engine.schema_validation import Schemas
 from toolyard.engine.tool_selection.web_search import SearchPlanner

@@ -7,9 +7,8 @@ import pytest
 
 from support import TEST_TIMEOUT_S, collect_events, open_yard
 from toolyard import ModelRequest, Yard, tool
-from toolyard.core.cursor import Cursor, parse_cursor
-from toolyard.core.errors import Invalid
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor, parse_cursor
+from toolyard.core.conversation.events import (
     Entry,
     ModelDelta,
     Published,
@@ -19,6 +18,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.errors import Invalid
 from toolyard.engine.readers import RING_SIZE
 from toolyard.testing import Scripted, call, say
 

@@ -18,8 +18,8 @@ from support import (
     wait_for_event,
 )
 from toolyard import Caller, Limits, ToolError, Yard, tool
+from toolyard.core.conversation.events import RunQueued, RunStarted, TurnStarted
 from toolyard.core.errors import Invalid, Misconfigured, Refused, RunFailed
-from toolyard.core.events import RunQueued, RunStarted, TurnStarted
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, ScriptedCall, ScriptError, Turn, call, fail, say, together

@@ -9,7 +9,7 @@ import pytest
 from support import append_entries, claim_epoch, collect_events, wait_for_event
 from toolyard import Settings, Tool, Yard, tool
 from toolyard.app import SystemClock, Wiring
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     REQUEST_KEY_S,
     CallEnded,
     CallParked,

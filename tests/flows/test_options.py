@@ -7,10 +7,10 @@ import pytest
 
 from support import collect_events, find_history_faults, get_ending, open_yard, read_entries, wait_for_event
 from toolyard import Caller, Run, Tool, Yard, tool
+from toolyard.core.conversation.events import RunEnded, RunSuspended
 from toolyard.core.errors import Invalid
-from toolyard.core.events import RunEnded, RunSuspended
 from toolyard.core.items import TextPart, UserMessage
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.testing import Scripted, call, say
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}

@@ -17,8 +17,8 @@ from support import (
     list_asked_calls,
 )
 from toolyard import Caller, Run, Yard, tool
+from toolyard.core.conversation.events import CallJudged, Event
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallJudged, Event
 from toolyard.core.items import Confirm
 from toolyard.core.ports import PolicyRequest, Verdict
 from toolyard.testing import Scripted, ScriptedCall, Turn, say

@@ -8,7 +8,7 @@ import pytest
 from support import collect_events, get_result, get_results, open_yard
 from surfaces.talk import ApiClient, build_key, open_api_client
 from toolyard import Context, RedactRules, Tool, ToolError, tool
-from toolyard.core.events import CallParked, CallProgressed, Event, RunSuspended
+from toolyard.core.conversation.events import CallParked, CallProgressed, Event, RunSuspended
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.call_attempts import MAX_PROGRESS_CHARS

@@ -19,8 +19,7 @@ from support import (
     wait_for_event,
 )
 from toolyard import Context, Limits, Tool, Yard, tool
-from toolyard.core.errors import Misconfigured, StoreDown
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallEnded,
     CallStarted,
@@ -34,6 +33,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.errors import Misconfigured, StoreDown
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.stores.sqlite.store import SqliteStore

@@ -3,9 +3,9 @@
 import pytest
 
 from toolyard import Caller, RunFailed, RunWaiting, Tool, Yard, tool
-from toolyard.core.events import Event, RunEnded
+from toolyard.core.conversation.events import Event, RunEnded
 from toolyard.core.items import TextPart, UserMessage
-from toolyard.core.options import Options
+from toolyard.core.settings.options import Options
 from toolyard.engine.run import Run
 from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.testing import fail as fail_turn

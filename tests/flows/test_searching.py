@@ -15,13 +15,13 @@ from hosting import ALL, NativeScripted, add, list_offered_tools, local_web_sear
 from support import TEST_TIMEOUT_S, collect_events, find_history_faults, wait_until
 from toolyard import Tool, ToolLike, Yard, tool
 from toolyard.cli.waterfall import draw
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.events import CallEnded, CallStarted, TurnEnded, TurnStarted
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Invalid, Misconfigured
-from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
 from toolyard.core.items import Call, ModelText, Result, Usage
 from toolyard.core.ports import Model
-from toolyard.core.tools import ProviderOptions
-from toolyard.core.web_search import NO_SEARCH_NOTE, SearchMode, SearchRules
+from toolyard.core.tools.definition import ProviderOptions
+from toolyard.core.tools.web_search_rule import NO_SEARCH_NOTE, SearchMode, SearchRules
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses

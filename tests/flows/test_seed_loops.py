@@ -9,7 +9,7 @@ from support import STAFF, collect_events, get_result, get_results, join_text, o
 from surfaces.app_talk import TOOLS, AppClient, build_tool_results
 from surfaces.talk import open_api_client
 from toolyard import Caller, Context, Tool, ToolError, tool
-from toolyard.core.events import CallParked, RunSuspended
+from toolyard.core.conversation.events import CallParked, RunSuspended
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, Turn, call, say

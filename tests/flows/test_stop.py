@@ -19,8 +19,8 @@ from support import (
     wait_for_event,
 )
 from toolyard import Yard, tool
+from toolyard.core.conversation.events import CallStarted, ModelDelta, RunQueued, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallStarted, ModelDelta, RunQueued, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import call, say, together

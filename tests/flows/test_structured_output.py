@@ -12,14 +12,14 @@ from msgspec import Struct
 from hostile_schemas import chain
 from support import collect_events, find_history_faults, get_ending, join_text, open_yard, read_entries, wait_for_event
 from toolyard import Limits, Options, RunFailed, Yard, tool
+from toolyard.core.conversation.events import Event, RunEnded, RunSuspended, TurnEnded, TurnStarted
+from toolyard.core.conversation.plan import AskModel, End, plan
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.conversation.state import fold
 from toolyard.core.errors import Invalid
-from toolyard.core.events import Event, RunEnded, RunSuspended, TurnEnded, TurnStarted
 from toolyard.core.items import ModelText, SystemText
-from toolyard.core.options import ANY_OBJECT
-from toolyard.core.plan import AskModel, End, plan
-from toolyard.core.run_view import RunView
-from toolyard.core.state import fold
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import ANY_OBJECT
+from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.run_notices import RunNotices
 from toolyard.surfaces.stream_objects import build_objects
 from toolyard.testing import Script, Scripted, Turn, call, say

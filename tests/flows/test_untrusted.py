@@ -10,10 +10,10 @@ from support import collect_events, get_ending, get_results, open_yard, wait_unt
 from surfaces.talk import open_api_client
 from toolyard import Caller, Run, Settings, Tool, TrustRules, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.events import CallJudged, Event, ModelDelta, RunSuspended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import CallJudged, Event, ModelDelta, RunSuspended, TurnEnded, TurnFailed
 from toolyard.core.items import FilePart, Result, TextPart, Usage, UserMessage
-from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.limits import Budget
 from toolyard.engine.compaction import SUMMARY_PROMPT
 from toolyard.models.messages import Anthropic
 from toolyard.testing import Scripted, Turn, call, say, together

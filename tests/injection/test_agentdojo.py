@@ -11,7 +11,7 @@ import pytest
 from injection.agentdojo import CHANGING, FETCHING, ROOT, AgentDojo, GullibleModel, PlannedCall
 from support import get_ending, open_yard
 from toolyard import TrustRules, Yard
-from toolyard.core.events import CallEnded, CallJudged, CallStarted, Event, RunSuspended, TurnEnded
+from toolyard.core.conversation.events import CallEnded, CallJudged, CallStarted, Event, RunSuspended, TurnEnded
 from toolyard.core.items import Call
 
 SUITES = ["workspace", "travel", "banking", "slack"]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.core.events import TurnEnded
+from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.items import Call
 from toolyard.models.arguments import is_whole, read_arguments
 from toolyard.models.chat import from_wire

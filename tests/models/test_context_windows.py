@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import Options
+from toolyard.core.settings.options import Options
 from toolyard.models.context_windows import find_context_window
 from toolyard.models.resolver import ModelResolver
 from toolyard.server.config import load

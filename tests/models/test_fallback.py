@@ -8,7 +8,7 @@ import pytest
 from support import collect_events, join_text
 from toolyard import Caller, Yard
 from toolyard.app import Wiring
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.chat import OpenAIChat

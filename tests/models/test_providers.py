@@ -4,9 +4,9 @@ import pytest
 
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import Options
 from toolyard.core.ports import Model
-from toolyard.core.providers import Provider
+from toolyard.core.settings.options import Options
+from toolyard.core.settings.providers import Provider
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.hosted_tools import find_native_tools

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from toolyard.core.conversation.events import TurnEnded
+from toolyard.core.conversation.history import History
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import TurnEnded
-from toolyard.core.history import History
 from toolyard.core.items import Call, Reasoning, Result
 from toolyard.core.ports import Model
-from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.gemini import Gemini
 from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini

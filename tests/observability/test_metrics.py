@@ -8,9 +8,18 @@ import pytest
 from core.story import user
 from support import collect_events, open_yard, wait_for_event
 from toolyard import tool
-from toolyard.core.events import CallEnded, Durable, Entry, RunEnded, RunSuspended, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.conversation.events import (
+    CallEnded,
+    Durable,
+    Entry,
+    RunEnded,
+    RunSuspended,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
-from toolyard.core.results import build_failed_result
 from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.observability.metrics import BOUNDS_S, Load, Metrics
 from toolyard.testing import call, say

@@ -8,7 +8,7 @@ import pytest
 from support import collect_events, get_ending
 from toolyard import Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.events import Entry, Event, RunEnded, event_name
+from toolyard.core.conversation.events import Entry, Event, RunEnded, event_name
 from toolyard.testing import Scripted, call, say
 
 

@@ -18,7 +18,7 @@ from core.story import model_text, ok_result, tool_call
 from support import collect_events
 from toolyard import ToolError, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallStarted,
     Durable,
@@ -30,7 +30,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.items import Problem, Usage
-from toolyard.core.limits import Limits
+from toolyard.core.settings.limits import Limits
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.otel import Spans, span_id, to_collector, trace_id
 from toolyard.testing import Script, Scripted, call, say

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from postgres import create_database
 from toolyard.core.caller import Caller
-from toolyard.core.errors import StoreDown
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallStarted,
     Durable,
@@ -23,7 +22,11 @@ from toolyard.core.events import (
     TurnEnded,
     TurnStarted,
 )
-from toolyard.core.figures import (
+from toolyard.core.errors import StoreDown
+from toolyard.core.items import Outcome, Problem, Result, Usage
+from toolyard.core.settings.limits import Limits
+from toolyard.core.store import FigureRow, Store
+from toolyard.core.store.figures import (
     MAX_NAMES,
     OTHERS,
     STEPS_S,
@@ -33,9 +36,6 @@ from toolyard.core.figures import (
     compute_percentiles,
     select_step,
 )
-from toolyard.core.items import Outcome, Problem, Result, Usage
-from toolyard.core.limits import Limits
-from toolyard.core.store import FigureRow, Store
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.overview import STEPS, Overview, build_overview
 from toolyard.stores.memory import MemoryStore

@@ -5,8 +5,7 @@ from msgspec.structs import replace
 from core.story import Story, model_text, ok_result, tool_call
 from support import collect_events, open_yard, read_entries, wait_for_event
 from toolyard import tool
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
     CallDenied,
@@ -21,9 +20,10 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.failed_results import build_cancelled_result, build_user_denied_result
 from toolyard.core.items import Item, Problem, Usage
-from toolyard.core.limits import Limits
-from toolyard.core.results import build_cancelled_result, build_user_denied_result
+from toolyard.core.settings.limits import Limits
 from toolyard.observability.trace import CallSpan, Trace, TurnSpan, WaitSpan, build_trace
 from toolyard.testing import call, say
 

@@ -18,7 +18,7 @@ from offline.clock import NOW
 from offline.corpus import Chain, CorpusExchange, CorpusRequest, Domain, ExpectedCall, Leeway, Plan
 from offline.worlds import world
 from toolyard import Caller, Limits, Tool, ToolLike, UserMessage, Yard
-from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, RunEnded, RunSuspended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, TextPart
 from toolyard.core.ports import Clock, Model, ModelRequest
 from toolyard.models.offline.dialogue import Dialogue, find_dialogue

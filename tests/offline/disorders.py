@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from toolyard.core.templates import split_template
+from toolyard.core.tools.templates import split_template
 
 
 class PlainOrder(Struct, frozen=True):

@@ -6,8 +6,8 @@ import msgspec
 
 from offline.clock import NOW
 from toolyard import Tool
+from toolyard.core.failed_results import build_failed_result, build_withdrawn_result
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning, Result, TextPart, UserMessage, result_id
-from toolyard.core.results import build_failed_result, build_withdrawn_result
 from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.planner import OfflineStep, Planner

@@ -9,7 +9,7 @@ import pytest
 from offline.talk import LOCAL_NOW, OfflineConversation
 from toolyard import Limits, Tool, Yard, tool
 from toolyard.core.items import Call, Result, TextPart, UserMessage, result_id
-from toolyard.core.templates import fill_examples
+from toolyard.core.tools.templates import fill_examples
 
 MAX_TURN_S = 2.0
 """Generous: a turn takes a few milliseconds of CPU; what loops or backtracks takes for ever."""

@@ -13,7 +13,7 @@ from offline.disorders import PlainOrder, disorders
 from offline.talk import LOCAL_NOW, OfflineConversation
 from offline.worlds import world
 from toolyard import Tool, tool
-from toolyard.core.templates import fill_examples
+from toolyard.core.tools.templates import fill_examples
 from toolyard.models.offline.text import parse_message
 from toolyard.venues.function import FunctionTool, as_tool
 

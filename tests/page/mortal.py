@@ -19,7 +19,7 @@ from ports import reserve_port
 from support import wait_until
 from toolyard import Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, call, say
 

@@ -13,7 +13,7 @@ from chromium import FLAGS, find_chromium
 from page.site import Scenes, Site, start_site
 from support import append_entries, claim_epoch
 from toolyard import Settings, Yard, tool
-from toolyard.core.events import CallEnded, Entry
+from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.items import Result
 from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.observability.figures import FigureRecorder

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from surfaces.served import serve_yard
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.core.commands import AddMessage, Open
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.commands import AddMessage, Open
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.authentication import LOCAL_ADMIN

@@ -16,7 +16,7 @@ from page.test_sharing import open_signed_in
 from page.window import Window, Windows
 from surfaces.talk import build_key
 from toolyard import tool
-from toolyard.core.audit import AuditAction, AuditOutcome, AuditRecord, seal_record
+from toolyard.core.store.audit_chain import AuditAction, AuditOutcome, AuditRecord, seal_record
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import call, say
 from venues.mcp.plain import PlainServer

@@ -9,7 +9,7 @@ from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
 from surfaces.talk import Json, build_key
 from toolyard import Limits, tool
-from toolyard.core.limits import SessionLimits
+from toolyard.core.settings.limits import SessionLimits
 from toolyard.testing import call, say, together
 
 KEYS = [build_key("ann"), build_key("bob"), build_key("olga", "operator")]

@@ -94,7 +94,7 @@ def test_no_page_for_users_names_the_internal_core() -> None:
 @pytest.mark.parametrize(
     ("source", "faults"),
     [
-        ("from toolyard.core.events import Entry", ["toolyard.core.events"]),
+        ("from toolyard.core.conversation.events import Entry", ["toolyard.core.conversation.events"]),
         ("import toolyard.engine.service", ["toolyard.engine.service"]),
         ("from toolyard import Yard, Nothing", ["toolyard.Nothing"]),
         ("from toolyard import events\nfrom toolyards import x", ["toolyard.events"]),

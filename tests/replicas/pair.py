@@ -9,6 +9,7 @@ from typing import Any
 from support import TEST_TIMEOUT_S
 from surfaces.talk import ApiClient, build_yard, connect_api_client
 from toolyard import Yard
+from toolyard.core.ports import Model
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.testing import Script
@@ -22,7 +23,7 @@ class Replica:
 
 @asynccontextmanager
 async def open_replicas(
-    count: int = 2, database: MemoryDatabase | str | None = None, *, script: Script = (), **wiring: Any
+    count: int = 2, database: MemoryDatabase | str | None = None, *, script: Script | Model = (), **wiring: Any
 ) -> AsyncGenerator[list[Replica]]:
     """Open replicas of one server, each with a client of its own. The block fails after TEST_TIMEOUT_S.
 

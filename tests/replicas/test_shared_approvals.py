@@ -11,7 +11,7 @@ from postgres import create_database
 from replicas.pair import Replica, open_replicas
 from surfaces.talk import build_key
 from toolyard import ModelRequest, tool
-from toolyard.core.events import CallApproved, CallDenied, CallStarted
+from toolyard.core.conversation.events import CallApproved, CallDenied, CallStarted
 from toolyard.core.items import Result
 from toolyard.testing import Turn, call, say
 

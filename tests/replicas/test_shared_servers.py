@@ -7,7 +7,7 @@ from pathlib import Path
 
 from replicas.pair import Replica, open_replicas
 from support import wait_until
-from toolyard.core.mcp_servers import ServerCard, ToolState
+from toolyard.core.tools.mcp_servers import ServerCard, ToolState
 from toolyard.stores.memory import MemoryDatabase
 from venues.mcp.modern import over_http
 from venues.mcp.plain import PlainServer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolyard import Limits, Tool
 from toolyard.core.errors import Misconfigured
-from toolyard.core.limits import Budget
+from toolyard.core.settings.limits import Budget
 from toolyard.core.store import Key
 from toolyard.server.config import (
     Config,

@@ -7,9 +7,9 @@ import pytest
 
 from toolyard.app import Wiring
 from toolyard.core.errors import Misconfigured
-from toolyard.core.model_names import OFFLINE
-from toolyard.core.tools import ProviderOptions, Tool, UserLocation
-from toolyard.core.web_search import SearchRules
+from toolyard.core.settings.model_names import OFFLINE
+from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
+from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.models.offline import Offline
 from toolyard.server.config import Config, load
 from toolyard.server.wiring import build_model_settings, build_wiring

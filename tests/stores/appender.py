@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from toolyard.core.events import Entry, StopRequested
+from toolyard.core.conversation.events import Entry, StopRequested
 from toolyard.core.store import Append
 from toolyard.stores.sqlite import SqliteStore
 

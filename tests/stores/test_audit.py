@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from support import TEST_TIMEOUT_S, find_break
-from toolyard.core.audit import AuditQuery, AuditRecord
 from toolyard.core.store import Store
+from toolyard.core.store.audit_chain import AuditQuery, AuditRecord
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
 

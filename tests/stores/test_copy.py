@@ -13,14 +13,14 @@ from postgres import create_database
 from support import find_break
 from toolyard import Context, ToolLike, Yard, tool
 from toolyard.app import open_store
-from toolyard.core.audit import AuditQuery, AuditRecord
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Delete, Stop
+from toolyard.core.conversation.commands import Delete, Stop
+from toolyard.core.conversation.events import CallEnded, Entry, RequestKey, RunSuspended
 from toolyard.core.errors import Misconfigured, Refused, StoreDown, Unavailable
-from toolyard.core.events import CallEnded, Entry, RequestKey, RunSuspended
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import CatalogQuery, Claim, ConversationCard, CopyableStore, Export, Key
+from toolyard.core.store.audit_chain import AuditQuery, AuditRecord
 from toolyard.stores.copy import CopyCounts, EncodeRecord, copy_store
 from toolyard.testing import Scripted, Turn, call, say
 

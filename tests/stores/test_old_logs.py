@@ -11,11 +11,11 @@ import pytest
 from msgspec import structs
 
 from toolyard import codec
-from toolyard.core import events
-from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import Durable, Entry
+from toolyard.core.conversation import events
+from toolyard.core.conversation.events import Durable, Entry
+from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -29,13 +29,13 @@ from toolyard.core.items import (
     Usage,
     UserMessage,
 )
-from toolyard.core.limits import Limits
-from toolyard.core.mcp_client import McpClient
-from toolyard.core.notes import Note
-from toolyard.core.options import Options
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.options import Options
 from toolyard.core.tool_identity import BoundName, ToolIdentity
-from toolyard.core.tools import Tool
-from toolyard.core.trust import UntrustedSource
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.trust import UntrustedSource
 
 LOGS = Path(__file__).parent / "logs"
 

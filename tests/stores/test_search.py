@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from postgres import create_database
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     ConversationChanged,
     ConversationOpened,
     Durable,
@@ -23,6 +22,7 @@ from toolyard.core.events import (
     MessageRemoved,
     TurnEnded,
 )
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import ModelText, TextPart, UserMessage
 from toolyard.core.store import Append, CatalogQuery, Claim, Store
 from toolyard.stores.memory import MemoryStore

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolyard import Context
 from toolyard.core.items import Call
 from toolyard.core.ports import Failure, Pending, ToolHooks, Value
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 
 
 class AskingVenue:

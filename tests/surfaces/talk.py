@@ -11,7 +11,7 @@ from surfaces.inside import open_in_process_client
 from surfaces.served import connect_client
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Model
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key

@@ -3,7 +3,15 @@
 from collections.abc import AsyncGenerator
 
 from toolyard import Yard
-from toolyard.core.events import Entry, ModelDelta, ReasoningAppended, RunEnded, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import (
+    Entry,
+    ModelDelta,
+    ReasoningAppended,
+    RunEnded,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+)
 from toolyard.core.items import ModelText, Reasoning
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.readers import RING_SIZE

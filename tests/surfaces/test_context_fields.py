@@ -10,9 +10,9 @@ from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_
 from surfaces.app_talk import AppClient
 from surfaces.talk import open_api_client
 from toolyard import Context, Yard, tool
+from toolyard.core.conversation.events import RunSuspended
+from toolyard.core.conversation.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS
 from toolyard.core.errors import Invalid
-from toolyard.core.events import RunSuspended
-from toolyard.core.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS
 from toolyard.testing import Scripted, call, say
 from toolyard.venues.function import FunctionTool
 

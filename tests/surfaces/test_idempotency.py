@@ -9,7 +9,7 @@ import pytest
 from support import wait_until
 from surfaces.talk import Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import tool
-from toolyard.core.events import REQUEST_KEY_S
+from toolyard.core.conversation.events import REQUEST_KEY_S
 from toolyard.testing import call, say
 from venues.mcp.plain import PlainServer
 

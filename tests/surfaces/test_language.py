@@ -9,8 +9,8 @@ import pytest
 from surfaces.talk import ApiClient, Json, build_key, open_api_client
 from toolyard import tool
 from toolyard.core.errors import Misconfigured
-from toolyard.core.limits import Limits
-from toolyard.core.texts import get_text
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.texts import get_text
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
 from toolyard.testing import call, fail, say

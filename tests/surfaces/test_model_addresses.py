@@ -5,7 +5,7 @@ import json
 from support import open_yard
 from surfaces.inside import open_in_process_client
 from toolyard import SettingsChange
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.settings import Settings
 from toolyard.testing import say
 from wire.strict_chat import StrictChat, says
 

@@ -38,7 +38,7 @@ from surfaces.talk import build_key
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller
-from toolyard.core.limits import SessionLimits
+from toolyard.core.settings.limits import SessionLimits
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.provider_sign_in import (
     ATTEMPT_S,

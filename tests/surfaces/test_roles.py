@@ -13,9 +13,9 @@ from surfaces.openai.sockets import open_talk, refuse_handshake
 from surfaces.served import serve_yard
 from surfaces.talk import Json, build_key, build_yard
 from toolyard import Yard
-from toolyard.core.limits import SessionLimits
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Servers
+from toolyard.core.settings.limits import SessionLimits
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.engine.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES

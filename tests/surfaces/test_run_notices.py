@@ -8,7 +8,7 @@ import pytest
 from surfaces.app_talk import AppClient, user_message
 from surfaces.talk import ApiClient, Json, build_key, join_deltas, open_api_client
 from toolyard import tool
-from toolyard.core.texts import BUILT_IN_TEXTS, get_text
+from toolyard.core.settings.texts import BUILT_IN_TEXTS, get_text
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
 from toolyard.testing import Scripted, call, fail, say, together

@@ -22,7 +22,7 @@ from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
-from toolyard.core.limits import SessionLimits
+from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import Key
 from toolyard.engine.authentication import TOKEN_GRACE_S, Authenticator, hash_key
 from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions

@@ -14,8 +14,8 @@ from surfaces.served import SocketClient, serve_app
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.errors import Refused
-from toolyard.core.limits import SessionLimits
 from toolyard.core.ports import Servers
+from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key
 from toolyard.engine.sessions import Sessions

@@ -9,10 +9,10 @@ import pytest
 from surfaces.talk import build_key, build_yard, connect_api_client
 from toolyard import Tool, Yard, tool
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.items import MAX_ID_CHARS, Call, Item, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Value
-from toolyard.core.run_view import RunView
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.surfaces.threads import (

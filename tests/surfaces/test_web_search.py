@@ -11,7 +11,7 @@ from support import wait_until
 from surfaces.talk import NOTHING_ENABLED, ApiClient, Json, build_key, drop_deltas, open_api_client
 from toolyard import Tool
 from toolyard.core.ports import Model
-from toolyard.core.web_search import NO_SEARCH_NOTE, SearchRules
+from toolyard.core.tools.web_search_rule import NO_SEARCH_NOTE, SearchRules
 from toolyard.testing import Scripted, say
 from toolyard.venues.function import as_tool
 from venues.mcp.plain import PlainServer

@@ -7,7 +7,7 @@ from time import process_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.tool_index import ToolIndex
 from toolyard.tool_index.index import EXTRA_CANDIDATES
 

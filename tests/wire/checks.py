@@ -3,7 +3,14 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import (
+    ArgumentsAppended,
+    ModelDelta,
+    ReasoningAppended,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+)
 from toolyard.core.items import Call, ModelText, Reasoning
 from wire.reply_bytes import Stream
 

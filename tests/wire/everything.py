@@ -13,7 +13,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.tools import ProviderOptions, Tool, UserLocation
+from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
 from wire.local import NOW, user
 
 ADD = Tool(name="add", description="Add.", parameters={"type": "object", "properties": {"a": {"type": "integer"}}})

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.history import History
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Item, TextPart, UserMessage
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Model, ModelRequest, Offer
-from toolyard.core.tools import Tool, hash_definition
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.tools.definition import Tool, hash_definition
 
 NOW = 1_700_000_000.0
 M = TypeVar("M", bound=Model)

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolyard.core.events import TurnEnded
-from toolyard.core.options import Options
+from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.ports import Model
+from toolyard.core.settings.options import Options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from toolyard.core.events import Finish
+from toolyard.core.conversation.events import Finish
 
 CallSpec = tuple[str, dict[str, object]]
 DONE = b"data: [DONE]\n\n"

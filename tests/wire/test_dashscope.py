@@ -5,9 +5,9 @@ import json
 import pytest
 from openai import AsyncOpenAI
 
-from toolyard.core.history import History
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, ModelText, Reasoning, Result, SystemText, UserMessage
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.chat import OpenAIChat, to_wire
 from wire.checks import expect_ended
 from wire.everything import ADD, HISTORY

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolyard.core.history import History
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Item, Reasoning, Result
 from toolyard.models.chat import OpenAIChat, to_wire
 from wire.checks import expect_ended

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.models import chat as openai_chat
 from toolyard.models import gemini

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from toolyard.core.errors import Invalid
-from toolyard.core.options import DEFAULT_OPTIONS, Effort, Options, check_options
 from toolyard.core.ports import Model, SelectiveModel
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Effort, Options, check_options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

@@ -7,7 +7,7 @@ from google import genai
 from google.genai import types
 
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning, Result, Seal, Usage
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.gemini import from_wire
 from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name
 from wire.checks import calls_of, expect_ended

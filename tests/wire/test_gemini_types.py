@@ -9,8 +9,8 @@ import pytest
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
-from toolyard.core.options import Options
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.definition import Tool
 from toolyard.models.gemini import from_wire, to_wire
 from wire.checks import expect_ended
 from wire.everything import ADD, CODE, EMPTY_OBJECT, HISTORY, PLAIN_SEARCH

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from models.schema_dialects.dialect_rules import openai_faults
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models import chat as openai_chat
 from toolyard.models import gemini
 from toolyard.models import messages as anthropic

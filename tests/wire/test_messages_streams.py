@@ -10,8 +10,15 @@ from anthropic.types import MessageParam, ServerToolUseBlock, ToolUseBlock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.history import History
+from toolyard.core.conversation.events import (
+    ArgumentsAppended,
+    ModelDelta,
+    ReasoningAppended,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+)
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Usage
 from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.messages import Anthropic, from_wire

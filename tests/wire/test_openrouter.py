@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolyard.core.history import History
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Item, Reasoning, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.chat import OpenAIChat, from_wire, to_wire

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from toolyard.core.events import TurnEnded, TurnFailed
-from toolyard.core.history import History
-from toolyard.core.options import ANY_OBJECT, DEFAULT_OPTIONS, Options
+from toolyard.core.conversation.events import TurnEnded, TurnFailed
+from toolyard.core.conversation.history import History
 from toolyard.core.ports import Model, Offer
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import ANY_OBJECT, DEFAULT_OPTIONS, Options
+from toolyard.core.tools.definition import Tool
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.encode_cache import EncodeCache
 from toolyard.models.fallback import FallbackModel

@@ -9,11 +9,11 @@ import pytest
 
 from real_servers import build_npm_server, build_python_server
 from toolyard import Yard
-from toolyard.core.events import RunEnded
+from toolyard.core.conversation.events import RunEnded
 from toolyard.core.items import Call, Result
-from toolyard.core.limits import Budget
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, ModelRequest, Offer
+from toolyard.core.settings.limits import Budget
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

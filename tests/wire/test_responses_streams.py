@@ -12,7 +12,7 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
-from toolyard.core.events import TurnFailed
+from toolyard.core.conversation.events import TurnFailed
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Seal, Usage
 from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.responses import from_wire

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from toolyard.core.options import Options
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.definition import Tool
 from toolyard.models.responses import from_wire, to_wire
 from wire.checks import expect_ended
 from wire.everything import ADD, CLOSED_OBJECT, CODE, EMPTY_OBJECT, FILES, HISTORY, WEB_SEARCH

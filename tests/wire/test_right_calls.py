@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from toolyard import Context, Yard
-from toolyard.core.events import CallEnded, RunEnded
+from toolyard.core.conversation.events import CallEnded, RunEnded
 from toolyard.core.items import Call
-from toolyard.core.limits import Budget
 from toolyard.core.ports import Model
+from toolyard.core.settings.limits import Budget
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

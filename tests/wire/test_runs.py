@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolyard import Yard
-from toolyard.core.events import CallStarted, RunEnded
+from toolyard.core.conversation.events import CallStarted, RunEnded
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import Model
 from toolyard.models.chat import OpenAIChat

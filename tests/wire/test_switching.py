@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from toolyard.core.events import TurnEnded
-from toolyard.core.history import History
+from toolyard.core.conversation.events import TurnEnded
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Item, Outcome, Result
-from toolyard.core.options import Options
 from toolyard.core.ports import Model
+from toolyard.core.settings.options import Options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.gemini import Gemini

@@ -9,9 +9,9 @@ import msgspec
 
 from toolyard.client.http import ServerClient
 from toolyard.codec import decode_entry
-from toolyard.core.approvals import build_approval_view
+from toolyard.core.conversation.approvals import build_approval_view
+from toolyard.core.conversation.events import Entry, Fleeting, Published, RunEnded
 from toolyard.core.errors import Refused, Unavailable
-from toolyard.core.events import Entry, Fleeting, Published, RunEnded
 from toolyard.core.items import Item, ModelText, Result, UserMessage
 from toolyard.engine.run import Run
 from toolyard.yard import LOCAL_CALLER, Yard

@@ -5,8 +5,8 @@ from contextlib import aclosing
 
 from toolyard.cli.conversation import ChatClient
 from toolyard.cli.terminal import sanitize
-from toolyard.core.events import RunEnded
-from toolyard.core.run_view import Awaited, OpenRuns, RunView
+from toolyard.core.conversation.events import RunEnded
+from toolyard.core.conversation.run_view import Awaited, OpenRuns, RunView
 
 _WAIT_REASONS: dict[Awaited, str] = {
     "approval": "needs {approval} ({rule})",

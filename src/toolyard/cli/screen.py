@@ -6,7 +6,7 @@ import msgspec
 
 from toolyard.cli.conversation import Decision
 from toolyard.cli.terminal import Terminal
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     CallParked,
@@ -21,9 +21,9 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import OpenRuns, RunView
 from toolyard.core.items import Call
-from toolyard.core.run_view import OpenRuns, RunView
-from toolyard.core.trust import UntrustedSource
+from toolyard.core.tools.trust import UntrustedSource
 
 
 class Screen:

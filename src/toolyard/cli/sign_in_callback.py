@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
-from toolyard.core.loopback import is_loopback
+from toolyard.core.settings.network_addresses import is_loopback
 
 MAX_WAIT_S = 600.0
 READ_S = 5.0

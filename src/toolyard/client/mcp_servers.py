@@ -17,10 +17,10 @@ from toolyard.app import SystemClock
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Venue
 from toolyard.core.tool_identity import ToolIdentity
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.mcp import (
     Connector,

@@ -5,18 +5,18 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
-from toolyard.core.history import History
+from toolyard.core.conversation.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, Part, Problem
-from toolyard.core.mcp_client import McpClient
-from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
-from toolyard.core.options import DEFAULT_OPTIONS, Options
-from toolyard.core.remembered_approvals import RememberedApproval
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
+from toolyard.core.tools.remembered_approvals import RememberedApproval
+from toolyard.core.tools.web_search_rule import NativeTools
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 """Starts work in the background, in a task group that outlives its caller."""

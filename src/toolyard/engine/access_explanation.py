@@ -2,13 +2,13 @@
 
 from msgspec import Struct
 
-from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import Decision
+from toolyard.core.conversation.events import Decision
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import STRICTNESS, CheckedRule, Policy, PolicyRequest, Verdict, build_checked_rule
-from toolyard.core.tools import AfterUntrusted, Tool, get_approval_terms
-from toolyard.core.trust import TrustRules, choose_decision
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import AfterUntrusted, Tool, get_approval_terms
+from toolyard.core.tools.trust import TrustRules, choose_decision
 from toolyard.engine.registry import Registry, find_denial
 
 OWN_CHECK = "the tool's own check"

@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.audit import hash_content
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, ToolyardError, Unauthenticated
 from toolyard.core.ports import Clock
 from toolyard.core.store import AuditLog, Key, Keys, KeyValue
+from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, BoundName, ToolIdentity, bind_names
 from toolyard.observability.audit import Auditor
 

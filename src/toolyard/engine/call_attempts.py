@@ -15,16 +15,16 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from toolyard.core.conversation.events import CallEnded, CallParked, CallProgressed, CallStarted
+from toolyard.core.conversation.notes import to_fields
+from toolyard.core.conversation.run_state import CallState
 from toolyard.core.errors import Fenced, StoreDown
-from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStarted
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Problem, Result
-from toolyard.core.notes import to_fields
 from toolyard.core.ports import Context, Failure, Pending, Value
-from toolyard.core.redaction import MAX_MATCH_CHARS
-from toolyard.core.results import to_problem
-from toolyard.core.run_state import CallState
-from toolyard.core.tools import Tool
-from toolyard.core.trust import join_sources
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.redaction import MAX_MATCH_CHARS
+from toolyard.core.tools.trust import join_sources
 from toolyard.engine.deadline import Deadline
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal

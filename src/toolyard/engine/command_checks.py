@@ -1,22 +1,22 @@
-"""Checks of a command that need the server's tools and models. `core.decide` checks it against the state."""
+"""Checks a command against the tools and models. `core.conversation.decide` checks it against the state."""
 
 from msgspec import UnsetType
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import AddMessage, Approve, Change, Open, Start, StateCommand
-from toolyard.core.decide import has_question
+from toolyard.core.conversation.commands import AddMessage, Approve, Change, Open, Start, StateCommand
+from toolyard.core.conversation.decide import has_question
+from toolyard.core.conversation.events import RunQueued
+from toolyard.core.conversation.history import find_faults, find_open_calls
+from toolyard.core.conversation.run_state import RunState
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Forbidden, Invalid, Misconfigured
-from toolyard.core.events import RunQueued
-from toolyard.core.history import find_faults, find_open_calls
 from toolyard.core.masking import mask_addresses
-from toolyard.core.model_cards import describe_model_problem
-from toolyard.core.model_names import is_address_or_file, matches_any
-from toolyard.core.options import check_options
-from toolyard.core.run_state import RunState
-from toolyard.core.state import State
-from toolyard.core.texts import check_language
-from toolyard.core.tools import may_use_with_key
+from toolyard.core.settings.model_cards import describe_model_problem
+from toolyard.core.settings.model_names import is_address_or_file, matches_any
+from toolyard.core.settings.options import check_options
+from toolyard.core.settings.texts import check_language
+from toolyard.core.tools.definition import may_use_with_key
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.tool_selection.web_search import SearchPlan
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 import msgspec
 
 from toolyard.codec import decode_command, decode_outcome, encode_command, encode_outcome
-from toolyard.core.command_outcome import ACCEPTED, describe_error
-from toolyard.core.commands import Delete, Start, StateCommand
-from toolyard.core.decide import decide
+from toolyard.core.conversation.command_outcome import ACCEPTED, describe_error
+from toolyard.core.conversation.commands import Delete, Start, StateCommand
+from toolyard.core.conversation.decide import decide
 from toolyard.core.errors import Fenced, Invalid, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import Letter, LetterAnswer, Owned, Store
 from toolyard.engine.command_checks import bind_tools, check_command

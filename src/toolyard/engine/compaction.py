@@ -1,6 +1,6 @@
 """Carries out a compaction: asks the model for a summary of the items to remove, and builds the event.
 
-`core.compaction` decides which items go. If the model gives no summary, the items are removed without one.
+`core.conversation.compaction_plan` decides which items go. Without a summary from the model they go all the same.
 """
 
 import asyncio
@@ -11,15 +11,15 @@ from contextlib import aclosing
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.compaction import Compact
-from toolyard.core.events import HistoryCompacted, TurnEnded, TurnFailed
-from toolyard.core.history import History
+from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.events import HistoryCompacted, TurnEnded, TurnFailed
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.state import State
+from toolyard.core.conversation.window import Window, apply_compaction
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Item, ModelText, Problem, TextPart, Usage, UserMessage
-from toolyard.core.options import DEFAULT_OPTIONS
 from toolyard.core.ports import Clock, Model, ModelRequest
-from toolyard.core.results import to_problem
-from toolyard.core.state import State
-from toolyard.core.window import Window, apply_compaction
+from toolyard.core.settings.options import DEFAULT_OPTIONS
 
 SUMMARY_TIMEOUT_S = 120.0
 MAX_SUMMARY_CHARS = 16_000

@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.division import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
-from toolyard.core.limits import Limits
-from toolyard.core.model_cards import ModelCard
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
-from toolyard.core.prices import Price
-from toolyard.core.redaction import NO_REDACTOR, Redactor
-from toolyard.core.texts import NO_TEXTS, CustomTexts
+from toolyard.core.settings.divisions import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.model_cards import ModelCard
+from toolyard.core.settings.prices import Price
+from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tool_identity import FindIdentity
+from toolyard.core.tools.redaction import NO_REDACTOR, Redactor
 from toolyard.engine.policy_check import PolicyCheck
 from toolyard.engine.registry import Registry
 from toolyard.engine.result_encoder import ResultEncoder

@@ -8,9 +8,9 @@ import logging
 import random
 from collections.abc import Sequence
 
+from toolyard.core.conversation.events import REQUEST_KEY_S
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, StoreDown, ToolyardError
-from toolyard.core.events import REQUEST_KEY_S
-from toolyard.core.state import State
 from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal

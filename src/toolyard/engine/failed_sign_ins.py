@@ -7,9 +7,9 @@ Of many addresses in a minute only some have entries of their own; the others sh
 import logging
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from toolyard.core.audit import Actor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.ports import Spawn
+from toolyard.core.store.audit_chain import Actor
 from toolyard.engine.counted_entries import WINDOW_S, CountedEntries
 from toolyard.observability.audit import Auditor, current_actor
 

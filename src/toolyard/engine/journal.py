@@ -11,12 +11,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from toolyard.core.conversation.events import (
+    FORMAT,
+    Durable,
+    Entry,
+    Fleeting,
+    RequestKey,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+)
+from toolyard.core.conversation.memory_estimate import StateSize
+from toolyard.core.conversation.run_state import QueuedRun, RunState
+from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
-from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RequestKey, RunEnded, RunQueued, RunStarted
-from toolyard.core.memory_estimate import StateSize
 from toolyard.core.ports import Clock, Spawn
-from toolyard.core.run_state import QueuedRun, RunState
-from toolyard.core.state import State, apply
 from toolyard.core.store import Append, Claim, FutureLike, LetterAnswer, Log
 from toolyard.engine.readers import Readers
 from toolyard.engine.relay import Relay

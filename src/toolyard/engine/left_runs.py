@@ -2,9 +2,9 @@
 
 import asyncio
 
-from toolyard.core.events import StopRequested
-from toolyard.core.run_state import RunState
-from toolyard.core.state import State
+from toolyard.core.conversation.events import StopRequested
+from toolyard.core.conversation.run_state import RunState
+from toolyard.core.conversation.state import State
 from toolyard.engine.journal import Journal
 from toolyard.engine.registry import Registry
 

@@ -11,10 +11,10 @@ from functools import partial
 
 from msgspec import Struct
 
+from toolyard.core.conversation.memory_estimate import StateSize, estimate_bytes
+from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Refused, StoreDown
-from toolyard.core.memory_estimate import StateSize, estimate_bytes
 from toolyard.core.ports import Spawn
-from toolyard.core.state import State, apply
 from toolyard.core.store import Store
 from toolyard.engine.snapshots import StoredSnapshot, UnreadableSnapshot, build_update, restore_state
 

@@ -11,8 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from toolyard.core.errors import NotFound, StoreDown, ToolyardError
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallProgressed,
     Entry,
@@ -23,8 +22,9 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_state import TurnState
+from toolyard.core.errors import NotFound, StoreDown, ToolyardError
 from toolyard.core.ports import Spawn
-from toolyard.core.run_state import TurnState
 from toolyard.core.store import LogHead, Store
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.readers import PAGE_SIZE, Readers

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from toolyard.core.compaction import Compact
-from toolyard.core.events import (
+from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.events import (
     CallEnded,
     ConversationChanged,
     Durable,
@@ -14,8 +14,7 @@ from toolyard.core.events import (
     StopRequested,
     TurnFailed,
 )
-from toolyard.core.items import ModelText, Problem
-from toolyard.core.plan import (
+from toolyard.core.conversation.plan import (
     CLIENT_GONE,
     NOTHING_HELD,
     AskModel,
@@ -34,10 +33,11 @@ from toolyard.core.plan import (
     list_unsettled,
     plan,
 )
-from toolyard.core.results import build_expired_result, build_failed_result, build_unknown_result
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State
-from toolyard.core.texts import TextName, get_text
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
+from toolyard.core.failed_results import build_expired_result, build_failed_result, build_unknown_result
+from toolyard.core.items import ModelText, Problem
+from toolyard.core.settings.texts import TextName, get_text
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.starting_tools import POLL_S, find_held

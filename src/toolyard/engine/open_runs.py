@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import Entry, RunQueued, RunStarted
-from toolyard.core.run_view import OpenRuns
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, RunQueued, RunStarted
+from toolyard.core.conversation.run_view import OpenRuns
 
 FIRST_PAGE_ENTRIES = 64
 """Most runs have fewer entries."""

@@ -5,10 +5,10 @@ The log then holds all that `plan` needs to decide whether the model is asked ag
 
 from msgspec.structs import replace
 
-from toolyard.core.events import TurnEnded
+from toolyard.core.conversation.events import TurnEnded
+from toolyard.core.conversation.run_state import MAX_OUTPUT_REPAIRS, RunState
 from toolyard.core.items import Call, ModelText, Problem, SystemText
 from toolyard.core.ports import Clock
-from toolyard.core.run_state import MAX_OUTPUT_REPAIRS, RunState
 from toolyard.engine.registry import Registry
 
 MAX_PROBLEM_CHARS = 2_000

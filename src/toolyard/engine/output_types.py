@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from toolyard.core.errors import RunFailed
-from toolyard.core.options import OUTPUT_INVALID
+from toolyard.core.settings.options import OUTPUT_INVALID
 
 T = TypeVar("T")
 Schema = dict[str, object]

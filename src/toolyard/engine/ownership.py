@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from toolyard.core.conversation.plan import Rest, plan
 from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Unavailable
-from toolyard.core.plan import Rest, plan
 from toolyard.core.store import MAX_DEATHS, Claim, Owned, Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe

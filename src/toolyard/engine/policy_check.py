@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
-from toolyard.core.events import CallEnded, CallJudged, Durable
+from toolyard.core.conversation.events import CallEnded, CallJudged, Durable
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
+from toolyard.core.failed_results import build_failed_result, build_rule_denied_result
 from toolyard.core.items import Call, Problem, Result, UserMessage
 from toolyard.core.ports import Policy, Verdict
-from toolyard.core.results import build_failed_result, build_rule_denied_result
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State
-from toolyard.core.tools import Tool, get_approval_terms
-from toolyard.core.trust import (
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import Tool, get_approval_terms
+from toolyard.core.tools.trust import (
     APPLICATION,
     DEFAULT_TRUST,
     SENT_HISTORY,

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import AuditedKeyValue
+from toolyard.core.store.audit_chain import hash_content
 from toolyard.observability.audit import Auditor
 
 PRESETS = "preset"

@@ -1,11 +1,11 @@
 """Builds the request to the model from the state: history, system text, tools and tool choice. Pure."""
 
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.notes import Note
-from toolyard.core.options import merge_options
+from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.run_state import RunState
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.ports import Clock, ModelRequest, Offer
-from toolyard.core.run_state import RunState
-from toolyard.core.state import State
+from toolyard.core.settings.options import merge_options
 
 
 def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:

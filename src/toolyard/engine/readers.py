@@ -8,9 +8,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Fenced, NotFound
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallProgressed,
     Entry,
@@ -21,6 +20,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.errors import Fenced, NotFound
 from toolyard.core.items import ModelText
 
 RING_SIZE = 1024

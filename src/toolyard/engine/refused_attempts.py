@@ -7,10 +7,10 @@ import logging
 
 from msgspec.structs import replace
 
-from toolyard.core.audit import Actor, AuditAction
 from toolyard.core.caller import Caller
 from toolyard.core.errors import ToolyardError
 from toolyard.core.ports import Spawn
+from toolyard.core.store.audit_chain import Actor, AuditAction
 from toolyard.engine.counted_entries import WINDOW_S, CountedEntries
 from toolyard.observability.audit import Auditor, current_actor
 

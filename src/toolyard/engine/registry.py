@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from toolyard.codec import check_encodable
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.events import Decision
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, Misconfigured
-from toolyard.core.events import Decision
 from toolyard.core.items import Problem
-from toolyard.core.limits import Budget
 from toolyard.core.ports import AuthorizeHook, Monitored, Offer, Policy, PolicyRequest, ToolHooks, Venue, Verdict
-from toolyard.core.run_state import CallState
-from toolyard.core.schema_expansion import UnboundedSchema, measure_schema
-from toolyard.core.state import State
-from toolyard.core.templates import check_slots
-from toolyard.core.tools import NAME_PATTERN, Tool, hash_definition
-from toolyard.core.web_search import SEARCH_TOOL
+from toolyard.core.settings.limits import Budget
+from toolyard.core.tools.definition import NAME_PATTERN, Tool, hash_definition
+from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
+from toolyard.core.tools.templates import check_slots
+from toolyard.core.tools.web_search_rule import SEARCH_TOOL
 from toolyard.engine.tool_selection.caller_tools import Availability, RegisteredTool, ToolTable, ToolTables
 from toolyard.engine.tool_selection.offers import ToolSelector
 from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem

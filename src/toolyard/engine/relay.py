@@ -9,7 +9,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from toolyard.core.events import ArgumentsAppended, CallProgressed, Fleeting, ReasoningAppended, TextAppended
+from toolyard.core.conversation.events import (
+    ArgumentsAppended,
+    CallProgressed,
+    Fleeting,
+    ReasoningAppended,
+    TextAppended,
+)
 from toolyard.core.store import MAX_MESSAGE_BYTES, Bus
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.replica_messages import LiveEvents, LogGrew, encode_message

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from toolyard.core.commands import Start
-from toolyard.core.events import ConversationChanged, Entry
-from toolyard.core.run_view import RunView
+from toolyard.core.conversation.commands import Start
+from toolyard.core.conversation.events import ConversationChanged, Entry
+from toolyard.core.conversation.run_view import RunView
 
 
 def build_restart(entries: Sequence[Entry], run_id: str, correlation_id: str) -> Start | None:

@@ -3,7 +3,7 @@
 A repeated request reads its run from the start, and comes by waits that were decided long ago.
 """
 
-from toolyard.core.run_view import RunView
+from toolyard.core.conversation.run_view import RunView
 
 
 def is_at_rest(view: RunView, seq: int, log_end: int) -> bool:

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.events import Fleeting
+from toolyard.core.conversation.events import Fleeting
 
 
 class LogGrew(Struct, frozen=True, tag="grew"):

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
+from toolyard.core.conversation.events import REQUEST_KEY_S, RequestKey
 from toolyard.core.errors import Invalid, RequestRepeated
-from toolyard.core.events import REQUEST_KEY_S, RequestKey
 from toolyard.core.ports import Clock
 from toolyard.core.store import Catalog, RequestRecord
 

@@ -7,11 +7,11 @@ from typing import Generic, cast
 
 from msgspec.structs import replace
 
-from toolyard.core.commands import Start, Stop
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.commands import Start, Stop
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, Event, Published
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import RunFailed
-from toolyard.core.events import Entry, Event, Published
-from toolyard.core.run_view import RunView
 from toolyard.engine.output_types import OutputType
 from toolyard.engine.readers import Reader
 from toolyard.engine.replayed_waits import is_at_rest

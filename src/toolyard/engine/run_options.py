@@ -6,11 +6,11 @@ from types import NoneType, UnionType
 from typing import Literal, TypedDict, cast, get_args, get_origin, get_type_hints
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.limits import Limits
-from toolyard.core.options import Options
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import SearchMode
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.web_search_rule import SearchMode
 
 
 class StartOptions(TypedDict, total=False):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Generic
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.conversation.events import Ending
+from toolyard.core.conversation.run_view import CallView, RunView
 from toolyard.core.errors import RunFailed, RunWaiting
-from toolyard.core.events import Ending
 from toolyard.core.items import Citation, Outcome, Problem, Result, Usage
-from toolyard.core.run_view import CallView, RunView
-from toolyard.core.tools import Tool, VenueName
+from toolyard.core.tools.definition import Tool, VenueName
 
 if TYPE_CHECKING:  # a default, which `typing` has from Python 3.13 on: RunResult alone is that of any run
     from typing_extensions import TypeVar

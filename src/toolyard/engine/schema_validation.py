@@ -9,8 +9,8 @@ import msgspec
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Problem
-from toolyard.core.options import OUTPUT_INVALID
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import OUTPUT_INVALID
+from toolyard.core.tools.definition import Tool
 from toolyard.json_schema import InvalidSchema, SchemaError, SchemaValidator
 
 MAX_ERRORS = 10

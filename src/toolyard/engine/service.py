@@ -12,13 +12,27 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from toolyard.codec import check_encodable, check_items
-from toolyard.core.approvals import find_refusal
-from toolyard.core.audit import AuditAction, AuditEntry, AuditQuery, clean_reference, hash_content
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Approve, Change, Command, Delete, Deliver, Deny, Fork, RemoveMessage, Start
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.cursor import Cursor
-from toolyard.core.decide import decide
+from toolyard.core.conversation.approvals import find_refusal
+from toolyard.core.conversation.commands import (
+    Approve,
+    Change,
+    Command,
+    Delete,
+    Deliver,
+    Deny,
+    Fork,
+    RemoveMessage,
+    Start,
+)
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import Entry, Origin, RequestKey
+from toolyard.core.conversation.forks import find_fork_items
+from toolyard.core.conversation.notes import to_notes
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import (
     Forbidden,
     Invalid,
@@ -29,24 +43,20 @@ from toolyard.core.errors import (
     RequestRepeated,
     Unavailable,
 )
-from toolyard.core.events import Entry, Origin, RequestKey
-from toolyard.core.figures import select_step
-from toolyard.core.forks import find_fork_items
+from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Item, Problem, Result, result_id
-from toolyard.core.limits import Limits
-from toolyard.core.mcp_client import McpClient
-from toolyard.core.model_cards import ModelCard
-from toolyard.core.notes import to_notes
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Clock, Failure, McpProxy, SelectiveModel, Value
-from toolyard.core.prices import Price
-from toolyard.core.results import build_failed_result
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.model_cards import ModelCard
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.prices import Price
+from toolyard.core.settings.texts import CustomTexts
 from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
-from toolyard.core.texts import CustomTexts
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import SearchMode
+from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditQuery, clean_reference, hash_content
+from toolyard.core.store.figures import select_step
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.access_explanation import AccessExplanation
 from toolyard.engine.command_checks import check_named_model, plan_search
 from toolyard.engine.command_delivery import CommandDelivery

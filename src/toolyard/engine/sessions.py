@@ -13,8 +13,8 @@ import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, RateLimited, Refused, Unauthenticated
-from toolyard.core.limits import SessionLimits
 from toolyard.core.ports import Clock
+from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
 from toolyard.engine.authentication import DELEGATION_HEADERS, Authenticator, KeyBinding, apply_language, hash_key
 from toolyard.engine.failed_sign_ins import find_network

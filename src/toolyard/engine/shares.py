@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import SHARE, AccessToken, Store
+from toolyard.core.store.audit_chain import hash_content
 from toolyard.engine.authentication import hash_key
 from toolyard.observability.audit import Auditor
 

@@ -18,9 +18,9 @@ import msgspec
 import msgspec.inspect
 from msgspec import Struct
 
-from toolyard.core.history import History, HistoryRoot
+from toolyard.core.conversation.history import History, HistoryRoot
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Item
-from toolyard.core.state import State
 from toolyard.core.store import SnapshotHead, SnapshotUpdate
 
 VERSION = 1

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 
 from toolyard.core.caller import Caller
-from toolyard.core.plan import NOTHING_HELD, Held
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State
+from toolyard.core.conversation.plan import NOTHING_HELD, Held
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.registry import Registry, get_caller
 

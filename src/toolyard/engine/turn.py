@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing
 
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.conversation.state import State
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Model, ModelRequest, Offer
-from toolyard.core.results import to_problem
-from toolyard.core.state import State
-from toolyard.core.trust import list_unreviewed_servers
+from toolyard.core.tools.trust import list_unreviewed_servers
 from toolyard.engine.deadline import is_own_cancellation
 
 MAX_CALLS = 1000

@@ -11,8 +11,8 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Problem
-from toolyard.core.results import to_problem
 
 MAX_BYTES = 64 * 1024 * 1024
 """The limit for one result."""

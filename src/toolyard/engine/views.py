@@ -8,10 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Fenced, Invalid, ToolyardError
 from toolyard.core.ports import Spawn
-from toolyard.core.state import State
 from toolyard.core.store import Claim, Store
 from toolyard.engine.journal import Journal
 from toolyard.engine.log_loader import LogLoader, LogView

@@ -10,16 +10,16 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from toolyard.core.compaction import Compact
+from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.events import CallEnded, CallStarted, Durable, TurnEnded, TurnFailed
+from toolyard.core.conversation.plan import MAX_CALL_OWNERS
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
-from toolyard.core.events import CallEnded, CallStarted, Durable, TurnEnded, TurnFailed
+from toolyard.core.failed_results import build_cancelled_result, build_failed_result, build_unknown_result
 from toolyard.core.items import ModelText
-from toolyard.core.plan import MAX_CALL_OWNERS
 from toolyard.core.ports import ModelRequest, Offer, WireExchange
-from toolyard.core.results import build_cancelled_result, build_failed_result, build_unknown_result
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.call_attempts import SELF_CANCELLED, CallControl, CallRunner, build_timeout_problem
 from toolyard.engine.compaction import build_compaction_event, summarise
 from toolyard.engine.deadline import CANCEL_GRACE_S

@@ -2,7 +2,7 @@
 
 import re
 
-from toolyard.core.options import Options
+from toolyard.core.settings.options import Options
 
 DEFAULT_MAX_TOKENS = 16_384
 MIN_THINKING_TOKENS = 1_024

@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 from msgspec import UNSET
 
 from toolyard.core.masking import mask_addresses
-from toolyard.core.model_cards import InputKind, ModelCard
-from toolyard.core.model_names import parse_model_name
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.model_cards import InputKind, ModelCard
+from toolyard.core.settings.model_names import parse_model_name
+from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.chat.request import OPENAI_QUIRKS, QUIRKS
 from toolyard.models.images import supports_images
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec.structs import replace
 
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.options import Options, merge_options
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, SelectiveModel
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.options import Options, merge_options
+from toolyard.core.tools.web_search_rule import NativeTools
 
 
 class ConfiguredModel:

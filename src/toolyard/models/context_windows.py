@@ -1,9 +1,9 @@
 """The context windows of well-known models, by the prefixes of their names; unknown for any other name."""
 
-from toolyard.core.compaction import FULL_SHARE
+from toolyard.core.conversation.compaction_plan import FULL_SHARE
 from toolyard.core.errors import Misconfigured
-from toolyard.core.model_names import parse_model_name
-from toolyard.core.options import Options
+from toolyard.core.settings.model_names import parse_model_name
+from toolyard.core.settings.options import Options
 from toolyard.models.answer_limits import choose_max_tokens
 
 _WINDOW_TOKENS = {

@@ -12,10 +12,10 @@ from contextlib import aclosing
 from msgspec.structs import replace
 
 from toolyard.core.caller import is_admitted
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
-from toolyard.core.options import Options
 from toolyard.core.ports import Model, ModelRequest, SelectiveModel
+from toolyard.core.settings.options import Options
 
 FALLBACK_ERROR_TYPES = RETRYABLE_ERROR_TYPES | {"quota_exceeded"}
 """The errors that another provider may not have: unreachable, failing, overloaded or without credit."""

@@ -1,7 +1,7 @@
 """Builds the results and citations of providers' own tools, as a conversation keeps them. Pure."""
 
+from toolyard.core.failed_results import find_char_boundary
 from toolyard.core.items import Call, Citation, Outcome, Problem, Result, Seal, result_id
-from toolyard.core.results import find_char_boundary
 
 MAX_CONTENT_BYTES = 32_768
 """The longest readable content of a result. The seal holds all of it, as the provider requires it back."""

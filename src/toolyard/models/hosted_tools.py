@@ -1,8 +1,8 @@
-"""Which tools each provider runs itself. `toolyard.core.web_search` decides from these facts where a search runs."""
+"""Which tools each provider runs itself. `core.tools.web_search_rule` decides from these facts where a search runs."""
 
 import re
 
-from toolyard.core.web_search import NativeTools
+from toolyard.core.tools.web_search_rule import NativeTools
 
 _WITHOUT_NATIVE_TOOLS = re.compile(
     r"gpt-3|gpt-4(?![o.])|gpt-4\.1-nano|o1-(?:mini|preview)|claude-(?:2|instant|3-(?:opus|sonnet|haiku))|gemini-1\."

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.options import Options
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, Offer, SelectiveModel
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.web_search_rule import NativeTools
 
 
 class _Route(Struct, frozen=True):

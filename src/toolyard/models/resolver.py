@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.masking import shorten_address
-from toolyard.core.model_cards import ModelCard, describe_model_problem
-from toolyard.core.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
-from toolyard.core.options import Options
 from toolyard.core.ports import Model, NativeToolsModel
-from toolyard.core.providers import Provider, ProviderCard, add_model
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.model_cards import ModelCard, describe_model_problem
+from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
+from toolyard.core.settings.options import Options
+from toolyard.core.settings.providers import Provider, ProviderCard, add_model
+from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.context_windows import find_context_window
 from toolyard.models.fallback import FallbackModel

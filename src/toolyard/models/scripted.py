@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.history import find_faults
+from toolyard.core.conversation.events import ArgumentsAppended, Finish, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Call, Confirm, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
-from toolyard.core.tools import NAME_PATTERN
+from toolyard.core.tools.definition import NAME_PATTERN
 
 
 class ScriptError(AssertionError):

@@ -9,7 +9,11 @@ from typing import TypedDict, Unpack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.audit import (
+from toolyard.core.caller import Caller
+from toolyard.core.errors import StoreDown, ToolyardError, Unavailable
+from toolyard.core.ports import Clock
+from toolyard.core.store import AuditLog
+from toolyard.core.store.audit_chain import (
     Actor,
     AuditAction,
     AuditEntry,
@@ -20,10 +24,6 @@ from toolyard.core.audit import (
     clean_reference,
     hash_content,
 )
-from toolyard.core.caller import Caller
-from toolyard.core.errors import StoreDown, ToolyardError, Unavailable
-from toolyard.core.ports import Clock
-from toolyard.core.store import AuditLog
 from toolyard.observability.log_lines import log_line
 from toolyard.observability.telemetry import mask_secrets
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from toolyard.core.events import Ending, Entry
+from toolyard.core.conversation.events import Ending, Entry
+from toolyard.core.conversation.run_view import RunStatus
+from toolyard.core.failed_results import is_unknown_tool
 from toolyard.core.items import Outcome, Usage
-from toolyard.core.results import is_unknown_tool
-from toolyard.core.run_view import RunStatus
 from toolyard.core.store import ConversationCard
 from toolyard.observability.trace import Trace, build_trace
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
+from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.events import Entry
 
 _log = logging.getLogger("toolyard.app")
 

@@ -12,8 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import StoreDown
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallStarted,
     Entry,
@@ -25,11 +24,12 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.figures import STEPS_S, StepCounts, add_time
+from toolyard.core.errors import StoreDown
+from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
 from toolyard.core.ports import Spawn
-from toolyard.core.results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.store import FigureRow, Figures
+from toolyard.core.store.figures import STEPS_S, StepCounts, add_time
 
 FLUSH_S = 5.0
 DROP_EVERY_S = 3600.0

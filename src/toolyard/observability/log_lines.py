@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from toolyard.core.masking import MASK
-from toolyard.core.redaction import NO_REDACTION, NO_REDACTOR, Redactor, RedactRules
+from toolyard.core.tools.redaction import NO_REDACTION, NO_REDACTOR, Redactor, RedactRules
 from toolyard.observability.telemetry import SECRET_KEY, correlation, mask_secrets
 
 MAX_VALUE_CHARS = 500

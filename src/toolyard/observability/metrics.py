@@ -9,9 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from toolyard.core.events import CallEnded, Entry, HistoryCompacted, RunEnded, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.conversation.events import (
+    CallEnded,
+    Entry,
+    HistoryCompacted,
+    RunEnded,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
-from toolyard.core.results import UNKNOWN_TOOL, is_unknown_tool
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 PROVIDER = "(provider)"

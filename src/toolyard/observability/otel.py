@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation import set_span_in_context
 
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallStarted,
     Entry,
@@ -32,7 +32,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.items import Problem, Result, Usage
-from toolyard.core.model_names import parse_model_name
+from toolyard.core.settings.model_names import parse_model_name
 from toolyard.observability.telemetry import mask_secrets
 
 MAX_OPEN_RUNS = 10_000

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from toolyard.core.figures import (
+from toolyard.core.store.figures import (
     ModelCounts,
     StepCounts,
     Times,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import TypeVar
 
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     CallStarted,
@@ -18,7 +18,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import find_open_calls
+from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.observability.log_lines import log_line, redact
 

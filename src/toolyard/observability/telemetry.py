@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
-from toolyard.core.events import Entry
+from toolyard.core.conversation.events import Entry
 from toolyard.core.masking import MASK, mask_addresses
 
 log = logging.getLogger("toolyard")

@@ -6,7 +6,7 @@ from typing import assert_never, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
     CallDenied,
@@ -37,8 +37,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import RunStatus
 from toolyard.core.items import ApprovalRecord, Call, Item, Outcome, Problem, Result, Usage
-from toolyard.core.run_view import RunStatus
 from toolyard.observability.telemetry import mask_secrets
 
 

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 from typing import cast
 
-from toolyard.core.division import NO_DIVISIONS, Divisions, find_division
 from toolyard.core.ports import CheckedRule, PolicyRequest, Rule, Verdict, build_checked_rule
-from toolyard.core.tools import get_approval_terms, may_use_with_key
+from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions, find_division
+from toolyard.core.tools.definition import get_approval_terms, may_use_with_key
 
 _log = logging.getLogger("toolyard.policy")
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from toolyard.app import Wiring
-from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.division import Division, Divisions
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.mcp_servers import ServerSpec, mask_spec
-from toolyard.core.model_names import OFFLINE, is_pattern, parse_model_name
-from toolyard.core.options import DEFAULT_OPTIONS, merge_options
-from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
-from toolyard.core.web_search import SearchRules
+from toolyard.core.settings.divisions import Division, Divisions
+from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
+from toolyard.core.settings.options import DEFAULT_OPTIONS, merge_options
+from toolyard.core.store.audit_chain import hash_content
+from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
+from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
+from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.provider_sign_in import IdentityProvider
 from toolyard.models.context_windows import compute_usable_window, find_context_window
 from toolyard.models.providers import PROVIDERS

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolyard import codec
-from toolyard.core.events import Entry
+from toolyard.core.conversation.events import Entry
 
 
 def encode_batch(entries: Sequence[Entry]) -> bytes:

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from toolyard.core.audit import AuditQuery
 from toolyard.core.errors import Misconfigured, Unavailable
 from toolyard.core.store import SHARE, Append, Claim, CopyableStore
+from toolyard.core.store.audit_chain import AuditQuery
 
 ENTRIES_PER_APPEND = 500
 CONVERSATIONS_PER_PAGE = 200

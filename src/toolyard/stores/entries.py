@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
     CallDenied,

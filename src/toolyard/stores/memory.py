@@ -8,10 +8,8 @@ from itertools import count, islice, takewhile
 
 from msgspec.structs import replace
 
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.errors import Fenced, NotFound, Unavailable
-from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.figures import merge_steps
 from toolyard.core.store import (
     MAX_LETTERS,
     AccessToken,
@@ -31,6 +29,8 @@ from toolyard.core.store import (
     SnapshotHead,
     SnapshotUpdate,
 )
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.core.store.figures import merge_steps
 from toolyard.stores.entries import (
     contains_text,
     ends_run,

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.setting_types import FilePath, Seconds, Secret
+from toolyard.core.settings.types import FilePath, Seconds, Secret
 
 _SCHEMES = ("postgresql", "postgres")
 _HOST = re.compile(r"(\[[^\[\]@]*\]|[^:@\[\]]*)(:\d+)?")

@@ -8,7 +8,7 @@ store then compares the texts themselves.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from toolyard.core.events import Durable
+from toolyard.core.conversation.events import Durable
 from toolyard.stores.entries import fold_case, list_texts
 
 TERM_CHARS = 3

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.surfaces.web_search import WebSearchFields
 
 

@@ -8,12 +8,12 @@ from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
-from toolyard.core.mcp_servers import AddServers
 from toolyard.core.ports import Servers
-from toolyard.core.providers import ProviderCard
+from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
+from toolyard.core.settings.providers import ProviderCard
+from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import SharedKeyValue
-from toolyard.core.trusted_proxies import TrustedProxies
+from toolyard.core.tools.mcp_servers import AddServers
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.service import Service

@@ -5,10 +5,10 @@ from typing import Literal
 from litestar.params import FromPath
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound
-from toolyard.core.limits import Limits
-from toolyard.core.state import State
+from toolyard.core.settings.limits import Limits
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import build_rate_headers
 

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.core.tools.definition import EMPTY_OBJECT, Tool
 from toolyard.surfaces.errors import invalid_field
 
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from toolyard.core.caller import Caller
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound, Unavailable
-from toolyard.core.events import Entry
-from toolyard.core.run_view import RunView
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.sse import HEARTBEAT_S

@@ -12,6 +12,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import (
     Fenced,
     Forbidden,
@@ -27,7 +28,6 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Problem
-from toolyard.core.run_view import RunView
 from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody

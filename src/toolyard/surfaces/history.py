@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
 from toolyard.core.ports import Clock
-from toolyard.core.trust import APPLICATION, SENT_HISTORY
+from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
 from toolyard.engine.service import Service
 from toolyard.surfaces.chat_messages import ChatMessage, is_message_id, parse_time
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from toolyard.core.caller import Caller
-from toolyard.core.events import RequestKey
+from toolyard.core.conversation.events import RequestKey
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.errors import invalid_field

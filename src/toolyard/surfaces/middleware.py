@@ -13,13 +13,13 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from toolyard.core.audit import Actor
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, RateLimited, ToolyardError, Unauthenticated
-from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
-from toolyard.core.loopback import is_loopback
 from toolyard.core.ports import Clock
-from toolyard.core.trusted_proxies import TrustedProxies
+from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
+from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.trusted_proxies import TrustedProxies
+from toolyard.core.store.audit_chain import Actor
 from toolyard.engine.authentication import Authenticator, read_secrets
 from toolyard.engine.failed_sign_ins import MAX_WRONG_KEYS
 from toolyard.engine.sessions import Sessions

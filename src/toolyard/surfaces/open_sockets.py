@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unavailable
-from toolyard.core.limits import SocketLimits
+from toolyard.core.settings.limits import SocketLimits
 
 
 class OpenSockets:

@@ -6,9 +6,9 @@ from typing import cast
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
-from toolyard.core.audit import AuditAction
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden
+from toolyard.core.store.audit_chain import AuditAction
 from toolyard.surfaces.request_context import get_request_context
 
 RecordRefusal = Callable[[AuditAction, str, Caller], Awaitable[None]]

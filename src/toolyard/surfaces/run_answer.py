@@ -6,12 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from toolyard.core.events import Entry, RunSuspended
-from toolyard.core.history import History
+from toolyard.core.conversation.events import Entry, RunSuspended
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.run_view import Awaited, CallView, RunView
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Item, UserMessage
-from toolyard.core.limits import Limits
-from toolyard.core.run_view import Awaited, CallView, RunView
-from toolyard.core.state import State
+from toolyard.core.settings.limits import Limits
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.chat_messages import ChatMessage, to_message, to_messages

@@ -6,8 +6,8 @@ A client that only starts a run and reads it elsewhere sends `Prefer: respond-as
 import asyncio
 from collections.abc import Callable
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ConversationChanged,
     ConversationOpened,
     Entry,
@@ -18,7 +18,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.run_view import RunView
+from toolyard.core.conversation.run_view import RunView
 from toolyard.engine.readers import Reader
 from toolyard.surfaces.errors import raise_model_failure
 from toolyard.surfaces.request_context import HttpRequest

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from toolyard.core.run_view import CallView, RunView
-from toolyard.core.texts import NO_TEXTS, CustomTexts, TextName, fill_text, get_text
+from toolyard.core.conversation.run_view import CallView, RunView
+from toolyard.core.settings.texts import NO_TEXTS, CustomTexts, TextName, fill_text, get_text
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.request_context import HttpRequest

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
-from toolyard.core.mcp_servers import ServerCard, mask_spec, select_visible_error
 from toolyard.core.ports import Servers
+from toolyard.core.tools.mcp_servers import ServerCard, mask_spec, select_visible_error
 from toolyard.observability.telemetry import mask_secrets
 
 

@@ -14,11 +14,11 @@ import msgspec
 from litestar.response import Stream
 
 from toolyard.codec import encode
-from toolyard.core.commands import Start
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.commands import Start
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, Published, RunSuspended, TextAppended
+from toolyard.core.conversation.run_view import OpenRuns, RunView
 from toolyard.core.errors import ToolyardError
-from toolyard.core.events import Entry, Published, RunSuspended, TextAppended
-from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.service import Service, StartedRun

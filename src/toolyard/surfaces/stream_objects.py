@@ -5,7 +5,7 @@ Every call has a `started` and a `finished` object, also one that was refused be
 
 from typing import Literal, assert_never
 
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallAnswered,
     CallApproved,
@@ -38,8 +38,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import RunView, merge_citations
 from toolyard.core.items import Result
-from toolyard.core.run_view import RunView, merge_citations
 from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices
 

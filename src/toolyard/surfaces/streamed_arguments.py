@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.conversation.events import ArgumentsAppended
 from toolyard.core.errors import Unavailable
-from toolyard.core.events import ArgumentsAppended
 from toolyard.core.items import Call
 from toolyard.core.utf8 import utf8_size
 

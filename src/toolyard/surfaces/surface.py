@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler, WebsocketRouteHandler
 from msgspec import Struct
 
-from toolyard.core.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
-from toolyard.core.mcp_servers import AddServers
 from toolyard.core.ports import Servers
-from toolyard.core.providers import ProviderCard
+from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
+from toolyard.core.settings.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
+from toolyard.core.tools.mcp_servers import AddServers
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.provider_sign_in import ProviderSignIns
 from toolyard.engine.service import Service

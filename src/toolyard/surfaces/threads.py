@@ -19,10 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Answer, Approve, Deny, Rewind, Stop
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Forbidden, NotFound, Refused, Unavailable
-from toolyard.core.events import (
+from toolyard.core.conversation.commands import Answer, Approve, Deny, Rewind, Stop
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     CallApproved,
     CallDenied,
     CallEnded,
@@ -32,12 +31,13 @@ from toolyard.core.events import (
     RequestKey,
     RunQueued,
 )
+from toolyard.core.conversation.run_view import CallView, OpenRuns, RunView
+from toolyard.core.conversation.state import State
+from toolyard.core.errors import Forbidden, NotFound, Refused, Unavailable
 from toolyard.core.items import Item, Part, TextPart, UserMessage
 from toolyard.core.ports import Failure, Value
-from toolyard.core.run_view import CallView, OpenRuns, RunView
-from toolyard.core.state import State
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import SearchMode
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.readers import Reader

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.tools import Tool
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.service import Service
 from toolyard.surfaces.request_body import LenientBody
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import CallJudged
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound
-from toolyard.core.events import CallJudged
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
-from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import CALL_ID, parse_call_id
 

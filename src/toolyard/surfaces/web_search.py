@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import field
 
-from toolyard.core.web_search import Preference, SearchMode, parse_search
+from toolyard.core.tools.web_search_rule import Preference, SearchMode, parse_search
 from toolyard.surfaces.request_body import LenientBody
 
 

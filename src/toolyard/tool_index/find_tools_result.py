@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 
 FIND_TOOLS = "find_tools"
 MAX_FOUND = 5

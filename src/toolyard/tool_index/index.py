@@ -14,8 +14,8 @@ from typing import cast
 
 from msgspec import Struct
 
-from toolyard.core.templates import split_template
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.templates import split_template
 from toolyard.tool_index.concepts import (
     find_concepts,
     find_query_actions,

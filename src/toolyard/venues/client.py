@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolyard.core.items import Call
 from toolyard.core.ports import Context, Pending, ToolHooks
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 
 
 class ClientVenue:

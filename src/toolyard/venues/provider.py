@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, ToolHooks
-from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.core.tools.definition import ProviderOptions, Tool
 
 NOT_CALLABLE_TEXT = "this tool runs at the model's provider, which calls it itself; it cannot be called here"
 _DESCRIPTIONS = {

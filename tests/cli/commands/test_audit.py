@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cli.process import run_toolyard, start_server
-from toolyard.core.audit import AuditEntry, AuditRecord, hash_entry
+from toolyard.core.store.audit_chain import AuditEntry, AuditRecord, hash_entry
 from toolyard.stores.sqlite import SqliteStore
 
 

@@ -9,12 +9,12 @@ from contextlib import aclosing
 import pytest
 from aiohttp import web
 
+from toolyard.core.conversation.events import TextAppended, TurnEnded
+from toolyard.core.conversation.history import History
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import TextAppended, TurnEnded
-from toolyard.core.history import History
 from toolyard.core.items import Call, Result, TextPart, UserMessage
 from toolyard.core.ports import Model
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.model import OpenAIChat, Retry
 from wire.local import (
     NOW,

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
-from toolyard.core.events import TextAppended, TurnEnded
+from toolyard.core.conversation.events import TextAppended, TurnEnded
 from toolyard.models.chat.model import Deadlines, OpenAIChat, Retry
 from toolyard.models.http import client as http_client
 from wire.local import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.core.history import History
+from toolyard.core.conversation.history import History
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -20,7 +20,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.tools import NAME_PATTERN, Tool
+from toolyard.core.tools.definition import NAME_PATTERN, Tool
 from toolyard.models.chat import to_wire
 from toolyard.models.chat.request import CACHE_KEY
 from toolyard.models.encode_cache import NO_RESULT, EncodeCache

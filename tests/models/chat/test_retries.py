@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from toolyard.core.events import TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.models.chat.model import OpenAIChat, Retry
 from wire.local import (

@@ -8,10 +8,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from toolyard.core.conversation.events import ArgumentsAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import ArgumentsAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, Result, SystemText
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.local import Local
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.resolver import ModelSettings

@@ -7,12 +7,12 @@ import pytest
 
 from support import collect_events, get_ending, get_result, join_text
 from toolyard import Yard, tool
+from toolyard.core.conversation.events import TurnEnded
+from toolyard.core.conversation.history import History
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import TurnEnded
-from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.options import Options
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.model import Retry
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.messages import Anthropic

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from toolyard.core.history import History
+from toolyard.core.conversation.history import History
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -23,8 +23,8 @@ from toolyard.core.items import (
     SystemText,
     UserMessage,
 )
-from toolyard.core.options import Options
-from toolyard.core.tools import ProviderOptions, Tool, UserLocation
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
 from toolyard.models.encode_cache import NO_RESULT, EncodeCache
 from toolyard.models.messages import from_wire, to_wire
 from toolyard.models.messages.history import HISTORY_OMITTED

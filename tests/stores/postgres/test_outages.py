@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from postgres import PostgresServer, create_database, start_own_server
 from support import wait_until
+from toolyard.core.conversation.events import Entry, StopRequested
 from toolyard.core.errors import StoreDown
-from toolyard.core.events import Entry, StopRequested
 from toolyard.core.store import Append, Claim, Owned
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.postgres_settings import PostgresSettings

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from toolyard.core.conversation.events import Entry, RunEnded, StopRequested
 from toolyard.core.errors import Unavailable
-from toolyard.core.events import Entry, RunEnded, StopRequested
 from toolyard.core.store import Append, Claim, Owned
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.postgres.claims import FIND_DUE, FIND_NEXT

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from stores.sqlite.opening import open_store
 from support import append_entries, claim_epoch
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.events import ConversationOpened, Entry, MessageAdded, RunQueued
+from toolyard.core.conversation.events import ConversationOpened, Entry, MessageAdded, RunQueued
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.store import CatalogQuery, Key, Store
 from toolyard.stores.entries import fold_case

@@ -8,8 +8,8 @@ import pytest
 
 from stores.sqlite.opening import open_store
 from support import append_entries, claim_epoch
+from toolyard.core.conversation.events import Entry, RunEnded
 from toolyard.core.errors import StoreDown
-from toolyard.core.events import Entry, RunEnded
 from toolyard.core.store import CatalogQuery, ConversationCard, Key
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.stores.sqlite.schema import SCHEMA_VERSION

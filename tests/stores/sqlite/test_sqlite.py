@@ -19,8 +19,8 @@ import pytest
 from stores.appender import BATCH, CONVERSATION
 from stores.sqlite.opening import open_store
 from support import append_entries, claim_epoch
+from toolyard.core.conversation.events import Entry, StopRequested
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
-from toolyard.core.events import Entry, StopRequested
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.stores.sqlite.schema import SCHEMA_VERSION
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from surfaces.talk import Json
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import Published
-from toolyard.core.run_view import RunView
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Published
+from toolyard.core.conversation.run_view import RunView
 from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
 
 Stream = list[Json]

@@ -16,9 +16,8 @@ from core.test_properties import Script, play, scripts
 from surfaces.ag_ui.recorded import Stream, encode_exchanges, reduce_messages
 from surfaces.talk import Json
 from toolyard.core.caller import Caller
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Unavailable
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     Entry,
     MessageRemoved,
@@ -32,10 +31,11 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.conversation.state import fold
+from toolyard.core.errors import Unavailable
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning
-from toolyard.core.limits import Limits
-from toolyard.core.run_view import RunView
-from toolyard.core.state import fold
+from toolyard.core.settings.limits import Limits
 from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
 from toolyard.surfaces.ag_ui.messages import build_messages, list_message_ids
 from toolyard.surfaces.run_notices import RunNotices

@@ -7,8 +7,8 @@ import msgspec
 
 from core.published import StoredLog
 from surfaces.ai_sdk.chats import Json
-from toolyard.core.cursor import START, Cursor
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import START, Cursor
+from toolyard.core.conversation.events import (
     Entry,
     Fleeting,
     Published,
@@ -19,8 +19,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.items import ModelText
-from toolyard.core.run_view import RunView
 from toolyard.engine.readers import Reader, Readers
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder
 from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader

@@ -3,9 +3,9 @@
 import pytest
 
 from surfaces.talk import Json
-from toolyard.core.events import CallParked
+from toolyard.core.conversation.events import CallParked
+from toolyard.core.conversation.run_view import CallView
 from toolyard.core.items import Call, FilePart, ImagePart, Problem, Result
-from toolyard.core.run_view import CallView
 from toolyard.surfaces.ai_sdk.frames import build_files, build_input, build_output, build_question
 from toolyard.surfaces.edited_arguments import find_edited_arguments
 

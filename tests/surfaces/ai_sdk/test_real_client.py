@@ -20,7 +20,7 @@ from surfaces.ai_sdk.generated_runs import encode_log
 from surfaces.served import serve_yard
 from surfaces.talk import build_yard
 from toolyard import ToolLike, Yard, tool
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Result, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.stores.memory import MemoryDatabase, MemoryStore

@@ -10,7 +10,7 @@ from surfaces.inside import InProcessClient, open_in_process_client
 from surfaces.talk import Json, build_key, build_yard
 from surfaces.talkative import WHOLE_TEXT, TalkativeModel, read_late
 from toolyard import Context, Limits, tool
-from toolyard.core.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ModelText, Reasoning, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder

@@ -12,7 +12,7 @@ from surfaces.app_talk import PATH, user_message
 from surfaces.fuzzed import make_settings
 from surfaces.talk import ApiClient, Json, build_yard, connect_api_client
 from toolyard import Yard
-from toolyard.core.events import CallEnded, Entry
+from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key

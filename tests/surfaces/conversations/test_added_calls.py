@@ -6,7 +6,7 @@ import pytest
 
 from surfaces.talk import ApiClient, Json, open_api_client
 from toolyard import tool
-from toolyard.core.history import find_faults
+from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Call, Result
 from toolyard.testing import Scripted, call, say
 

@@ -11,10 +11,10 @@ import pytest
 from support import open_yard
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard import RunWaiting, tool
-from toolyard.core.branches import Branch
-from toolyard.core.commands import Delete
-from toolyard.core.events import Entry, RunEnded
-from toolyard.core.history import History
+from toolyard.core.conversation.branches import Branch
+from toolyard.core.conversation.commands import Delete
+from toolyard.core.conversation.events import Entry, RunEnded
+from toolyard.core.conversation.history import History
 from toolyard.core.items import ModelText, Result, TextPart, UserMessage
 from toolyard.surfaces.conversations.branch_summaries import build_branch_summaries
 from toolyard.testing import call, say

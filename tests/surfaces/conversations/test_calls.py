@@ -11,7 +11,7 @@ from surfaces.inside import InProcessClient
 from surfaces.talk import ApiClient, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Caller, Tool, tool
 from toolyard.app import App, Wiring
-from toolyard.core.events import RunSuspended
+from toolyard.core.conversation.events import RunSuspended
 from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, Turn, call, say, together

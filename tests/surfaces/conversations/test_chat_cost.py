@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator
 
 from surfaces.talk import ApiClient, build_yard, connect_api_client
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import say

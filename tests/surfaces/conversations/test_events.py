@@ -19,7 +19,7 @@ from surfaces.talk import (
     open_api_client,
 )
 from toolyard import tool
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.readers import RING_SIZE

@@ -8,7 +8,7 @@ import pytest
 
 from surfaces.talk import Json, both_ways, open_api_client
 from toolyard import tool
-from toolyard.core.history import find_faults
+from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.surfaces.chat_messages import find_removable_items, to_messages

@@ -8,7 +8,7 @@ import pytest
 
 from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, drop_deltas, is_over, join_deltas, open_api_client
 from toolyard import Limits, tool
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.compaction import SUMMARY_PROMPT

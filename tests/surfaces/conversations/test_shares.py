@@ -12,7 +12,7 @@ from surfaces.served import connect_client
 from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client
 from toolyard import Yard, tool
 from toolyard.core.caller import Caller
-from toolyard.core.commands import AddMessage
+from toolyard.core.conversation.commands import AddMessage
 from toolyard.core.items import FilePart, Item, ModelText, Reasoning, SystemText, TextPart, UserMessage
 from toolyard.engine.shares import MAX_SHARES
 from toolyard.stores.memory import MemoryDatabase, MemoryStore

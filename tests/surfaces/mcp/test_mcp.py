@@ -10,7 +10,7 @@ from hosting import NativeScripted
 from surfaces.mcp_host import META_PREFIX, MODERN, Host, HostAnswer, Json, LegacyHost, open_host
 from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
-from toolyard.core.events import CallEnded, RunEnded
+from toolyard.core.conversation.events import CallEnded, RunEnded
 from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.surfaces.mcp import sessions

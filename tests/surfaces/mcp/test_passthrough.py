@@ -13,8 +13,8 @@ from support import TEST_TIMEOUT_S, read_entries, wait_until
 from surfaces.mcp_host import META_PREFIX, Host, HostAnswer, Json, LegacyHost, connect_host
 from surfaces.talk import build_key, build_yard
 from toolyard import Tool, Yard
-from toolyard.core.events import RunEnded
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.conversation.events import RunEnded
+from toolyard.core.tools.mcp_servers import ServerSpec
 from venues.mcp.modern import SCRIPT as MODERN_SERVER
 from venues.mcp.modern import over_http, wait_until_settled
 from venues.mcp.plain import PlainServer

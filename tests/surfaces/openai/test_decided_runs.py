@@ -13,8 +13,8 @@ from msgspec import Struct
 from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_exchange, serve_script, to_param
 from surfaces.talk import Json
 from toolyard import Caller, tool
+from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import NotFound
-from toolyard.core.events import Entry
 from toolyard.core.items import ModelText
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id

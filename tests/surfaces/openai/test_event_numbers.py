@@ -11,7 +11,7 @@ from hypothesis import example, given, settings, strategies
 from support import wait_until
 from surfaces.openai.clients import add_to_groceries, serve_model
 from surfaces.talk import Json
-from toolyard.core.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Reasoning
 from toolyard.core.ports import ModelRequest
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from surfaces.openai.clients import Served, added, join_content, order, serve_script
-from toolyard.core.events import Entry, RunSuspended
+from toolyard.core.conversation.events import Entry, RunSuspended
 from toolyard.testing import call, say
 
 SCRIPT = [call("order", item="milk"), say("Ordered.")]

@@ -11,10 +11,10 @@ from support import wait_until
 from surfaces.openai.clients import HELLO, Served, add_to_groceries, added, order, serve_model, serve_script
 from surfaces.talk import Json
 from toolyard import tool
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, ModelText, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.core.state import State
 from toolyard.engine import left_runs
 from toolyard.engine.left_runs import has_changing_call
 from toolyard.engine.registry import Registry

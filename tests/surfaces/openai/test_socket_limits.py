@@ -12,9 +12,9 @@ import pytest
 from surfaces.openai.sockets import open_talk, refuse_handshake
 from surfaces.served import RECEIVED_BYTES, serve_app
 from surfaces.talk import Json, build_key, build_yard
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.limits import SocketLimits
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.limits import SocketLimits
 from toolyard.server.serving import build_uvicorn_config
 from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.testing import Script, Scripted, Turn, say

@@ -7,7 +7,7 @@ import pytest
 
 from surfaces.openai.clients import HELLO, add_to_groceries, added, define_tool, serve_model, to_param
 from surfaces.talk import Json
-from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Usage
 from toolyard.core.ports import ModelRequest
 

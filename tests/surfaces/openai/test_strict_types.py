@@ -11,7 +11,7 @@ from surfaces.openai.clients import Served, serve_model, serve_script
 from surfaces.openai.sockets import stream
 from surfaces.talk import Json
 from toolyard import tool
-from toolyard.core.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Reasoning
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Turn, call, fail, say, together

@@ -4,8 +4,8 @@ import pytest
 
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard import Caller, PolicyRequest, Settings, Tool, Verdict, tool
-from toolyard.core.division import Division
-from toolyard.core.remembered_approvals import ALL_APPROVED, RememberedApproval
+from toolyard.core.settings.divisions import Division
+from toolyard.core.tools.remembered_approvals import ALL_APPROVED, RememberedApproval
 from toolyard.policies.ordered import OrderedPolicy
 
 KEYS = [

@@ -17,8 +17,8 @@ from surfaces.served import SocketClient, connect_client
 from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.audit import Actor, AuditEntry, AuditQuery, AuditRecord
 from toolyard.core.errors import StoreDown
+from toolyard.core.store.audit_chain import Actor, AuditEntry, AuditQuery, AuditRecord
 from toolyard.engine.failed_sign_ins import MAX_ADDRESSES, OTHER_ADDRESSES, FailedSignIns
 from toolyard.engine.refused_attempts import MAX_CALLERS, OTHER_CALLERS, RefusedAttempts
 from toolyard.observability.audit import DAY_S, Auditor, current_actor

@@ -7,7 +7,7 @@ from pathlib import Path
 from support import TEST_TIMEOUT_S
 from surfaces.mcp_host import Host, connect_host
 from surfaces.talk import ApiClient, build_key, build_yard, connect_api_client
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import call, say
 from venues.mcp.modern import wait_until_settled
 

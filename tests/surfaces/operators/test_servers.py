@@ -9,7 +9,7 @@ import pytest
 from support import wait_until
 from surfaces.talk import build_key, open_api_client
 from toolyard import Settings, tool
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import call, say
 from venues.mcp.modern import PERSONAL, SIGNED, over_http
 from venues.mcp.plain import PlainServer

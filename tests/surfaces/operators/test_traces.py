@@ -12,7 +12,7 @@ from surfaces.served import SocketClient, connect_client
 from toolyard import Caller, Context, Yard, tool
 from toolyard.app import Wiring
 from toolyard.cli.waterfall import draw
-from toolyard.core.events import RunSuspended
+from toolyard.core.conversation.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
 from toolyard.engine.authentication import hash_key

@@ -13,7 +13,7 @@ import pytest
 
 from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import tool
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 from venues.mcp.plain import SCRIPT, PlainServer
 
 STUCK = "import sys\nsys.stdin.read()\n"

@@ -13,8 +13,8 @@ from pydantic import BaseModel, Field
 
 from support import STAFF, collect_events, get_problem, get_result, open_yard, wait_for_event
 from toolyard import Caller, Context, tool
+from toolyard.core.conversation.events import CallProgressed, CallStarted, Event
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import CallProgressed, CallStarted, Event
 from toolyard.testing import call, say
 from toolyard.venues.function import FunctionTool
 from toolyard.venues.function.threads import ThreadPool

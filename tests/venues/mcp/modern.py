@@ -12,7 +12,7 @@ from pathlib import Path
 from ports import reserve_port
 from support import wait_until
 from toolyard import Yard
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")

@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "plain.py"
 

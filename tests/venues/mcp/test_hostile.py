@@ -14,7 +14,7 @@ from mcp_types import JSONRPCResponse
 
 from support import collect_events, get_problem, get_result, open_yard, wait_until
 from toolyard import Caller
-from toolyard.core.tools import NAME_PATTERN
+from toolyard.core.tools.definition import NAME_PATTERN
 from toolyard.venues.mcp.bounded_http import BoundedTransport
 from toolyard.venues.mcp.calls.elicitation import MAX_QUESTION_BYTES, Elicitations, PendingRequest
 from toolyard.venues.mcp.calls.multi_round import parse_round

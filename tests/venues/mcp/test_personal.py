@@ -8,11 +8,11 @@ import httpx2
 
 from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, read_entries, wait_for_event, wait_until
 from toolyard import Caller, Yard
-from toolyard.core.events import CallEnded, CallStarted
+from toolyard.core.conversation.events import CallEnded, CallStarted
 from toolyard.core.items import UserMessage
-from toolyard.core.limits import Budget
-from toolyard.core.mcp_servers import ServerTool
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.limits import Budget
+from toolyard.core.tools.mcp_servers import ServerTool
 from toolyard.surfaces.mcp.client import ClientState
 from toolyard.surfaces.mcp.notifications import NotificationFeeds
 from toolyard.testing import Scripted, Turn, call, say

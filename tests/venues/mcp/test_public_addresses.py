@@ -11,9 +11,9 @@ import pytest
 
 from support import TEST_TIMEOUT_S
 from surfaces.talk import build_key, open_api_client
-from toolyard.core.loopback import is_public
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.settings.network_addresses import is_public
 from toolyard.core.store import Key
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.venues.mcp.bounded_http import BoundedTransport, PublicBackend
 
 KEYS = [build_key("root", "admin", tenant="")]

@@ -10,8 +10,8 @@ import pytest
 from ports import reserve_port
 from real_servers import build_npm_server, build_python_server
 from support import collect_events, get_ending, get_result, get_results, join_text, list_asked_calls, open_yard
-from toolyard.core.events import CallJudged, Event
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.conversation.events import CallJudged, Event
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import Script, call, say, together
 from venues.mcp.modern import run_http_server, wait_until_settled
 

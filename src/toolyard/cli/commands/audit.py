@@ -15,8 +15,8 @@ from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
 from toolyard.cli.times import parse_time
 from toolyard.client.http import ServerClient
-from toolyard.core.audit import AuditAction, AuditEntry, AuditOutcome, AuditQuery, ChainCheck
 from toolyard.core.store import Store
+from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery, ChainCheck
 
 EXAMPLES = """  toolyard audit list
   toolyard audit list --actor ann --limit 500

@@ -28,9 +28,9 @@ from toolyard.cli.one_shot import OneShotChat
 from toolyard.cli.screen import Screen
 from toolyard.cli.server_client import connect, find_owner_url
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal
+from toolyard.core.conversation.events import Entry, RunSuspended
 from toolyard.core.errors import Misconfigured, Refused, ToolyardError
-from toolyard.core.events import Entry, RunSuspended
-from toolyard.core.model_names import OFFLINE
+from toolyard.core.settings.model_names import OFFLINE
 from toolyard.server.config import find_data_directory
 from toolyard.server.wiring import build_wiring
 from toolyard.yard import Yard

@@ -17,10 +17,10 @@ from toolyard.cli.available_models import find_ollama_address, list_ollama_model
 from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
-from toolyard.core.mcp_servers import ServerCard
-from toolyard.core.model_names import OFFLINE
-from toolyard.core.templates import fill_examples
-from toolyard.core.tools import Tool
+from toolyard.core.settings.model_names import OFFLINE
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerCard
+from toolyard.core.tools.templates import fill_examples
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_model_settings, build_wiring

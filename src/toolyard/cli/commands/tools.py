@@ -17,11 +17,11 @@ from toolyard.cli.common import (
     load_setup,
 )
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal, format_table, sanitize
-from toolyard.core.approval_terms import ApprovalTerms
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import CallEnded, CallJudged, RunEnded
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallEnded, CallJudged, RunEnded
-from toolyard.core.tools import Tool
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.registry import find_denial
 from toolyard.models.scripted import Scripted
 from toolyard.server.config import Config

@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import CallerToolsVenue, Policy, PolicyRequest, Venue
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.registry import Registry, find_denial
 
 

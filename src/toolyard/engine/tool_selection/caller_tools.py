@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.items import Problem
 from toolyard.core.ports import CallerTools, CallerToolsVenue, ToolHooks, Venue
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 
 MAX_TABLES = 512
 Availability = Literal["always", "cut", "many"]

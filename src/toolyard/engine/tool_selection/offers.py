@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TypeGuard
 
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Item, Result, UserMessage
-from toolyard.core.limits import Budget
-from toolyard.core.state import State
-from toolyard.core.tools import Tool
+from toolyard.core.settings.limits import Budget
+from toolyard.core.tools.definition import Tool
 from toolyard.tool_index.find_tools_result import FIND_TOOLS, MAX_FOUND, estimate_tool_bytes, parse_tool_names
 from toolyard.tool_index.index import ToolIndex
 

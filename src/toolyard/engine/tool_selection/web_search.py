@@ -1,6 +1,6 @@
 """Plans where a run's web searches go and which of its provider's own tools it gets.
 
-The rule itself is `core.web_search.choose_search`; this module collects the facts for it. `registry` builds the offer.
+The rule itself is `core.tools.web_search_rule.choose_search`; this module collects the facts for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,10 +9,10 @@ from typing import get_args
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from toolyard.core.conversation.events import Decision
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import Decision
-from toolyard.core.tools import ProviderOptions, Tool
-from toolyard.core.web_search import (
+from toolyard.core.tools.definition import ProviderOptions, Tool
+from toolyard.core.tools.web_search_rule import (
     NO_SEARCH_NOTE,
     SEARCH_TOOL,
     NativeTools,

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import Unpack
 
-from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.options import Options
 from toolyard.models.chat.request import select_sent_extras, to_wire
 from toolyard.models.chat.stream import ChatReply
 from toolyard.models.http.client import Deadlines, Retry

@@ -27,9 +27,9 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.options import DEFAULT_OPTIONS, EXTRA_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import DEFAULT_OPTIONS, EXTRA_OPTIONS, Options, allows_any_object
+from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.reasoning_details import collect_details
 from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.files import parse_inline_file

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from toolyard.core.events import (
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     Finish,
     ModelDelta,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from toolyard.core.failed_results import format_problem
 from toolyard.core.items import Call, Citation, Item, ModelText, Outcome, Problem, Result, Seal
 from toolyard.core.ports import Clock
-from toolyard.core.results import format_problem
-from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.gemini.wire_types import GeminiPart, Grounding, GroundingSupport, decode_part
 from toolyard.models.hosted_results import build_citation, build_hosted_result
 from toolyard.models.hosted_tools import supports_functions_with_native

@@ -9,9 +9,9 @@ from typing import Unpack
 from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.gemini.request import find_unsent_options, select_sent_extras, to_wire
 from toolyard.models.gemini.stream import GeminiReply
 from toolyard.models.hosted_tools import find_native_tools

@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 from msgspec import Raw, ValidationError
 from msgspec.structs import replace
 
-from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, ReasoningAppended, TextAppended, TurnEnded
+from toolyard.core.conversation.events import (
+    ArgumentsAppended,
+    Finish,
+    ModelDelta,
+    ReasoningAppended,
+    TextAppended,
+    TurnEnded,
+)
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Clock
 from toolyard.core.utf8 import utf8_size

@@ -14,8 +14,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.loopback import is_loopback
 from toolyard.core.masking import shorten_address
+from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.models.http.connection import HttpConnection
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.http.problems import WireFailure, build_failure

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from types import MappingProxyType
 from typing import TypedDict
 
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.masking import shorten_address
 from toolyard.core.ports import ModelRequest, WireExchange

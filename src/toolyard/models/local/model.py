@@ -15,10 +15,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.options import Options
 from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.local.reply import LocalChunk, LocalReply

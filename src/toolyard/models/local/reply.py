@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ArgumentsAppended, Finish, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
 from toolyard.models.arguments import read_arguments

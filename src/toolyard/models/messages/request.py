@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from toolyard.core.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.answer_limits import choose_max_tokens, choose_thinking_tokens
 from toolyard.models.encode_cache import EncodeCache, get_encode_cache
 from toolyard.models.http.problems import WireFailure

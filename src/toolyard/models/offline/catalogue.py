@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import Parameter, parse_parameters
 from toolyard.models.offline.templates import Template, TemplateFit, select_best_fits

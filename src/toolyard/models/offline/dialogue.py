@@ -10,8 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.failed_results import WITHDRAWN
 from toolyard.core.items import Call, Item, Reasoning, Result, UserMessage
-from toolyard.core.results import WITHDRAWN
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import parse_number
 from toolyard.models.offline.text import is_question, parse_message

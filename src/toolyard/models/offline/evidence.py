@@ -12,7 +12,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.offline.dates import find_times
 from toolyard.models.offline.parameters import OFF, ON, Parameter, parse_number
 from toolyard.models.offline.text import ALTERNATIVES, NEGATIONS, TokenizedText

@@ -7,11 +7,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Usage, UserMessage
-from toolyard.core.options import Options, list_set_options
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import Options, list_set_options
+from toolyard.core.tools.definition import Tool
 from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.parameters import detect_language

@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 import jsonschema_rs
 
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.models.offline.dates import TimeKind, parse_time
 from toolyard.models.offline.text import fold, is_chinese, tokenize
 

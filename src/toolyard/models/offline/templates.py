@@ -11,8 +11,8 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.templates import split_template
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.templates import split_template
 from toolyard.models.offline.dates import is_plain_time
 from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, detect_language, split_list
 from toolyard.models.offline.text import TokenizedText, has_reservation, is_chinese, strip_courtesies, tokenize

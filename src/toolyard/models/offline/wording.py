@@ -7,8 +7,8 @@ from typing import cast
 import msgspec
 
 from toolyard.core.items import Result
-from toolyard.core.templates import fill_examples
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.templates import fill_examples
 from toolyard.models.offline.parameters import Parameter
 
 MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS, MAX_DEPTH = 20, 6, 80, 20, 3

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.failed_results import format_problem
 from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Seal
 from toolyard.core.ports import Clock
-from toolyard.core.results import format_problem
-from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.hosted_results import build_citation, build_hosted_result
 from toolyard.models.responses.wire_types import Annotation, ContentPart, OutputItem
 from toolyard.models.unicode import encode_json

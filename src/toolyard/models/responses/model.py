@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 from typing import Unpack
 
-from toolyard.core.options import Options
 from toolyard.core.ports import ModelRequest
-from toolyard.core.web_search import NativeTools
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
 from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events

@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from toolyard.core.schema_expansion import UnboundedSchema, measure_schema
+from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
 from toolyard.models.schema_dialects.gemini import to_gemini
 from toolyard.models.schema_dialects.plain import to_anthropic, to_openai
 from toolyard.models.schema_dialects.schema import Schema, UnsupportedSchema

@@ -9,7 +9,7 @@ from typing import cast
 
 import msgspec
 
-from toolyard.core.schema_expansion import resolve_pointer
+from toolyard.core.tools.schema_expansion import resolve_pointer
 
 Schema = dict[str, object]
 MAX_NOTE_CHARACTERS = 600

@@ -15,15 +15,14 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.approval_terms import iter_term_problems
-from toolyard.core.limits import Budget, SessionLimits
-from toolyard.core.loopback import is_loopback
-from toolyard.core.mcp_servers import AddServers, ServerSpec
-from toolyard.core.model_names import is_pattern, is_safe_pattern
-from toolyard.core.prices import Price
-from toolyard.core.providers import Provider
-from toolyard.core.redaction import RedactRules
-from toolyard.core.setting_types import (
+from toolyard.core.settings.limits import Budget, SessionLimits
+from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
+from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.prices import Price
+from toolyard.core.settings.providers import Provider
+from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
+from toolyard.core.settings.trusted_proxies import parse_network
+from toolyard.core.settings.types import (
     Count,
     CountOrZero,
     FilePath,
@@ -40,10 +39,11 @@ from toolyard.core.setting_types import (
     Url,
 )
 from toolyard.core.store import Key
-from toolyard.core.texts import BUILT_IN_TEXTS, Texts, has_texts
-from toolyard.core.tools import AfterUntrusted, Approval, Tool
-from toolyard.core.trust import TrustRules
-from toolyard.core.trusted_proxies import parse_network
+from toolyard.core.tools.approval_terms import iter_term_problems
+from toolyard.core.tools.definition import AfterUntrusted, Approval, Tool
+from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
+from toolyard.core.tools.redaction import RedactRules
+from toolyard.core.tools.trust import TrustRules
 from toolyard.server.config.check import check_config
 from toolyard.server.config.layers import Layers
 from toolyard.server.config.limits import (

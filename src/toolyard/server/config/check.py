@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec import inspect
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.setting_check import MAX_PROBLEMS, KeyPath, SettingChecker, Transform, Tree
+from toolyard.core.settings.checks import MAX_PROBLEMS, KeyPath, SettingChecker, Transform, Tree
 
 
 @dataclass(frozen=True, slots=True, order=True)

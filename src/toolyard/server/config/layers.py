@@ -12,8 +12,8 @@ from typing import cast
 from msgspec import inspect
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.setting_check import KeyPath, Tree
-from toolyard.core.setting_kinds import Kind, find_struct, iter_alternatives, parse_text
+from toolyard.core.settings.checks import KeyPath, Tree
+from toolyard.core.settings.kinds import Kind, find_struct, iter_alternatives, parse_text
 from toolyard.server.config.check import SourceLocation
 from toolyard.server.config.toml_lines import TomlLines
 

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.limits import Limits
-from toolyard.core.setting_types import Count, Language, Name
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.types import Count, Language, Name
 
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.mcp_servers import ServerSpec, build_server_id
+from toolyard.core.tools.mcp_servers import ServerSpec, build_server_id
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 

@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.options import Options
-from toolyard.core.setting_types import CountOrZero, Name
-from toolyard.core.tools import ProviderOptions, SearchOptions
-from toolyard.core.web_search import SearchPlace, SearchRules
+from toolyard.core.settings.options import Options
+from toolyard.core.settings.types import CountOrZero, Name
+from toolyard.core.tools.definition import ProviderOptions, SearchOptions
+from toolyard.core.tools.web_search_rule import SearchPlace, SearchRules
 
 
 class WebSearchConfig(SearchOptions, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.setting_check import KeyPath, check_characters
+from toolyard.core.settings.checks import KeyPath, check_characters
 from toolyard.stores.postgres_settings import is_postgres
 
 _VARIABLE = re.compile(r"(\$?)\$\{([^{}]*)\}")

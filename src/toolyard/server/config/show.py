@@ -8,7 +8,7 @@ from typing import cast
 from msgspec import Struct, inspect
 
 from toolyard.core.masking import MASK, mask_addresses
-from toolyard.core.setting_kinds import Kind, find_struct, get_item_type, iter_alternatives, list_settings, strip_marks
+from toolyard.core.settings.kinds import Kind, find_struct, get_item_type, iter_alternatives, list_settings, strip_marks
 
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 

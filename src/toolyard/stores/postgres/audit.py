@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from asyncpg import Connection, Record
 from msgspec.structs import astuple
 
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.stores.postgres.connections import Database
 from toolyard.stores.postgres.lease import Lease, LeasedPorts
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from toolyard.core.figures import merge_steps
 from toolyard.core.store import FigureRow
+from toolyard.core.store.figures import merge_steps
 from toolyard.stores.postgres.lease import LeasedPorts
 
 MAX_ROWS = 500

@@ -6,7 +6,7 @@ It is written in the statement that stores the entries, so that lists never diff
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import Append
 from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.postgres.connections import transpose_rows

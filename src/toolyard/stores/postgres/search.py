@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from asyncpg import Connection, Record
 from msgspec.structs import replace
 
+from toolyard.core.conversation.events import Entry, MessageRemoved
 from toolyard.core.errors import ToolyardError, Unavailable
-from toolyard.core.events import Entry, MessageRemoved
 from toolyard.core.store import CatalogQuery, ConversationCard
 from toolyard.stores.batches import decode_batch, decode_readable_batch
 from toolyard.stores.entries import contains_text, fold_case

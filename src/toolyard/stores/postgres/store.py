@@ -7,8 +7,8 @@ from itertools import chain, islice
 
 import msgspec
 
+from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import StoreDown, ToolyardError
-from toolyard.core.events import Entry
 from toolyard.core.store import Append
 from toolyard.stores.batches import decode_batch
 from toolyard.stores.postgres.access_tokens import PostgresAccessTokens

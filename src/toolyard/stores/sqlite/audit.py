@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 
 _COLUMNS = ", ".join(AuditEntry.__struct_fields__)
 _LAST = f"SELECT {_COLUMNS} FROM audit ORDER BY number DESC LIMIT 1"

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from unicodedata import category
 
-from toolyard.core.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
 from toolyard.stores.batches import decode_batch
 from toolyard.stores.entries import is_mentioned, is_titled

@@ -3,8 +3,8 @@
 import sqlite3
 from collections.abc import Sequence
 
-from toolyard.core.figures import merge_steps
 from toolyard.core.store import FigureRow
+from toolyard.core.store.figures import merge_steps
 
 _GET = "SELECT body FROM figures WHERE tenant = ? AND user = ? AND step_s = ? AND at = ?"
 _PUT = "INSERT OR REPLACE INTO figures (tenant, user, step_s, at, body) VALUES (?, ?, ?, ?, ?)"

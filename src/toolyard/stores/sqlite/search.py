@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolyard.core.events import Entry, MessageRemoved
+from toolyard.core.conversation.events import Entry, MessageRemoved
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition
 from toolyard.stores.batches import decode_readable_batch
 from toolyard.stores.entries import fold_case

@@ -15,9 +15,8 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from toolyard.core.audit import AuditEntry, AuditQuery, AuditRecord
+from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown, Unavailable
-from toolyard.core.events import Entry
 from toolyard.core.store import (
     AccessToken,
     Allowance,
@@ -32,6 +31,7 @@ from toolyard.core.store import (
     SnapshotHead,
     SnapshotUpdate,
 )
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord
 from toolyard.stores.batches import decode_batch, encode_batch
 from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.errors import build_closed_error

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from toolyard.core.limits import Limits
-from toolyard.core.tools import Tool
+from toolyard.core.settings.limits import Limits
+from toolyard.core.tools.definition import Tool
 
 
 def build_capabilities(tools: Sequence[Tool], limits: Limits, version: str) -> dict[str, object]:

@@ -10,9 +10,8 @@ from typing import assert_never
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import ToolyardError
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallAnswered,
     CallApproved,
@@ -43,8 +42,9 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.errors import ToolyardError
 from toolyard.core.items import Call, Problem, Reasoning, Result, Usage, result_id
-from toolyard.core.run_view import RunView
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame, encode_head

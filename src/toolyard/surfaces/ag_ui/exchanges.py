@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.items import Call
 from toolyard.core.ports import Failure, Value
-from toolyard.core.run_state import CallState
-from toolyard.core.state import State, fold
 from toolyard.engine.service import Service
 from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder, encode_failure
 from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame

@@ -11,8 +11,9 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.events import Entry, RunQueued, TurnEnded, TurnStarted
-from toolyard.core.history import History
+from toolyard.core.conversation.events import Entry, RunQueued, TurnEnded, TurnStarted
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.state import State
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -26,7 +27,6 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.state import State
 from toolyard.surfaces.ag_ui.parse import InputMessage, read_plain_text
 
 MESSAGE_ID_FIELD = "messageId"

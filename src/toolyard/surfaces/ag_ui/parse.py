@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import SearchMode, parse_search
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody

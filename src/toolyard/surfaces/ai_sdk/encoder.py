@@ -10,9 +10,8 @@ from typing import assert_never
 
 import msgspec
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import ToolyardError
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallAnswered,
     CallApproved,
@@ -46,8 +45,9 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.errors import ToolyardError
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
-from toolyard.core.run_view import RunView
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.ai_sdk.frames import (
     Frame,

@@ -7,9 +7,9 @@ from hashlib import sha256
 
 import msgspec
 
-from toolyard.core.events import CallProgressed
+from toolyard.core.conversation.events import CallProgressed
+from toolyard.core.conversation.run_view import CallView, RunView
 from toolyard.core.items import Call, FilePart, ImagePart, Item, ModelText, Result, Usage
-from toolyard.core.run_view import CallView, RunView
 
 Frame = Mapping[str, object]
 _DATA_TYPE = re.compile(r"data:([\w.+/-]+)")

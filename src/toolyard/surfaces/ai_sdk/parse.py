@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 from toolyard.core.errors import Invalid
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.threads import CallDecision, ThreadMessage, ThreadRequest

@@ -4,8 +4,8 @@ For a turn that it has missed, a `Reader` hands out the text and then the entry 
 the text would come before the reasoning that the model wrote first.
 """
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import Entry, Published, TextAppended, TurnEnded
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, Published, TextAppended, TurnEnded
 from toolyard.engine.readers import Reader
 
 

@@ -9,9 +9,9 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolyard.core.events import Entry, Published
+from toolyard.core.conversation.events import Entry, Published
+from toolyard.core.conversation.run_view import CallView, OpenRuns, RunView
 from toolyard.core.items import Problem
-from toolyard.core.run_view import CallView, OpenRuns, RunView
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.model_failures import describe_failure
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call

@@ -12,8 +12,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.templates import find_unknown_slots
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.templates import find_unknown_slots
 from toolyard.surfaces.chat_messages import ChatFunctionCall
 from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
 from toolyard.surfaces.client_tools import build_client_tool

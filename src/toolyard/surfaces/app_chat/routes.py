@@ -15,16 +15,16 @@ from litestar.response import Stream
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from toolyard.core.commands import Change
-from toolyard.core.conversation_settings import Settings, SettingsChange
-from toolyard.core.cursor import Cursor, parse_cursor
+from toolyard.core.conversation.commands import Change
+from toolyard.core.conversation.cursor import Cursor, parse_cursor
+from toolyard.core.conversation.events import RequestKey
+from toolyard.core.conversation.notes import to_notes
+from toolyard.core.conversation.run_view import OpenRuns
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import RequestKey
 from toolyard.core.items import Item, UserMessage
-from toolyard.core.limits import Limits
-from toolyard.core.notes import to_notes
 from toolyard.core.ports import Failure, Value
-from toolyard.core.run_view import OpenRuns
+from toolyard.core.settings.limits import Limits
 from toolyard.core.store import RequestRecord
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.open_runs import load_open_runs

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from typing import TypeVar
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import Entry, Published, RunEnded, RunSuspended
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, Published, RunEnded, RunSuspended
 from toolyard.engine.readers import Reader
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.sse import NO_HEADERS, ObjectFraming, encode_event, encode_objects, stream_events

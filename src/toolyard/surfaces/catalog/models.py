@@ -4,8 +4,8 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from toolyard.core.model_cards import ModelCard
-from toolyard.core.model_names import OFFLINE
+from toolyard.core.settings.model_cards import ModelCard
+from toolyard.core.settings.model_names import OFFLINE
 from toolyard.engine.service import Service
 from toolyard.models.providers import PROVIDERS, describe_setup
 from toolyard.surfaces.openapi import ERRORS

@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.masking import mask_addresses
-from toolyard.core.providers import ProviderCard
+from toolyard.core.settings.providers import ProviderCard
 from toolyard.surfaces.authorization import PathId
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context

@@ -4,8 +4,8 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from toolyard.core.templates import fill_examples
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.templates import fill_examples
 from toolyard.engine.service import Service
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context

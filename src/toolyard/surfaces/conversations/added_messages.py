@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from toolyard.core.conversation.history import History, find_trailing_calls
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid
-from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import (
     MAX_ID_CHARS,
     Call,
@@ -20,9 +21,8 @@ from toolyard.core.items import (
     result_id,
 )
 from toolyard.core.ports import Clock
-from toolyard.core.state import State
-from toolyard.core.tools import NAME_PATTERN
-from toolyard.core.trust import APPLICATION, SENT_HISTORY
+from toolyard.core.tools.definition import NAME_PATTERN
+from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
 from toolyard.surfaces.chat_messages import ChatToolCall, MessageId, is_message_id, parse_time
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.request_body import LenientBody

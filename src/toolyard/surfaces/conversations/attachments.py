@@ -12,8 +12,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from toolyard.core.conversation.state import State
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.core.state import State
 from toolyard.surfaces.conversations.image_size import read_image_size
 from toolyard.surfaces.errors import invalid_field
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from toolyard.core.branches import Branch
-from toolyard.core.history import History
+from toolyard.core.conversation.branches import Branch
+from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Item, Reasoning
 from toolyard.surfaces.chat_messages import to_iso_time, to_messages
 

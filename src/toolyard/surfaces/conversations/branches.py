@@ -7,7 +7,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
-from toolyard.core.commands import Rewind
+from toolyard.core.conversation.commands import Rewind
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.conversations.conversations import ConversationAnswer, load_answer

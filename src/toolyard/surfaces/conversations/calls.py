@@ -12,13 +12,13 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, Struct, UnsetType
 
-from toolyard.core.approvals import count_remaining
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Answer, Approve, Deny
+from toolyard.core.conversation.approvals import count_remaining
+from toolyard.core.conversation.commands import Answer, Approve, Deny
+from toolyard.core.conversation.events import CallJudged, Remember, Reply
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import CallJudged, Remember, Reply
 from toolyard.core.items import Call
-from toolyard.core.state import State
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.call_ids import parse_call_id

@@ -6,11 +6,11 @@ from litestar.params import JSONBody
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from toolyard.core.commands import Change
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.conversation.commands import Change
+from toolyard.core.conversation.events import ConversationChanged
+from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
-from toolyard.core.events import ConversationChanged
-from toolyard.core.notes import Note
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state

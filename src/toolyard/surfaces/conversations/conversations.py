@@ -10,13 +10,13 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
-from toolyard.core.commands import Change, Delete, Open
-from toolyard.core.conversation_settings import Settings, SettingsChange
-from toolyard.core.limits import Limits
-from toolyard.core.options import Options, check_options
-from toolyard.core.state import State
+from toolyard.core.conversation.commands import Change, Delete, Open
+from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.state import State
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.options import Options, check_options
 from toolyard.core.store import ConversationCard
-from toolyard.core.web_search import SearchMode
+from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.chat_messages import ChatMessage, to_iso_time, to_messages

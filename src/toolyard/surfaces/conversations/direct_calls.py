@@ -7,8 +7,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
+from toolyard.core.conversation.events import RunQueued
 from toolyard.core.errors import NotFound
-from toolyard.core.events import RunQueued
 from toolyard.core.items import Call
 from toolyard.core.store import RequestRecord
 from toolyard.engine.requests import KeyLocks

@@ -8,8 +8,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Item
-from toolyard.core.state import State
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.chat_messages import to_iso_time

@@ -8,9 +8,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct
 
-from toolyard.core.commands import AddMessage, RemoveMessage
+from toolyard.core.conversation.commands import AddMessage, RemoveMessage
+from toolyard.core.conversation.events import MessageAdded
 from toolyard.core.errors import NotFound
-from toolyard.core.events import MessageAdded
 from toolyard.core.items import Item, ModelText
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service

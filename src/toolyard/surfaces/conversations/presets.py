@@ -9,7 +9,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
-from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.engine.presets import Preset, may_edit_preset
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId

@@ -11,13 +11,13 @@ from litestar.response import Stream
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from toolyard.core.commands import Start, Stop
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.cursor import parse_cursor
-from toolyard.core.decide import has_question
+from toolyard.core.conversation.commands import Start, Stop
+from toolyard.core.conversation.cursor import parse_cursor
+from toolyard.core.conversation.decide import has_question
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Part, TextPart, UserMessage
-from toolyard.core.limits import Limits
-from toolyard.core.state import State
+from toolyard.core.settings.limits import Limits
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service

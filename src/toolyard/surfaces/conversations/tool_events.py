@@ -6,9 +6,9 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.events import CallEnded, Entry, Published, RunQueued, TurnEnded
-from toolyard.core.history import find_open_calls
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import CallEnded, Entry, Published, RunQueued, TurnEnded
+from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Item, ModelText, Result
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state

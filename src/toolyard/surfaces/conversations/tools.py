@@ -8,10 +8,10 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct
 
-from toolyard.core.commands import Change
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.conversation.commands import Change
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.errors import invalid_field

@@ -13,15 +13,23 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.commands import Start, Stop
-from toolyard.core.conversation_settings import Settings
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.commands import Start, Stop
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
+    CallEnded,
+    CallJudged,
+    CallParked,
+    CallProgressed,
+    Entry,
+    Published,
+    RunQueued,
+)
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, RateLimited, Refused, ToolyardError
-from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgressed, Entry, Published, RunQueued
 from toolyard.core.items import Call, Problem, Result
 from toolyard.core.json_types import Json
-from toolyard.core.state import State
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.engine.readers import Reader
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun

@@ -8,11 +8,11 @@ from typing import Literal, cast
 import msgspec
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Answer, Approve, Deny
-from toolyard.core.events import CallJudged, CallParked, Reply
+from toolyard.core.conversation.commands import Answer, Approve, Deny
+from toolyard.core.conversation.events import CallJudged, CallParked, Reply
 from toolyard.core.items import Call, Problem
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import INPUT_RESPONSES
+from toolyard.core.tools.mcp_servers import INPUT_RESPONSES
 from toolyard.surfaces.mcp.client import Peer
 
 ELICIT = "elicitation/create"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from toolyard.core.json_types import Json
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.mcp.client import read_version
 from toolyard.surfaces.mcp.jsonrpc import HEADER_MISMATCH, RpcError, RpcRequest
 

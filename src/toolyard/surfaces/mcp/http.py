@@ -16,8 +16,8 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 from msgspec.structs import replace
 
+from toolyard.core.conversation.events import RequestKey
 from toolyard.core.errors import Invalid
-from toolyard.core.events import RequestKey
 from toolyard.core.json_types import Json
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.service import Service

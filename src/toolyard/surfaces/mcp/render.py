@@ -5,10 +5,10 @@ from typing import cast
 
 import msgspec
 
+from toolyard.core.failed_results import format_problem
 from toolyard.core.items import Problem, Result
 from toolyard.core.json_types import Json
-from toolyard.core.results import format_problem
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.mcp.jsonrpc import RpcError
 
 CACHEABLE_METHODS = frozenset(

@@ -6,11 +6,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.run_view import OpenRuns, RunView
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import UserMessage
 from toolyard.core.ports import Failure, Value
-from toolyard.core.run_view import OpenRuns, RunView
 from toolyard.engine.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request

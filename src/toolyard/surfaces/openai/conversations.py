@@ -8,10 +8,10 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from toolyard.core.commands import AddMessage, Change, Delete, Open, RemoveMessage
-from toolyard.core.conversation_settings import SettingsChange
+from toolyard.core.conversation.commands import AddMessage, Change, Delete, Open, RemoveMessage
+from toolyard.core.conversation.history import History, find_trailing_calls
+from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.errors import NotFound
-from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import Call, Item
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state

@@ -11,10 +11,10 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Stop
+from toolyard.core.conversation.commands import Stop
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
-from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.current_run import watch_current_run

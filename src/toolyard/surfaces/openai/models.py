@@ -8,7 +8,7 @@ from litestar.params import FromPath
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
-from toolyard.core.model_cards import ModelCard
+from toolyard.core.settings.model_cards import ModelCard
 from toolyard.engine.service import Service
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context

@@ -7,8 +7,8 @@ from typing import cast
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
-from toolyard.core.options import ANY_OBJECT, Options, Thinking
-from toolyard.core.web_search import SearchMode, parse_search
+from toolyard.core.settings.options import ANY_OBJECT, Options, Thinking
+from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.web_search import WebSearchFields
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.events import RequestKey
+from toolyard.core.conversation.events import RequestKey
 from toolyard.core.ports import Clock
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service

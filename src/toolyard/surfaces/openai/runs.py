@@ -9,17 +9,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Delete, Start, Stop
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.commands import Delete, Start, Stop
+from toolyard.core.conversation.events import Entry, RequestKey
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, ToolyardError, Unavailable
-from toolyard.core.events import Entry, RequestKey
 from toolyard.core.items import Item, Result
-from toolyard.core.options import DEFAULT_OPTIONS, UNSUPPORTED_OPTION, Options
 from toolyard.core.ports import Failure, Value
-from toolyard.core.run_view import RunView
-from toolyard.core.state import State
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import SearchMode
+from toolyard.core.settings.options import DEFAULT_OPTIONS, UNSUPPORTED_OPTION, Options
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.readers import Reader
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.engine.requests import KeyLocks

@@ -10,11 +10,11 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.decide import build_left_result
+from toolyard.core.conversation.decide import build_left_result
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
-from toolyard.core.state import State
-from toolyard.core.trust import APPLICATION
+from toolyard.core.tools.trust import APPLICATION
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.current_run import wait_for_current_run

@@ -7,7 +7,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
-from toolyard.core.audit import AuditAction, AuditEntry, AuditOutcome, AuditQuery
+from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS

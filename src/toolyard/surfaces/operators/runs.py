@@ -14,16 +14,16 @@ from litestar.params import QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.approval_terms import ApprovalTerms
-from toolyard.core.approvals import ApprovalView, build_approval_view
 from toolyard.core.caller import Caller
-from toolyard.core.events import CallParked, Ending
+from toolyard.core.conversation.approvals import ApprovalView, build_approval_view
+from toolyard.core.conversation.events import CallParked, Ending
+from toolyard.core.conversation.run_state import CallState, Phase
+from toolyard.core.conversation.run_view import RunStatus
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, Outcome
-from toolyard.core.run_state import CallState, Phase
-from toolyard.core.run_view import RunStatus
-from toolyard.core.state import State
 from toolyard.core.store import ConversationCard, ListPosition
-from toolyard.core.trust import UntrustedSource
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.trust import UntrustedSource
 from toolyard.engine.service import Service
 from toolyard.observability.digest import Digests, RunDigest
 from toolyard.observability.overview import STEPS, Overview, build_overview

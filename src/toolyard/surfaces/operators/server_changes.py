@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.masking import MASK
-from toolyard.core.mcp_servers import AddServers, ServerCard, ServerSpec
 from toolyard.core.ports import Servers
+from toolyard.core.tools.mcp_servers import AddServers, ServerCard, ServerSpec
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.operators.servers import (

@@ -13,8 +13,8 @@ from litestar.params import FromPath, JSONBody
 from msgspec import Meta, Struct, convert
 
 from toolyard.core.caller import Caller
-from toolyard.core.mcp_servers import SignInAnswer
 from toolyard.core.ports import Servers
+from toolyard.core.tools.mcp_servers import SignInAnswer
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.roles import require_server_admin

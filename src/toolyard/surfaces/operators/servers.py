@@ -13,10 +13,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation_settings import Settings
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from toolyard.core.items import Call
-from toolyard.core.mcp_servers import (
+from toolyard.core.ports import Servers
+from toolyard.core.settings.checks import list_problems
+from toolyard.core.tools.mcp_servers import (
     MAX_ID_CHARS,
     SERVER_ID,
     AddServers,
@@ -25,9 +28,6 @@ from toolyard.core.mcp_servers import (
     ServerTool,
     build_server_id,
 )
-from toolyard.core.ports import Servers
-from toolyard.core.run_view import RunView
-from toolyard.core.setting_check import list_problems
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Forbidden, NotFound
-from toolyard.core.events import Entry
 from toolyard.engine.service import Service
 from toolyard.observability.trace import Trace, build_trace
 from toolyard.observability.wire_log import RecordedTurn

@@ -10,10 +10,10 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.notes import to_notes
 from toolyard.core.items import Item, TextPart, UserMessage
-from toolyard.core.mcp_servers import ServerCard, ServerStatus
-from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
+from toolyard.core.tools.mcp_servers import ServerCard, ServerStatus
 from toolyard.engine.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.answer_options import AnswerFields

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, ToolHooks, Value
-from toolyard.core.tools import Tool
-from toolyard.core.trust import join_sources, list_unreviewed_servers, name_description_source
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.trust import join_sources, list_unreviewed_servers, name_description_source
 from toolyard.tool_index.find_tools_result import FIND_TOOLS, build_result
 
 MAX_QUERY_CHARS = 1000

@@ -9,7 +9,7 @@ import msgspec
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 from toolyard.core.ports import Context
-from toolyard.core.tools import EMPTY_OBJECT, AfterUntrusted, Approval, Tool
+from toolyard.core.tools.definition import EMPTY_OBJECT, AfterUntrusted, Approval, Tool
 
 REQUIRED_ATTRIBUTES = (
     "name",

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
-from toolyard.core.approval_terms import iter_term_problems
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Verdict
-from toolyard.core.results import to_problem
-from toolyard.core.tools import AfterUntrusted, Approval, Tool
+from toolyard.core.tools.approval_terms import iter_term_problems
+from toolyard.core.tools.definition import AfterUntrusted, Approval, Tool
 from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
 from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
 

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
+from toolyard.core.tools.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.oauth import build_auth
 from toolyard.venues.mcp.auth.sign_in import begin_sign_in, finish_sign_in

@@ -6,10 +6,10 @@ from typing import Protocol
 
 from toolyard.core.caller import Caller
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.core.ports import Clock, NotificationHandler
 from toolyard.core.store import SharedKeyValue
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords

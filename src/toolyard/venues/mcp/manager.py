@@ -14,17 +14,17 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolyard.core.audit import AuditAction, hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.items import Problem
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_client import McpClient
-from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
 from toolyard.core.store import AuditedKeyValue
+from toolyard.core.store.audit_chain import AuditAction, hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
 from toolyard.observability.audit import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns

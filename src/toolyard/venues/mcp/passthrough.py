@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_client import McpClient
-from toolyard.core.mcp_servers import select_visible_error
 from toolyard.core.ports import NotificationHandler
+from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import select_visible_error
 from toolyard.venues.mcp.manager import McpManager
 from toolyard.venues.mcp.outcomes import ErrorReply, NoReply, ResultReply
 

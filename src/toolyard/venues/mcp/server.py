@@ -12,12 +12,16 @@ from weakref import WeakValueDictionary
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolyard.core.audit import hash_content
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Refused
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Problem
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import (
+from toolyard.core.ports import CallerTools
+from toolyard.core.store.audit_chain import hash_content
+from toolyard.core.tool_identity import ToolIdentity
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import (
     ServerCard,
     ServerSpec,
     ServerStatus,
@@ -25,10 +29,6 @@ from toolyard.core.mcp_servers import (
     describe_outage,
     select_visible_error,
 )
-from toolyard.core.ports import CallerTools
-from toolyard.core.results import to_problem
-from toolyard.core.tool_identity import ToolIdentity
-from toolyard.core.tools import Tool
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.catalog.caller_views import CallerKey, CallerViews, ListedDefinition

@@ -12,14 +12,14 @@ from typing import cast
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import CallEnded, Entry
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, Problem
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import INPUT_RESPONSES, select_visible_error
 from toolyard.core.ports import CallerTools, Context, Failure, Pending, ToolHooks, Value
-from toolyard.core.results import to_problem
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import INPUT_RESPONSES, select_visible_error
 from toolyard.venues.mcp.calls.content import build_schema_failure, limit_details, parse_call_result
 from toolyard.venues.mcp.calls.elicitation import Elicitations, PendingRequest, build_reply, hash_question
 from toolyard.venues.mcp.calls.multi_round import MAX_TOKEN_CHARS, InputRound, decode_token, parse_round

@@ -11,7 +11,7 @@ from core.published import StoredLog
 from core.test_properties import Script, play, scripts
 from surfaces.ag_ui.real_clients.agents import AgentProcess, serve_script
 from surfaces.ag_ui.recorded import Stream, encode_exchanges
-from toolyard.core.events import Entry, RunQueued, TextAppended
+from toolyard.core.conversation.events import Entry, RunQueued, TextAppended
 
 MIN_STREAMS = 500
 

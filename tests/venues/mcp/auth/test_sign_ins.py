@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, wait_until
 from toolyard import Caller, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
-from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
+from toolyard.core.tools.mcp_servers import OAuth, ServerCard, SignInAnswer
 from toolyard.testing import Scripted
 from toolyard.venues.mcp.auth.grants import Grant
 from toolyard.venues.mcp.auth.oauth import RequestAuth, build_auth

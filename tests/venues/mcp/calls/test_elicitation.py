@@ -9,10 +9,10 @@ import pytest
 
 from support import TEST_TIMEOUT_S, collect_events, get_problem, open_yard, wait_for_event, wait_until
 from toolyard import Caller, Run, Yard
+from toolyard.core.conversation.events import CallEnded, CallParked, CallStarted
 from toolyard.core.errors import Refused
-from toolyard.core.events import CallEnded, CallParked, CallStarted
 from toolyard.core.items import Result
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import Scripted
 from toolyard.venues.mcp.venue import MAX_ASKING_SESSIONS
 from venues.mcp.modern import over_http, over_stdio

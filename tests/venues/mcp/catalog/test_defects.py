@@ -8,7 +8,7 @@ from support import collect_events, get_problem, get_result, open_yard
 from surfaces.mcp_host import open_host
 from surfaces.talk import open_api_client
 from toolyard import Caller, Yard
-from toolyard.core.mcp_servers import ServerTool
+from toolyard.core.tools.mcp_servers import ServerTool
 from venues.mcp.plain import PlainServer
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

@@ -14,14 +14,14 @@ from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_
 from surfaces.talk import build_yard
 from toolyard import Caller, Yard
 from toolyard.app import open_store
-from toolyard.core.commands import Open
-from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.conversation.commands import Open
+from toolyard.core.conversation.events import Remember, RunSuspended
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import Remember, RunSuspended
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.store import Key
 from toolyard.core.tool_identity import TOOL_NAMES
-from toolyard.core.tools import Tool, may_use_with_key
+from toolyard.core.tools.definition import Tool, may_use_with_key
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.server.config import Config, ToolRules
 from toolyard.server.wiring import build_wiring
 from toolyard.stores.memory import MemoryDatabase

@@ -9,9 +9,9 @@ from support import collect_events, get_problem, get_result, open_yard, wait_unt
 from surfaces.talk import open_api_client
 from toolyard import Caller
 from toolyard.core.errors import Refused
-from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import ModelRequest
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import Turn, call, say
 from toolyard.venues.mcp.catalog.definitions import build_tool
 from toolyard.venues.mcp.catalog.pins import Pins, accept_pins, reject_pins, update_pins

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolyard.core.tool_identity import ToolIdentity
-from toolyard.core.tools import NAME_PATTERN
+from toolyard.core.tools.definition import NAME_PATTERN
 from toolyard.venues.mcp import Router
 
 ANY = st.text(max_size=80)

@@ -14,8 +14,8 @@ import pytest
 
 from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, open_yard, wait_for_event, wait_until
 from toolyard import Caller, Yard
-from toolyard.core.events import CallEnded, CallProgressed, CallStarted
-from toolyard.core.mcp_servers import ServerCard
+from toolyard.core.conversation.events import CallEnded, CallProgressed, CallStarted
+from toolyard.core.tools.mcp_servers import ServerCard
 from toolyard.venues.mcp.sessions.backoff import FIRST_DELAY_S, MAX_DELAY_S, OPEN_AFTER, Backoff
 from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
 from venues.mcp.plain import PlainServer, is_alive, state_of
@@ -182,7 +182,7 @@ async def test_children_and_their_children_end_with_us_however_we_end(tmp_path: 
 import asyncio
 from toolyard import (Yard)
 from toolyard.testing import (Scripted)
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 async def main():
     line = {" ".join([plain.spec.command, *plain.spec.args])!r} + "; exit 0"
     async with Yard(model=Scripted([]), servers={{"plain": ServerSpec(command="/bin/sh", args=("-c", line))}}):

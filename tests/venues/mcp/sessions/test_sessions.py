@@ -12,7 +12,7 @@ from mcp_types import METHOD_NOT_FOUND
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_until
 from toolyard import Caller, Yard
 from toolyard.core.items import Result
-from toolyard.core.mcp_servers import OAuth, ServerSpec
+from toolyard.core.tools.mcp_servers import OAuth, ServerSpec
 from toolyard.surfaces.mcp.client import ClientState
 from toolyard.surfaces.mcp.notifications import NotificationFeeds
 from toolyard.testing import Scripted

@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from toolyard.core.conversation.run_view import CallView, RunView, merge_citations
 from toolyard.core.items import Citation, Reasoning, Usage
-from toolyard.core.run_view import CallView, RunView, merge_citations
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
 from toolyard.surfaces.run_notices import get_first_notice

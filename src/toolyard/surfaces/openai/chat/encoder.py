@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import ToolyardError
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     Entry,
     Published,
@@ -16,7 +15,8 @@ from toolyard.core.events import (
     TextAppended,
     TurnStarted,
 )
-from toolyard.core.run_view import RunView
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.errors import ToolyardError
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.errors import ModelFailed

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from toolyard.core.options import Options
 from toolyard.core.ports import Value
-from toolyard.core.tools import Tool
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder

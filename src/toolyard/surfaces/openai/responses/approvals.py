@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Approve, Deny
+from toolyard.core.conversation.commands import Approve, Deny
+from toolyard.core.conversation.events import CallJudged
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Forbidden, NotFound, Refused
-from toolyard.core.events import CallJudged
-from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.call_ids import encode_call_id, parse_call_id
 from toolyard.surfaces.errors import invalid_field

@@ -11,8 +11,8 @@ from typing import Annotated, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from toolyard.core.tools import Tool
-from toolyard.core.web_search import SEARCH_TOOL
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.web_search_rule import SEARCH_TOOL
 from toolyard.surfaces.client_tools import build_client_tool
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openai.options import read_tool_choice

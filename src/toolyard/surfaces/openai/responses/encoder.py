@@ -10,9 +10,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.cursor import Cursor
-from toolyard.core.errors import ToolyardError
-from toolyard.core.events import (
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import (
     ArgumentsAppended,
     CallAnswered,
     CallApproved,
@@ -40,7 +39,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.run_view import CallView, RunView, TurnView, merge_citations
+from toolyard.core.conversation.run_view import CallView, RunView, TurnView, merge_citations
+from toolyard.core.errors import ToolyardError
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.replayed_waits import is_at_rest
 from toolyard.surfaces.call_ids import encode_call_id

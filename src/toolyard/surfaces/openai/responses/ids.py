@@ -10,9 +10,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from toolyard.core.cursor import Cursor
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import CallEnded, CallStarted, Entry, RunEnded, RunQueued, TurnEnded, TurnStarted
 from toolyard.core.errors import Invalid, NotFound
-from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, RunQueued, TurnEnded, TurnStarted
 
 APPROVAL_ID_PREFIX = "mcpr_"
 """The prefix of the id of a request for an approval; the id of its call follows."""

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, assert_never
 
 from msgspec import Struct
 
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound
 from toolyard.core.items import (
     Call,
@@ -19,7 +20,6 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.run_view import RunView
 from toolyard.surfaces.openai.responses.ids import build_item_id
 from toolyard.surfaces.openai.responses.output import OutputItem, build_message
 from toolyard.surfaces.openai.responses.tool_kinds import WireTool, build_call_item, build_output_item, find_wire_tool

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound
-from toolyard.core.run_view import RunView
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import FieldNotFound
 from toolyard.surfaces.openai.responses.output import OutputItem, list_output

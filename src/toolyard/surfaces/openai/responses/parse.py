@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from toolyard.core.options import Options
 from toolyard.core.ports import Value
-from toolyard.core.trust import join_sources
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.trust import join_sources
 from toolyard.engine.compaction import SUMMARY_HEADER
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder

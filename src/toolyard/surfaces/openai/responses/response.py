@@ -5,11 +5,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.failed_results import CONTINUED
 from toolyard.core.items import Problem, Usage
-from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Clock
-from toolyard.core.results import CONTINUED
-from toolyard.core.run_view import RunView
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.surfaces.model_failures import MODEL_ERROR, describe_failure
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id

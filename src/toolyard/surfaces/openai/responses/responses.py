@@ -12,16 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Delete, RemoveMessage, Stop
-from toolyard.core.cursor import START, Cursor
+from toolyard.core.conversation.commands import Delete, RemoveMessage, Stop
+from toolyard.core.conversation.cursor import START, Cursor
+from toolyard.core.conversation.events import Entry, RunQueued, TurnEnded, TurnStarted
+from toolyard.core.conversation.forks import find_fork_items
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.run_view import RunView
+from toolyard.core.conversation.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.events import Entry, RunQueued, TurnEnded, TurnStarted
-from toolyard.core.forks import find_fork_items
-from toolyard.core.history import History
 from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
-from toolyard.core.options import DEFAULT_OPTIONS
-from toolyard.core.run_view import RunView
-from toolyard.core.token_estimate import estimate_text_tokens, estimate_tokens
+from toolyard.core.settings.options import DEFAULT_OPTIONS
 from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
 from toolyard.surfaces.current_run import follow_run

@@ -10,7 +10,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 from litestar.response import Stream
 from msgspec import Struct
 
-from toolyard.core.limits import SocketLimits
+from toolyard.core.settings.limits import SocketLimits
 from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
 from toolyard.core.json_errors import describe_json_error
-from toolyard.core.limits import SocketLimits
 from toolyard.core.ports import Clock
+from toolyard.core.settings.limits import SocketLimits
 from toolyard.surfaces.errors import MAX_BODY_BYTES, answer_error, invalid_field
 from toolyard.surfaces.idempotency import KEY_HEADER
 from toolyard.surfaces.openai.request_keys import RETRY_HEADER

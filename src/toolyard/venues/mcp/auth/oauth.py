@@ -26,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore
 from toolyard.venues.mcp.auth.sealed_records import UndecryptableRecord
 from toolyard.venues.mcp.dispatcher import get_current_request

@@ -22,8 +22,8 @@ from mcp.shared.auth import (
 from pydantic import ValidationError
 
 from toolyard.core.errors import Refused, Unavailable
-from toolyard.core.loopback import is_loopback
-from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
+from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.tools.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.oauth import (
     UNAUTHORIZED,

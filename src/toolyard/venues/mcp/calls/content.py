@@ -9,10 +9,10 @@ from typing import cast
 
 import msgspec
 
+from toolyard.core.failed_results import to_problem
 from toolyard.core.items import FilePart, ImagePart, Part
 from toolyard.core.json_types import Json
 from toolyard.core.ports import Failure, Value
-from toolyard.core.results import to_problem
 
 MAX_LABEL_CHARS = 500
 MAX_PARTS_BYTES = 2 * 1024 * 1024

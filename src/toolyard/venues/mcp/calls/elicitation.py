@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import msgspec
 
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import INPUT_RESPONSES
+from toolyard.core.tools.mcp_servers import INPUT_RESPONSES
 from toolyard.venues.mcp.outcomes import McpConnection, NoReply, ServerReply
 
 MAX_WAITING = 1000

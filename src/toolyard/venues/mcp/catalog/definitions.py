@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.schema_expansion import UnboundedSchema, measure_schema
-from toolyard.core.tools import Tool
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_servers import ServerSpec
+from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
 
 PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_SCHEMA_BYTES = 256 * 1024

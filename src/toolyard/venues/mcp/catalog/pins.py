@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.json_types import Json
-from toolyard.core.mcp_servers import ServerTool, ToolState
+from toolyard.core.tools.mcp_servers import ServerTool, ToolState
 from toolyard.venues.mcp.catalog.definitions import PINNED_FIELDS, find_defect, hash_definition
 
 MAX_DIFF_LINES = 200

@@ -15,7 +15,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolyard.core.caller import Caller
-from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.venues.mcp.auth.oauth import RequestAuth, SignInRequired
 from toolyard.venues.mcp.bounded_http import UNCOMPRESSED, BoundedTransport
 from toolyard.venues.mcp.dispatcher import RecordingDispatcher, get_current_request

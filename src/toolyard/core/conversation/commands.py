@@ -1,0 +1,151 @@
+"""The commands that surfaces submit. `decide` accepts or refuses them.
+
+A command is plain data, so that it can be stored, sent to the process that owns the conversation, and decided there.
+"""
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import Origin, Remember, Reply, RequestKey
+from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.items import Item, Result
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.web_search_rule import SearchMode
+
+
+class _Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="command"):
+    by: Caller
+    correlation_id: str = ""
+    request: RequestKey | None = None
+    """The request that the command came with, if it must take effect only once."""
+
+
+class Start(_Command, frozen=True, kw_only=True, tag="start"):
+    """Start a run: with messages for the model, or with calls that run without a model."""
+
+    run_id: str
+    input: tuple[Item, ...]
+    app_tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    model: str = ""
+    may_name_address: bool = False
+    """Whether a model may be an address or a file. Only `Yard` sets it: whoever calls the library has opened it."""
+    limits: Limits | None = None
+    web_search: SearchMode = ""
+    context: dict[str, Note] = {}
+    """Named context of this request only."""
+    language: str = ""
+    settings: Settings = Settings()
+    """The settings of the conversation if this command opens it."""
+    may_open: bool = True
+    """Whether the command opens a conversation that does not exist; False for one that may have been deleted since."""
+    queue_limit: int = 16
+    interrupt: bool = False
+    mcp_client: McpClient | None = None
+    """The MCP client that makes the request; None for any other client."""
+    options: Options = DEFAULT_OPTIONS
+    ends_on_expiry: bool = False
+    leave_s: float = 0.0
+    client_fields: dict[str, object] = {}
+    delivers: tuple[Result, ...] = ()
+    """Results for all calls of the current run that wait for their client. The new run goes on in its place."""
+
+
+class Open(_Command, frozen=True, kw_only=True, tag="open"):
+    """Open a conversation without a message."""
+
+    settings: Settings = Settings()
+
+
+class AddMessage(_Command, frozen=True, kw_only=True, tag="add_message"):
+    """Add the items of one message: a text, a text with calls, or the result of a call that has none yet."""
+
+    items: tuple[Item, ...]
+    settings: Settings = Settings()
+    may_open: bool = True
+    """As in `Start`."""
+
+
+class RemoveMessage(_Command, frozen=True, kw_only=True, tag="remove_message"):
+    """Remove the items of a message. A call is removed with its result, and a result with its call."""
+
+    ids: frozenset[str]
+
+
+class Change(_Command, frozen=True, kw_only=True, tag="change"):
+    """Change the settings of the conversation."""
+
+    change: SettingsChange
+    may_name_address: bool = False
+    """As in `Start`."""
+
+
+class Approve(_Command, frozen=True, kw_only=True, tag="approve"):
+    """Approve a call, with edited arguments if given."""
+
+    call_id: str
+    arguments: dict[str, object] | None = None
+    remember: Remember = "no"
+    reason: str = ""
+
+
+class Deny(_Command, frozen=True, kw_only=True, tag="deny"):
+    """Deny a call."""
+
+    call_id: str
+    reason: str = ""
+
+
+class Deliver(_Command, frozen=True, kw_only=True, tag="deliver"):
+    """Record the application's results for calls of its tools: all of them, or none."""
+
+    results: tuple[Result, ...]
+
+
+class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
+    """Answer a question that a tool asked."""
+
+    call_id: str
+    reply: Reply = "accepted"
+    content: dict[str, object] = {}
+
+
+class Stop(_Command, frozen=True, kw_only=True, tag="stop"):
+    """Stop a call, a run, or the current run if neither is named."""
+
+    call_id: str = ""
+    run_id: str = ""
+    went_on: bool = False
+    """Whether the caller has gone on with another message: the run's calls that only they may decide are denied.
+
+    Refused if the run waits for anything else.
+    """
+
+
+class Rewind(_Command, frozen=True, kw_only=True, tag="rewind"):
+    """Let the history end with the item `to`, on whatever branch it is; an empty `to` is the beginning."""
+
+    to: str
+
+
+class Fork(_Command, frozen=True, kw_only=True, tag="fork"):
+    """Open a conversation with a copy of another one's items. It is submitted to the new conversation."""
+
+    origin: Origin
+    items: tuple[Item, ...]
+    settings: Settings = Settings()
+
+
+class Delete(_Command, frozen=True, kw_only=True, tag="delete"):
+    """Delete the conversation with everything that belongs to it, whatever its state."""
+
+
+StateCommand = (
+    Start | Open | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop | Rewind | Fork
+)  # fmt: skip
+"""A command that is decided on the state of the conversation, by the process that owns it."""
+Command = StateCommand | Delete

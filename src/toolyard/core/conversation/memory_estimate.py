@@ -1,0 +1,106 @@
+"""Estimates the memory that items take, by the lengths of their texts."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import cast
+
+from msgspec import Struct
+
+from toolyard.core.conversation.branches import Branches
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.state import State
+from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, Seal, SystemText, TextPart, UserMessage
+
+ITEM_BYTES = 500
+"""The memory of an item without its texts."""
+VALUE_BYTES = 80
+"""The memory of a value inside arguments without its text."""
+
+
+class StateSize(Struct, frozen=True, eq=False):
+    """The estimated bytes of a conversation's items. Only new items are counted when it is updated."""
+
+    history_bytes: int = 0
+    hidden_bytes: int = 0
+    """The items that the model is not shown: those that were compacted, and those of branches."""
+    root: object = None
+    length: int = 0
+    past: History | None = None
+    branches: Branches = ()
+
+    @property
+    def total(self) -> int:
+        return self.history_bytes + self.hidden_bytes
+
+    def update(self, state: State) -> "StateSize":
+        """Return the size of a state, which usually extends the one that was measured before."""
+        history, past, branches = state.history, state.window.past, state.branches
+        is_longer = history.root is self.root and len(history) >= self.length
+        length, size = (self.length, self.history_bytes) if is_longer else (0, 0)
+        size += estimate_bytes(history.items_from(length))
+        hidden = self._update_hidden(state)
+        return StateSize(size, hidden, history.root, len(history), past, branches)
+
+    def _update_hidden(self, state: State) -> int:
+        past, branches, before = state.window.past, state.branches, self.past
+        if past is before and branches is self.branches:
+            return self.hidden_bytes
+        if before is None or branches is not self.branches or past.root is not before.root or len(past) < len(before):
+            return _estimate_hidden(state.history, past, branches)
+        # Another compaction: only the head of the history can still show items that it took out.
+        shown = {id(item) for item in state.history[: state.window.head]}
+        return self.hidden_bytes + estimate_bytes(
+            item for item in past.items_from(len(before)) if id(item) not in shown
+        )
+
+
+def estimate_bytes(items: Iterable[Item]) -> int:
+    """Return the estimated bytes of the items."""
+    return sum(map(_estimate_item, items))
+
+
+def _estimate_hidden(history: History, past: History, branches: Branches) -> int:
+    """Return the estimated bytes of the items outside the history. Branches share the objects of their items."""
+    shown = {id(item) for item in history}
+    hidden = chain(past, *(branch.history for branch in branches))
+    return estimate_bytes({id(item): item for item in hidden if id(item) not in shown}.values())
+
+
+def _estimate_item(item: Item) -> int:
+    match item:
+        case Result():
+            return ITEM_BYTES + len(item.content) + _count_part_chars(item.parts) + _count_seal_chars(item.seal)
+        case Call():
+            return ITEM_BYTES + _estimate_arguments(item.arguments) + _count_seal_chars(item.seal)
+        case ModelText():
+            texts = len(item.text) + len(item.logprobs) + _count_seal_chars(item.seal)
+            return ITEM_BYTES * (1 + len(item.citations)) + texts
+        case Reasoning():
+            return ITEM_BYTES + len(item.text) + len(item.signature)
+        case SystemText():
+            return ITEM_BYTES + len(item.text)
+        case UserMessage():
+            return ITEM_BYTES + _count_part_chars(item.parts)
+
+
+def _count_part_chars(parts: tuple[Part, ...]) -> int:
+    return sum(len(part.text) if isinstance(part, TextPart) else len(part.url) for part in parts)
+
+
+def _count_seal_chars(seal: Seal | None) -> int:
+    return len(seal.data) if seal else 0
+
+
+def _estimate_arguments(arguments: dict[str, object]) -> int:
+    # A loop, not recursion: arguments may be nested deeper than Python can recurse.
+    size, pending = 0, list[object](arguments.values())
+    while pending:
+        value = pending.pop()
+        size += VALUE_BYTES
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            pending += cast(dict[str, object], value).values()
+        elif isinstance(value, list):
+            pending += cast(list[object], value)
+    return size

@@ -1,0 +1,1 @@
+"""What operators and applications can set: types and bounds, limits, texts, prices, providers and models."""

@@ -1,0 +1,78 @@
+"""Limits of runs, of sessions, of WebSockets, and of the tools shown to a model."""
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from toolyard.core.settings.types import Count, CountOrZero, Seconds
+
+
+class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits of a run and of its conversation. Zero tokens means no limit."""
+
+    turns_per_request: Count = 50
+    turns_per_conversation: Count = 200
+    run_seconds: Seconds = 600.0
+    run_tokens: CountOrZero = 0
+    calls_per_turn: Count = 64
+    parallel_calls: Count = 16
+    queued_messages: Count = 16
+
+    def cap_to(self, other: "Limits") -> "Limits":
+        """Return these limits, each reduced to that of `other` where it is larger."""
+        capped = {
+            name: min(value, getattr(other, name)) for name, value in asdict(self).items() if name != "run_tokens"
+        }
+        tokens = [tokens for tokens in (self.run_tokens, other.run_tokens) if tokens]
+        return Limits(**capped, run_tokens=min(tokens, default=0))
+
+    def find_reached(self, *, turns: int, conversation_turns: int, tokens: int) -> str:
+        """Return the name of the limit that ends a run before its next turn, or "" while it may go on."""
+        if turns >= self.turns_per_request:
+            return "turns_per_request"
+        if conversation_turns >= self.turns_per_conversation:
+            return "turns_per_conversation"
+        return "run_tokens" if self.run_tokens and tokens >= self.run_tokens else ""
+
+
+class SessionLimits(Struct, frozen=True, kw_only=True):
+    """How long people who signed in to the web page stay signed in."""
+
+    idle_s: Seconds = 12 * 3600.0
+    """A session that is not used for so long ends."""
+    total_s: Seconds = 14 * 24 * 3600.0
+    """A session ends after so long, however much it is used."""
+
+
+class SocketLimits(Struct, frozen=True, kw_only=True):
+    """Limits of WebSockets, and of the requests of one user at a time.
+
+    The number and the size of messages are bounded as those of HTTP requests are.
+    """
+
+    max_idle_s: float = 600.0
+    """A connection without a message or a response for so long is closed."""
+    max_age_s: float = 3600.0
+    """A connection is closed after this time, between two responses, as OpenAI does."""
+    max_send_s: float = 60.0
+    """How long one message to the client may take; a client that reads nothing is disconnected."""
+    max_waiting_messages: int = 16
+    """Messages that wait while a response is streamed. A connection with more of them is closed."""
+    max_kept_responses: int = 16
+    """Responses with `store: false` that a connection keeps."""
+    max_kept_bytes: int = 16 * 1024 * 1024
+    max_user_connections: int = 64
+    """Connections of one user to this process. The handshake of another one is refused."""
+    max_connections: int = 2048
+    max_user_requests: int = 512
+    """HTTP requests of one user that this process answers at a time, streams included. Another one is refused."""
+
+
+DEFAULT_SOCKET_LIMITS = SocketLimits()
+
+
+class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many tools a model is shown at once; it can find further ones with `find_tools`."""
+
+    tools: Count = 64
+    schema_bytes: Count = 40 * 1024
+    """About 10,000 tokens."""

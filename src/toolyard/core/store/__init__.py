@@ -1,0 +1,128 @@
+"""The ports of a store: small protocols, and `Store`, which combines them."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from toolyard.core.store.access import SESSION, SHARE, AccessToken, AccessTokens, Allowance, Key, Keys, Limiter
+from toolyard.core.store.audit_chain import AuditEntry
+from toolyard.core.store.catalog import Catalog, CatalogQuery, ConversationCard, ListPosition, OpenCounts, RequestRecord
+from toolyard.core.store.log import (
+    Append,
+    Blobs,
+    FutureLike,
+    LetterAnswer,
+    Log,
+    LogHead,
+    SnapshotHead,
+    Snapshots,
+    SnapshotUpdate,
+)
+from toolyard.core.store.ownership import (
+    MAX_DEATHS,
+    MAX_LETTERS,
+    MAX_MESSAGE_BYTES,
+    SUSPECT_DEATHS,
+    Bus,
+    Claim,
+    Claims,
+    Followers,
+    Letter,
+    Mail,
+    Owned,
+    Sharing,
+)
+from toolyard.core.store.records import AuditedKeyValue, AuditLog, FigureRow, Figures, KeyValue, SharedKeyValue
+
+__all__ = [
+    "MAX_DEATHS",
+    "MAX_LETTERS",
+    "MAX_MESSAGE_BYTES",
+    "SESSION",
+    "SHARE",
+    "SUSPECT_DEATHS",
+    "AccessToken",
+    "AccessTokens",
+    "Allowance",
+    "Append",
+    "AuditLog",
+    "AuditedKeyValue",
+    "Blobs",
+    "Bus",
+    "Catalog",
+    "CatalogQuery",
+    "Claim",
+    "Claims",
+    "ConversationCard",
+    "CopyableStore",
+    "Export",
+    "FigureRow",
+    "Figures",
+    "Followers",
+    "FutureLike",
+    "Key",
+    "KeyValue",
+    "Keys",
+    "Letter",
+    "LetterAnswer",
+    "Limiter",
+    "ListPosition",
+    "Log",
+    "LogHead",
+    "Mail",
+    "OpenCounts",
+    "Owned",
+    "RequestRecord",
+    "SharedKeyValue",
+    "Sharing",
+    "SnapshotHead",
+    "SnapshotUpdate",
+    "Snapshots",
+    "Store",
+]
+
+
+class Store(
+    Log,
+    Claims,
+    Mail,
+    Bus,
+    Followers,
+    Blobs,
+    Snapshots,
+    Figures,
+    Catalog,
+    Keys,
+    AccessTokens,
+    Limiter,
+    KeyValue,
+    AuditLog,
+    Protocol,
+):
+    """All ports of a store."""
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Export(Protocol):
+    """Lists of what a store holds besides its catalog, so that all of it can be copied to another store."""
+
+    async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
+        """Return conversations with an id after `after`, in order, each with when it must be driven again."""
+        ...
+
+    async def list_blob_handles(self, conversation: str) -> Sequence[str]: ...
+
+    async def list_record_kinds(self) -> Sequence[str]: ...
+
+    async def list_figures(self, offset: int, limit: int) -> Sequence[FigureRow]:
+        """Return rows after the first `offset` ones, in an order of their own. A step may come several times."""
+        ...
+
+    async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
+        """Store entries of another store as they are. Their numbers must not be taken here."""
+        ...
+
+
+class CopyableStore(Store, Export, Protocol):
+    """A store that can be copied, or copied to."""
