@@ -38,7 +38,7 @@ from toolyard.core.items import Call, ModelText, Result, TextPart, UserMessage, 
 from toolyard.core.settings.limits import Limits
 from toolyard.core.store import Append, CatalogQuery, Claim, FigureRow, Store
 from toolyard.core.store.figures import STEPS_S, ModelCounts, StepCounts, ToolCounts, add_time, select_step
-from toolyard.engine.log_loader import LogLoader
+from toolyard.engine.log.log_loader import LogLoader
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.overview import STEPS, build_overview
 from toolyard.stores.batches import encode_batch

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import aiohttp
 
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 
 USERS = 20
 CONVERSATIONS = 40

@@ -35,7 +35,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
 )
 from toolyard.core.items import ModelText, Result
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.postgres_settings import PostgresSettings
 from toolyard.testing import Scripted, Turn, call, say

@@ -16,13 +16,13 @@ MAX_COMPLEXITY = 10
 MAY_USE_ANY = {"venues/function/signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
 MAY_CREATE_TASKS = {
-    "engine/record_watcher.py",
-    "engine/due_work.py",
-    "engine/ownership.py",
-    "engine/readiness.py",
-    "engine/replicas.py",
+    "engine/replicas/record_watcher.py",
+    "engine/replicas/due_work.py",
+    "engine/replicas/ownership.py",
+    "engine/replicas/readiness.py",
+    "engine/replicas/message_handler.py",
     "engine/service.py",
-    "engine/workers.py",
+    "engine/loop/workers.py",
     "hosting.py",
     "models/model_lists.py",
     "stores/copy.py",

@@ -26,7 +26,7 @@ from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.trust import TrustRules
 from toolyard.core.tools.web_search_rule import SearchRules
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions
 from toolyard.engine.run_result import RunResult, ToolRun

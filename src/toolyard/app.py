@@ -28,17 +28,17 @@ from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import NO_REDACTION, Redactor, RedactRules
 from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
-from toolyard.engine.authentication import KEYS, Authenticator, VerifyToken
+from toolyard.engine.access.authentication import KEYS, Authenticator, VerifyToken
+from toolyard.engine.access.policy_check import PolicyCheck
+from toolyard.engine.access.provider_sign_in import IdentityProvider, ProviderSignIns
+from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.journal import Observe
-from toolyard.engine.policy_check import PolicyCheck
-from toolyard.engine.provider_sign_in import IdentityProvider, ProviderSignIns
-from toolyard.engine.record_watcher import RecordWatcher
-from toolyard.engine.registry import Registry
-from toolyard.engine.result_encoder import ResultEncoder
+from toolyard.engine.log.journal import Observe
+from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.engine.service import Service
-from toolyard.engine.sessions import Sessions
-from toolyard.engine.tool_selection.web_search import SearchPlanner
+from toolyard.engine.tools.large_results import ResultEncoder
+from toolyard.engine.tools.registry import Registry
+from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.wire_log import WireLog
@@ -59,7 +59,7 @@ from toolyard.venues.provider import ProviderVenue, build_provider_tool
 _log = logging.getLogger("toolyard.app")
 
 if TYPE_CHECKING:
-    from toolyard.engine.schema_validation import Schemas
+    from toolyard.engine.tools.argument_validation import Schemas
     from toolyard.models.model_lists import ModelLists
 
 Message = MutableMapping[str, object]
@@ -224,7 +224,7 @@ def _load_schemas() -> "Schemas":
 
     Loaded on demand: a server of typed functions takes a third less memory without them.
     """
-    return importlib.import_module("toolyard.engine.schema_validation").Schemas()
+    return importlib.import_module("toolyard.engine.tools.argument_validation").Schemas()
 
 
 def _load_model_lists(wiring: Wiring, tasks: asyncio.TaskGroup) -> "ModelLists":

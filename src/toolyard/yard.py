@@ -26,9 +26,9 @@ from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.core.tools.redaction import NO_REDACTION, RedactRules
 from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.web_search_rule import SearchMode, SearchRules, parse_search
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.log.readers import Reader
 from toolyard.engine.output_types import OutputType, T
-from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions, StartOptions, check_run_options
 from toolyard.engine.run_result import RunResult

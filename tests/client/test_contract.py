@@ -16,7 +16,7 @@ from toolyard import Limits, Yard, tool
 from toolyard.core.conversation.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.testing import Script, Scripted, Turn, call, say, together
 

@@ -47,7 +47,7 @@ from toolyard.core.store import (
     Store,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
-from toolyard.engine.presets import Presets
+from toolyard.engine.access.presets import Presets
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore

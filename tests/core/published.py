@@ -17,7 +17,7 @@ from toolyard.core.conversation.events import (
     TurnStarted,
 )
 from toolyard.core.items import Call, ModelText
-from toolyard.engine.readers import Reader, Readers
+from toolyard.engine.log.readers import Reader, Readers
 
 DELTA_CHARS = 4
 CUT_OFF = "an an"

@@ -13,7 +13,7 @@ from core.test_properties import Script, play, scripts
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Published, TextAppended, TurnEnded, TurnStarted
 from toolyard.core.conversation.run_view import OpenRuns, RunView
-from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.log.open_runs import load_open_runs
 
 How = Literal["stop", "patience"]
 

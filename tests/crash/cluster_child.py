@@ -21,8 +21,8 @@ from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnde
 from toolyard.core.items import Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import MAX_DEATHS, Claim
-from toolyard.engine.journal import Journal
-from toolyard.engine.ownership import Owner
+from toolyard.engine.log.journal import Journal
+from toolyard.engine.replicas.ownership import Owner
 from toolyard.server.serving import serve
 from toolyard.stores.postgres import PostgresStore, writer
 from toolyard.stores.postgres.lease import Lease

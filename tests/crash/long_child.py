@@ -13,7 +13,7 @@ from toolyard.app import Wiring
 from toolyard.core.conversation.events import Entry, RunEnded
 from toolyard.core.items import Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.compaction import SUMMARY_PROMPT
+from toolyard.engine.loop.history_summary import SUMMARY_PROMPT
 from toolyard.testing import Scripted, Turn
 
 WORDS = "word " * 1000

@@ -18,7 +18,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
 )
 from toolyard.core.items import ModelText, Result
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Script, Scripted, Turn, call, say
 

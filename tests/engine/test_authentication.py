@@ -9,8 +9,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, Unauthenticated
 from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import KEY_USES, USE_WRITTEN_EVERY_S, Authenticator, hash_key
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.authentication import KEY_USES, USE_WRITTEN_EVERY_S, Authenticator, hash_key
+from toolyard.engine.access.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 
 NOW = 1_000_000.0

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from toolyard.engine.deadline import Deadline
+from toolyard.engine.loop.deadline import Deadline
 
 
 def never() -> bool:

@@ -12,7 +12,7 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import StoreDown
 from toolyard.core.store import Append, Claim
-from toolyard.engine.journal import Journal
+from toolyard.engine.log.journal import Journal
 
 
 class FullStore:

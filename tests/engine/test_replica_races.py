@@ -39,7 +39,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.errors import Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.store import Append, Claim, Letter, LogHead, Owned
-from toolyard.engine.ownership import LEAVE_TO_OTHERS_S
+from toolyard.engine.replicas.ownership import LEAVE_TO_OTHERS_S
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, call, say
 

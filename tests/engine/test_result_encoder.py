@@ -11,7 +11,7 @@ from toolyard.app import SystemClock
 from toolyard.core.items import Call, FilePart, Result
 from toolyard.core.ports import Value
 from toolyard.core.tools.redaction import Redacted, Redactor
-from toolyard.engine.result_encoder import MAX_INLINE_BYTES, MAX_REDACTED_BYTES, ResultEncoder
+from toolyard.engine.tools.large_results import MAX_INLINE_BYTES, MAX_REDACTED_BYTES, ResultEncoder
 from toolyard.stores.memory import MemoryStore
 
 SECRET = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -21,7 +21,7 @@ from toolyard.core.conversation.events import CallEnded, Entry, HistoryCompacted
 from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import Refused
 from toolyard.core.store import Append, Claim, SnapshotUpdate, Store
-from toolyard.engine.log_loader import LogLoader
+from toolyard.engine.log.log_loader import LogLoader
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore

@@ -28,8 +28,8 @@ from toolyard.core.conversation.events import (
 from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.items import UserMessage
 from toolyard.core.store import Append, Claim, Owned
-from toolyard.engine.readers import Reader
-from toolyard.engine.views import Views
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.log.views import Views
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Script, Scripted, call, say
 

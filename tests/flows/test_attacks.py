@@ -40,7 +40,7 @@ from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.errors import Invalid, Misconfigured, Refused
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.ownership import MAX_IDLE
+from toolyard.engine.replicas.ownership import MAX_IDLE
 from toolyard.testing import Scripted, Turn, call, say, together
 
 

@@ -17,9 +17,9 @@ from toolyard.core.items import Call, Result
 from toolyard.core.ports import Context, ModelRequest, Offer, ToolHooks, Value
 from toolyard.core.settings.limits import Budget
 from toolyard.core.tools.web_search_rule import NativeTools, SearchRules
-from toolyard.engine.registry import Registry
-from toolyard.engine.schema_validation import Schemas
-from toolyard.engine.tool_selection.web_search import SearchPlanner
+from toolyard.engine.tools.argument_validation import Schemas
+from toolyard.engine.tools.registry import Registry
+from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.models.chat import to_wire
 from toolyard.policies.ordered import OrderedPolicy
 from toolyard.testing import Scripted, Turn, call, say, together

@@ -19,7 +19,7 @@ from toolyard.core.conversation.events import (
     TurnStarted,
 )
 from toolyard.core.errors import Invalid
-from toolyard.engine.readers import RING_SIZE
+from toolyard.engine.log.readers import RING_SIZE
 from toolyard.testing import Scripted, call, say
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]

@@ -8,7 +8,7 @@ from support import TEST_TIMEOUT_S
 from toolyard import UserMessage, Yard
 from toolyard.core.items import ImagePart
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.ownership import MAX_IDLE_BYTES
+from toolyard.engine.replicas.ownership import MAX_IDLE_BYTES
 from toolyard.testing import Scripted, Turn, say
 
 IMAGE_BYTES = 4 * 1024 * 1024

@@ -11,7 +11,7 @@ from toolyard import Context, RedactRules, Tool, ToolError, tool
 from toolyard.core.conversation.events import CallParked, CallProgressed, Event, RunSuspended
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.call_attempts import MAX_PROGRESS_CHARS
+from toolyard.engine.loop.call_attempts import MAX_PROGRESS_CHARS
 from toolyard.observability.log_lines import configure_logging
 from toolyard.testing import Turn, call, say
 from venues.mcp.plain import PlainServer

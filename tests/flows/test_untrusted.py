@@ -14,7 +14,7 @@ from toolyard.core.conversation.events import CallJudged, Event, ModelDelta, Run
 from toolyard.core.items import FilePart, Result, TextPart, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.limits import Budget
-from toolyard.engine.compaction import SUMMARY_PROMPT
+from toolyard.engine.loop.history_summary import SUMMARY_PROMPT
 from toolyard.models.messages import Anthropic
 from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.venues.function import as_tool

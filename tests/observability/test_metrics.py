@@ -20,7 +20,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
-from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.observability.metrics import BOUNDS_S, Load, Metrics
 from toolyard.testing import call, say
 

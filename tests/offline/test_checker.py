@@ -28,7 +28,7 @@ from offline.worlds import world
 from toolyard import Tool
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.schema_validation import Schemas
+from toolyard.engine.tools.argument_validation import Schemas
 from toolyard.models.offline import Offline
 from toolyard.testing import Scripted, Turn, call, fail, say, together
 from toolyard.venues.function import as_tool

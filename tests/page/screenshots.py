@@ -15,7 +15,7 @@ from support import append_entries, claim_epoch
 from toolyard import Settings, Yard, tool
 from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.items import Result
-from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.observability.figures import FigureRecorder
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.testing import Scripted, Turn, call, say, together

@@ -17,7 +17,7 @@ from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnde
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.testing import Scripted, Turn, say
 
 HOLD = "\u200b"

@@ -11,7 +11,7 @@ from support import wait_until
 from surfaces.talk import build_key
 from toolyard.core.errors import StoreDown
 from toolyard.core.store import Key
-from toolyard.engine.record_watcher import RecordWatcher
+from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 
 
@@ -90,7 +90,7 @@ class FlakyStore(MemoryStore):
 async def test_keys_that_cannot_be_read_again_stay_in_force_and_the_log_says_so_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolyard.engine.record_watcher.POLL_S", 0.01)
+    monkeypatch.setattr("toolyard.engine.replicas.record_watcher.POLL_S", 0.01)
     database = MemoryDatabase()
     store, other = FlakyStore(database), MemoryStore(database)
     await other.save_key(build_key("root", "admin", tenant=""))
@@ -118,7 +118,7 @@ async def test_keys_that_cannot_be_read_again_stay_in_force_and_the_log_says_so_
 async def test_revoked_keys_do_not_wait_for_other_records_that_take_long_to_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("toolyard.engine.record_watcher.POLL_S", 0.01)
+    monkeypatch.setattr("toolyard.engine.replicas.record_watcher.POLL_S", 0.01)
     database = MemoryDatabase()
     other, never, calls = MemoryStore(database), asyncio.Event(), list[str]()
 
@@ -139,7 +139,7 @@ async def test_revoked_keys_do_not_wait_for_other_records_that_take_long_to_read
 
 
 async def test_a_store_of_one_process_is_never_asked_for_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolyard.engine.record_watcher.POLL_S", 0.001)
+    monkeypatch.setattr("toolyard.engine.replicas.record_watcher.POLL_S", 0.001)
     store = FlakyStore()
     async with asyncio.TaskGroup() as tasks:
         watcher = RecordWatcher(store)

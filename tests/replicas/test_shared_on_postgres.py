@@ -19,7 +19,7 @@ from surfaces.stand_in_provider import Visitor, serve_provider
 from surfaces.talk import build_key
 from surfaces.test_provider_sign_in import build_config
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS
+from toolyard.engine.access.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS
 from toolyard.server.oidc import OidcProvider
 from toolyard.testing import Turn, say
 from venues.mcp.auth.test_sign_ins import BACK, follow_sign_in, only_card

@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard import Caller
-from toolyard.engine.provider_sign_in import SignInFailed
+from toolyard.engine.access.provider_sign_in import SignInFailed
 from toolyard.server.config import OidcConfig
 from toolyard.server.oidc import build_caller
 

@@ -12,7 +12,7 @@ from surfaces.served import serve_app
 from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.testing import Scripted, call, say
 
 ANN = Key(name="ann", hash=hash_key("ann-secret"), user="ann", tenant="t")

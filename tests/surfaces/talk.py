@@ -14,7 +14,7 @@ from toolyard.app import Wiring
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Model
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.testing import Script, Scripted
 
 Json = Any

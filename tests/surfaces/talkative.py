@@ -14,7 +14,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.items import ModelText, Reasoning
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.readers import RING_SIZE
+from toolyard.engine.log.readers import RING_SIZE
 
 WORDS = [f"wört{number} " for number in range(4 * RING_SIZE)]
 """More pieces than the ring of recent events holds."""

@@ -14,7 +14,7 @@ from core.test_properties import Script, play, scripts
 from toolyard.core.conversation.cursor import START, Cursor
 from toolyard.core.conversation.events import Published, RunQueued
 from toolyard.core.conversation.run_view import OpenRuns, RunView
-from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.surfaces.app_chat.answer import AnswerBuilder
 from toolyard.surfaces.app_chat.stream import AppEncoder
 from toolyard.surfaces.conversations.tool_events import CallEventEncoder

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard import ModelRequest, Result, tool
 from toolyard.core.settings.limits import SocketLimits
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.testing import Scripted, Turn, call, say
 
 KEYS = [

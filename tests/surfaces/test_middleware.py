@@ -10,7 +10,7 @@ from surfaces.served import SocketClient, connect_client
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Scripted, say
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from support import LineCollector
 from surfaces.served import SocketClient, connect_client
 from surfaces.talk import Json, build_key, build_yard
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.observability.otel import Spans
 from toolyard.testing import call, say
 

@@ -39,8 +39,8 @@ from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.settings.limits import SessionLimits
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.provider_sign_in import (
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.access.provider_sign_in import (
     ATTEMPT_S,
     MAX_ATTEMPTS_PER_ADDRESS,
     CallbackAnswer,
@@ -48,7 +48,7 @@ from toolyard.engine.provider_sign_in import (
     SignInAttempt,
     SignInFailed,
 )
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.sessions import Sessions
 from toolyard.server.config import OidcConfig
 from toolyard.server.oidc import MAX_ANSWER_BYTES, OidcProvider
 from toolyard.stores.memory import MemoryDatabase, MemoryStore

@@ -16,7 +16,7 @@ from toolyard import Yard
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.tools.mcp_servers import ServerSpec
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES
 from toolyard.surfaces.surface import Backend, Route

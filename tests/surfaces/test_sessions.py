@@ -24,8 +24,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import RateLimited, Unauthenticated
 from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import TOKEN_GRACE_S, Authenticator, hash_key
-from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
+from toolyard.engine.access.authentication import TOKEN_GRACE_S, Authenticator, hash_key
+from toolyard.engine.access.sessions import MAX_FAILED_PER_ADDRESS, MAX_FAILED_PER_KEY, MAX_SESSIONS, Sessions
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
 from toolyard.stores.memory import MemoryStore

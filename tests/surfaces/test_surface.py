@@ -17,8 +17,8 @@ from toolyard.core.errors import Refused
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.authentication import hash_key
+from toolyard.engine.access.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES, asgi
 from toolyard.surfaces.surface import Backend, ErrorAnswer, ErrorBody, Route, Surface

@@ -12,7 +12,7 @@ from surfaces.served import SocketClient, serve_app
 from surfaces.talk import build_key
 from toolyard import Yard, tool
 from toolyard.app import Wiring
-from toolyard.engine.sessions import MAX_FAILED_PER_ADDRESS
+from toolyard.engine.access.sessions import MAX_FAILED_PER_ADDRESS
 from toolyard.server.serving import build_uvicorn_config
 from toolyard.testing import Scripted, call
 

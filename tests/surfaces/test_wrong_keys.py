@@ -13,7 +13,7 @@ from surfaces.served import SocketClient, connect_client
 from surfaces.talk import build_key
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.engine.failed_sign_ins import MAX_WRONG_KEYS, find_network
+from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS, find_network
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
 from toolyard.stores.memory import MemoryStore

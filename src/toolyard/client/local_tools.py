@@ -16,7 +16,7 @@ from toolyard.core.errors import Invalid, Refused
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Pending, Value, Venue
 from toolyard.core.tools.definition import Tool
-from toolyard.engine.value_encoding import encode_text
+from toolyard.engine.tools.value_encoding import encode_text
 
 MAX_ERROR_CHARS = 4000
 MAX_ERROR_TYPE_CHARS = 100

@@ -1,4 +1,4 @@
-"""Callers and what they may see and decide. `engine.authentication` makes callers from keys and tokens."""
+"""Callers and what they may see and decide. `engine.access.authentication` makes callers from keys and tokens."""
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase

@@ -14,9 +14,9 @@ from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tool_identity import FindIdentity
 from toolyard.core.tools.redaction import NO_REDACTOR, Redactor
-from toolyard.engine.policy_check import PolicyCheck
-from toolyard.engine.registry import Registry
-from toolyard.engine.result_encoder import ResultEncoder
+from toolyard.engine.access.policy_check import PolicyCheck
+from toolyard.engine.tools.large_results import ResultEncoder
+from toolyard.engine.tools.registry import Registry
 from toolyard.observability.wire_log import WireLog
 
 

@@ -57,25 +57,25 @@ from toolyard.core.store.figures import select_step
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_client import McpClient
 from toolyard.core.tools.web_search_rule import SearchMode
-from toolyard.engine.access_explanation import AccessExplanation
-from toolyard.engine.command_checks import check_named_model, plan_search
-from toolyard.engine.command_delivery import CommandDelivery
+from toolyard.engine.access.explanation import AccessExplanation
+from toolyard.engine.access.failed_sign_ins import FailedSignIns
+from toolyard.engine.access.presets import Presets
+from toolyard.engine.access.refused_attempts import RefusedAttempts
+from toolyard.engine.access.shares import Shares
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.due_work import DueWork
-from toolyard.engine.failed_sign_ins import FailedSignIns
-from toolyard.engine.journal import Observe
-from toolyard.engine.ownership import STOPPING, Owner
-from toolyard.engine.presets import Presets
-from toolyard.engine.readers import Reader
-from toolyard.engine.readiness import StoreProbe
-from toolyard.engine.refused_attempts import RefusedAttempts
-from toolyard.engine.repeated_requests import build_restart
-from toolyard.engine.replicas import Replicas
-from toolyard.engine.requests import Requests
-from toolyard.engine.result_encoder import build_original_handle
-from toolyard.engine.shares import Shares
-from toolyard.engine.starting_tools import wait_for_tools
-from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
+from toolyard.engine.log.journal import Observe
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.loop.command_checks import check_named_model, plan_search
+from toolyard.engine.loop.starting_tools import wait_for_tools
+from toolyard.engine.replicas.command_delivery import CommandDelivery
+from toolyard.engine.replicas.due_work import DueWork
+from toolyard.engine.replicas.message_handler import Replicas
+from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.readiness import StoreProbe
+from toolyard.engine.replicas.repeated_requests import build_restart
+from toolyard.engine.replicas.requests import Requests
+from toolyard.engine.tools.large_results import build_original_handle
+from toolyard.engine.tools.tool_health import ToolAudit, audit_tools
 from toolyard.observability.audit import Auditor
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics

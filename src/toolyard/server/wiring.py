@@ -23,7 +23,7 @@ from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.web_search_rule import SearchRules
-from toolyard.engine.provider_sign_in import IdentityProvider
+from toolyard.engine.access.provider_sign_in import IdentityProvider
 from toolyard.models.context_windows import compute_usable_window, find_context_window
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings

@@ -14,10 +14,10 @@ from toolyard.core.settings.providers import ProviderCard
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools.mcp_servers import AddServers
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.provider_sign_in import ProviderSignIns
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.access.provider_sign_in import ProviderSignIns
+from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
-from toolyard.engine.sessions import Sessions
 from toolyard.surfaces.ag_ui import routes as ag_ui
 from toolyard.surfaces.ai_sdk import routes as ai_sdk
 from toolyard.surfaces.app_chat import routes as app_chat

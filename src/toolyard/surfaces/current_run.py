@@ -9,7 +9,7 @@ from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound, Unavailable
-from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.sse import HEARTBEAT_S
 

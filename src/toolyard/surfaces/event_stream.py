@@ -16,7 +16,7 @@ from litestar.response import Stream
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send, TypeEncodersMap
 
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 
 
 class EventStream(Stream):

@@ -20,9 +20,9 @@ from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store.audit_chain import Actor
-from toolyard.engine.authentication import Authenticator, read_secrets
-from toolyard.engine.failed_sign_ins import MAX_WRONG_KEYS
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.authentication import Authenticator, read_secrets
+from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS
+from toolyard.engine.access.sessions import Sessions
 from toolyard.observability.audit import current_actor
 from toolyard.surfaces.errors import ENCODER_KEY, CompressedBody, InvalidHead, answer_error
 from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets

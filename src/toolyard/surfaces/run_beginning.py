@@ -19,7 +19,7 @@ from toolyard.core.conversation.events import (
     TurnStarted,
 )
 from toolyard.core.conversation.run_view import RunView
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 from toolyard.surfaces.errors import raise_model_failure
 from toolyard.surfaces.request_context import HttpRequest
 

@@ -14,10 +14,10 @@ from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.settings.providers import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools.mcp_servers import AddServers
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.provider_sign_in import ProviderSignIns
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.access.provider_sign_in import ProviderSignIns
+from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
-from toolyard.engine.sessions import Sessions
 
 Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
 

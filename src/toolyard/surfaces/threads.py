@@ -38,10 +38,10 @@ from toolyard.core.items import Item, Part, TextPart, UserMessage
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.open_runs import load_open_runs
-from toolyard.engine.readers import Reader
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.log.open_runs import load_open_runs
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run_options import THREAD_PREFIX
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request

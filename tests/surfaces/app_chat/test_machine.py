@@ -16,7 +16,7 @@ from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.testing import Scripted, Turn, call, say, together
 

@@ -14,7 +14,7 @@ from surfaces.fuzzed import make_settings
 from surfaces.talk import Json, build_key, open_api_client
 from toolyard.core.items import Result
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.testing import Scripted, call, say, together
 
 DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]

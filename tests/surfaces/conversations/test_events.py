@@ -22,7 +22,7 @@ from toolyard import tool
 from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.readers import RING_SIZE
+from toolyard.engine.log.readers import RING_SIZE
 from toolyard.testing import call, say, together
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]

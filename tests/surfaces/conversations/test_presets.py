@@ -8,8 +8,8 @@ import pytest
 from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.authentication import KEY_USES
-from toolyard.engine.presets import MAX_OWN_PRESETS, MAX_PRESET_BYTES, MAX_SHARED_PRESETS
+from toolyard.engine.access.authentication import KEY_USES
+from toolyard.engine.access.presets import MAX_OWN_PRESETS, MAX_PRESET_BYTES, MAX_SHARED_PRESETS
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, say
 

@@ -11,7 +11,7 @@ from toolyard import Limits, tool
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.compaction import SUMMARY_PROMPT
+from toolyard.engine.loop.history_summary import SUMMARY_PROMPT
 from toolyard.testing import Scripted, Turn, call, fail, say
 
 

@@ -14,7 +14,7 @@ from toolyard import Yard, tool
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import AddMessage
 from toolyard.core.items import FilePart, Item, ModelText, Reasoning, SystemText, TextPart, UserMessage
-from toolyard.engine.shares import MAX_SHARES
+from toolyard.engine.access.shares import MAX_SHARES
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, call, say
 

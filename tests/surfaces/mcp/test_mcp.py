@@ -11,7 +11,7 @@ from surfaces.mcp_host import META_PREFIX, MODERN, Host, HostAnswer, Json, Legac
 from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
 from toolyard.core.conversation.events import CallEnded, RunEnded
-from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.surfaces.errors import MAX_BODY_BYTES
 from toolyard.surfaces.mcp import sessions
 

@@ -15,9 +15,9 @@ from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnde
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, ModelText, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.engine import left_runs
-from toolyard.engine.left_runs import has_changing_call
-from toolyard.engine.registry import Registry
+from toolyard.engine.loop.left_runs import has_changing_call
+from toolyard.engine.loop.loop import left_runs
+from toolyard.engine.tools.registry import Registry
 from toolyard.testing import call, say
 
 LEAVE_S = 0.1

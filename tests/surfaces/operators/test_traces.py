@@ -15,7 +15,7 @@ from toolyard.cli.waterfall import draw
 from toolyard.core.conversation.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
-from toolyard.engine.authentication import hash_key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.observability.trace import Trace
 from toolyard.testing import Script, Scripted, Turn, call, say
 

@@ -13,8 +13,8 @@ from toolyard.cli.common import Commands, UsageError, add_command, add_config_fl
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table, sanitize
 from toolyard.client.http import ServerClient
-from toolyard.engine.access_explanation import AccessExplanation
-from toolyard.engine.authentication import LOCAL_ADMIN
+from toolyard.engine.access.authentication import LOCAL_ADMIN
+from toolyard.engine.access.explanation import AccessExplanation
 from toolyard.models.scripted import Scripted
 from toolyard.server.wiring import build_wiring
 from toolyard.yard import Yard

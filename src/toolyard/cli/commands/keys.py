@@ -27,7 +27,7 @@ from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Unauthenticated
 from toolyard.core.store import Key, Store
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
 from toolyard.server.config import Config
 
 EXAMPLES = """  toolyard keys add me --user me --role admin     after the first key, the server asks everybody for one

@@ -22,7 +22,7 @@ from toolyard.core.conversation.events import CallEnded, CallJudged, RunEnded
 from toolyard.core.errors import Refused
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
-from toolyard.engine.registry import find_denial
+from toolyard.engine.tools.registry import find_denial
 from toolyard.models.scripted import Scripted
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_wiring, load_configured_tools

@@ -46,7 +46,7 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import ToolyardError
 from toolyard.core.items import Call, Problem, Reasoning, Result, Usage, result_id
 from toolyard.core.utf8 import utf8_size
-from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame, encode_head
 from toolyard.surfaces.ag_ui.messages import build_message_id, build_reasoning_id
 from toolyard.surfaces.ag_ui.waits import build_interrupts, list_pending_calls

@@ -48,7 +48,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import ToolyardError
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
-from toolyard.engine.replayed_waits import is_at_rest
+from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.surfaces.ai_sdk.frames import (
     Frame,
     build_approval_request,

@@ -10,7 +10,7 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, encode_failure
 from toolyard.surfaces.ai_sdk.parse import CallAnswers, ChatRequest, read_message, read_request

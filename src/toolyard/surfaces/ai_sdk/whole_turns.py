@@ -6,7 +6,7 @@ the text would come before the reasoning that the model wrote first.
 
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Published, TextAppended, TurnEnded
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 
 
 class WholeTurnReader:

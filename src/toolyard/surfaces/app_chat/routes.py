@@ -26,10 +26,10 @@ from toolyard.core.items import Item, UserMessage
 from toolyard.core.ports import Failure, Value
 from toolyard.core.settings.limits import Limits
 from toolyard.core.store import RequestRecord
-from toolyard.engine.authentication import Authenticator
-from toolyard.engine.open_runs import load_open_runs
-from toolyard.engine.readers import Reader
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.log.open_runs import load_open_runs
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer

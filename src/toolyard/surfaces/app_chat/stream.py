@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Published, RunEnded, RunSuspended
-from toolyard.engine.readers import Reader
+from toolyard.engine.log.readers import Reader
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.sse import NO_HEADERS, ObjectFraming, encode_event, encode_objects, stream_events
 from toolyard.surfaces.stream_objects import build_wait

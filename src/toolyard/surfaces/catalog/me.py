@@ -5,7 +5,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.settings.prices import Price
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context

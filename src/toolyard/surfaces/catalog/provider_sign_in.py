@@ -10,8 +10,14 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from toolyard.core.errors import NotFound, StoreDown
-from toolyard.engine.provider_sign_in import ATTEMPT_S, CallbackAnswer, FailureCode, ProviderSignIns, SignInFailed
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.provider_sign_in import (
+    ATTEMPT_S,
+    CallbackAnswer,
+    FailureCode,
+    ProviderSignIns,
+    SignInFailed,
+)
+from toolyard.engine.access.sessions import Sessions
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.request_context import HttpRequest, get_client_address, get_request_context
 from toolyard.surfaces.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie

@@ -5,8 +5,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
 
-from toolyard.engine.provider_sign_in import ProviderSignIns
-from toolyard.engine.sessions import Sessions
+from toolyard.engine.access.provider_sign_in import ProviderSignIns
+from toolyard.engine.access.sessions import Sessions
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_client_address
 from toolyard.surfaces.session_cookie import build_cookie, read_session_cookie, require_same_origin

@@ -11,7 +11,7 @@ from toolyard.core.conversation.events import RunQueued
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call
 from toolyard.core.store import RequestRecord
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.engine.presets import Preset, may_edit_preset
+from toolyard.engine.access.presets import Preset, may_edit_preset
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId
 from toolyard.surfaces.conversations.conversations import (

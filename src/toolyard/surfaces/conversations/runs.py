@@ -18,8 +18,8 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Part, TextPart, UserMessage
 from toolyard.core.settings.limits import Limits
-from toolyard.engine.open_runs import load_open_runs
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.log.open_runs import load_open_runs
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns

@@ -8,8 +8,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
+from toolyard.engine.access.shares import Share
 from toolyard.engine.service import Service
-from toolyard.engine.shares import Share
 from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.chat_messages import to_iso_time
 from toolyard.surfaces.conversations.transcript import Transcript, TranscriptContent, build_transcript

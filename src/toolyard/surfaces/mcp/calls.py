@@ -30,8 +30,8 @@ from toolyard.core.errors import NotFound, RateLimited, Refused, ToolyardError
 from toolyard.core.items import Call, Problem, Result
 from toolyard.core.json_types import Json
 from toolyard.core.tools.definition import Tool
-from toolyard.engine.readers import Reader
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.idempotency import admit_once
 from toolyard.surfaces.mcp import render

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.json_types import Json
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls

@@ -11,7 +11,7 @@ from toolyard.core.conversation.run_view import OpenRuns, RunView
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import UserMessage
 from toolyard.core.ports import Failure, Value
-from toolyard.engine.open_runs import load_open_runs
+from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import encode_call_id, is_own_conversation, parse_call_id

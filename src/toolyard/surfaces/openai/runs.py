@@ -20,9 +20,9 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.settings.options import DEFAULT_OPTIONS, UNSUPPORTED_OPTION, Options
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
-from toolyard.engine.readers import Reader
-from toolyard.engine.replayed_waits import is_at_rest
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.authorization import admit_request
 from toolyard.surfaces.call_ids import parse_call_id

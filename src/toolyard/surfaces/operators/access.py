@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
-from toolyard.engine.access_explanation import AccessExplanation
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.access.explanation import AccessExplanation
 from toolyard.engine.service import Service
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest, get_request_context

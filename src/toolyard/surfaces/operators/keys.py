@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.store import Key
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.roles import require_admin

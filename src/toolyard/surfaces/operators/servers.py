@@ -28,7 +28,7 @@ from toolyard.core.tools.mcp_servers import (
     ServerTool,
     build_server_id,
 )
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 from toolyard.surfaces.errors import invalid_field

@@ -14,7 +14,7 @@ from toolyard.core.conversation.notes import to_notes
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import ServerCard, ServerStatus
-from toolyard.engine.requests import KeyLocks
+from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.chat_messages import ChatMessage, MessageId

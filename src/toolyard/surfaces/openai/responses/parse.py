@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from toolyard.core.ports import Value
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.trust import join_sources
-from toolyard.engine.compaction import SUMMARY_HEADER
+from toolyard.engine.loop.history_summary import SUMMARY_HEADER
 from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder
 from toolyard.surfaces.openai.content import read_parts, read_text

@@ -22,7 +22,7 @@ from toolyard.core.conversation.token_estimate import estimate_text_tokens, esti
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
 from toolyard.core.settings.options import DEFAULT_OPTIONS
-from toolyard.engine.compaction import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
+from toolyard.engine.loop.history_summary import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
 from toolyard.surfaces.current_run import follow_run
 from toolyard.surfaces.errors import ModelFailed, invalid_field

@@ -11,7 +11,7 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from toolyard.core.settings.limits import SocketLimits
-from toolyard.engine.authentication import Authenticator
+from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.authorization import PathId
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS

@@ -1,0 +1,1 @@
+"""Who may do what: callers, sessions, shared links, presets, and the check of each call."""

@@ -1,0 +1,190 @@
+"""Judges calls: does the tool exist, do the arguments match its schema, does the policy allow it?"""
+
+from collections.abc import Sequence
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import CallEnded, CallJudged, Durable
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
+from toolyard.core.failed_results import build_failed_result, build_rule_denied_result
+from toolyard.core.items import Call, Problem, Result, UserMessage
+from toolyard.core.ports import Policy, Verdict
+from toolyard.core.tools.approval_terms import ApprovalTerms
+from toolyard.core.tools.definition import Tool, get_approval_terms
+from toolyard.core.tools.trust import (
+    APPLICATION,
+    DEFAULT_TRUST,
+    SENT_HISTORY,
+    TrustRules,
+    UntrustedText,
+    choose_decision,
+    describe_sources,
+    list_untrusted_descriptions,
+    name_description_source,
+    split_sources,
+    to_untrusted_text,
+)
+from toolyard.engine.access.explanation import AccessExplanation, explain_access
+from toolyard.engine.tools.caller_tools import RegisteredTool, is_certain
+from toolyard.engine.tools.registry import Registry, find_denial, get_caller
+
+MAX_PROPOSAL_S = 600.0
+
+
+class PolicyCheck:
+    """Checks calls against the registry and the policy, once when they are requested and again before they run."""
+
+    def __init__(self, registry: Registry, policy: Policy, trust: TrustRules = DEFAULT_TRUST) -> None:
+        self._registry = registry
+        self._policy = policy
+        self._trust = trust
+
+    def judge(self, calls: Sequence[CallState], state: State, now: float) -> list[Durable]:
+        """Return the events for requested calls: allowed, asking for approval, or ended with the reason."""
+        position = {call_id: number for number, call_id in enumerate(state.calls)}
+        events: list[Durable] = []
+        for call in calls:
+            events += self._judge_call(call, position[call.call.id], state, now)
+        return events
+
+    def recheck(self, call: CallState, state: State, now: float) -> RegisteredTool | list[Durable]:
+        """Check a call again before it runs. Return its tool, or the events to emit instead of running it."""
+        entry = self._registry.lookup(call, state)
+        if entry is None:
+            return [
+                CallEnded(result=build_failed_result(call.call, "error", self._describe_unknown_tool(call, state), now))
+            ]
+        if problem := self._registry.validate(entry, call.arguments):
+            return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
+        verdict = self._ask_policy(entry, call, state)
+        # An approval answers "ask" and nothing else: a rule that denies by now still stops an approved call. Nor does
+        # it answer other terms, such as those of a rule that looks at arguments which the approver has changed, or
+        # another tool that has got the name since.
+        is_approved = (
+            call.approved is not None
+            and call.terms == _choose_terms(entry.tool, verdict)
+            and call.tool in (None, entry.tool.identity)
+        )
+        if verdict.decision == "allow" or (verdict.decision == "ask" and is_approved):
+            return entry
+        return self._build_judgement(call, entry, verdict, state, now)
+
+    def check_arguments(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
+        """Return what is wrong with edited arguments, or None."""
+        entry = self._registry.lookup(call, state)
+        return self._registry.validate(entry, arguments) if entry else None
+
+    def _judge_call(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
+        problem = self._find_problem(call, position, state)
+        entry = self._registry.lookup(call, state)
+        if problem is None and entry is None:
+            problem = self._describe_unknown_tool(call, state)
+        if problem is None and entry is not None:
+            problem = self._registry.validate(entry, call.arguments)
+        if problem is not None or entry is None:
+            assert problem is not None
+            return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
+        return self._build_judgement(call, entry, self._ask_policy(entry, call, state), state, now)
+
+    def _describe_unknown_tool(self, call: CallState, state: State) -> Problem:
+        return self._registry.describe_missing_tool(call.call.tool, state.offered, get_caller(state))
+
+    def _find_problem(self, call: CallState, position: int, state: State) -> Problem | None:
+        max_calls = state.run.limits.calls_per_turn if state.run else 0
+        if position >= max_calls:
+            error = f"only the first {max_calls} calls of a turn are run; ask for fewer at once"
+            return Problem(error=error, error_type="too_large", details={"calls_per_turn": max_calls})
+        if call.call.unreadable:
+            return Problem(error=call.call.unreadable, error_type="json_parse_error")
+        if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
+            return Problem(error="this request is to be answered without tools", error_type="permission_denied")
+        if state.run and not state.run.direct and call.call.tool in self._registry.web_search_plan(state).left_out:
+            return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
+        return None
+
+    def explain(self, caller: Caller, tool: str) -> AccessExplanation | None:
+        """Return why a caller may or may not use a tool; None if there is no such tool."""
+        return explain_access(self._registry, self._policy, self._trust, caller, tool)
+
+    def is_repeatable(self, call: CallState, state: State) -> bool:
+        """Return whether a call may run again: its tool is repeatable, and certain to be the caller's version of it."""
+        entry = self._registry.lookup(call, state)
+        return entry is not None and entry.tool.repeatable and is_certain(entry, get_caller(state))
+
+    def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
+        request = self._registry.build_policy_request(entry.tool, state, call.arguments)
+        verdict = self._policy.judge(request)
+        is_confirmed = call.call.confirm == "given" and _choose_terms(entry.tool, verdict) is None
+        if verdict.decision == "ask" and is_confirmed:
+            # The user confirmed in the message that started this run, and may decide in their own conversation.
+            verdict = Verdict("allow", "confirmed in the message")
+        for floor in (
+            _find_confirmation_floor(call.call),
+            self._find_trust_floor(entry.tool, call, state),
+            find_denial(entry.hooks.authorize, request.caller),
+        ):
+            verdict = verdict.raise_to(floor)
+        return verdict
+
+    def _find_trust_floor(self, tool: Tool, call: CallState, state: State) -> Verdict | None:
+        """Return the floor of a call after untrusted content. What a person asked for directly has none."""
+        if call.call.confirm == "given" or (state.run is not None and state.run.direct):
+            return None
+        decision = choose_decision(tool, get_caller(state), self._trust)
+        if decision == "allow" or not (untrusted := self._list_untrusted(tool, state)):
+            return None
+        return Verdict(decision, f"after content from {untrusted[-1].source}")
+
+    def _list_untrusted(self, tool: Tool, state: State) -> list[UntrustedText]:
+        """Return what the model is shown and strangers may have written, before a call of this tool."""
+        trusted = set[str]()
+        if self._trust.trust_client_results:
+            trusted.add(APPLICATION)
+        if self._trust.trust_client_history:
+            trusted.add(SENT_HISTORY)
+        if tool.server:
+            trusted.add(name_description_source(tool.server))  # for the reason in list_untrusted_descriptions
+        items = [item for item in state.history.list_untrusted() if not trusted.issuperset(split_sources(item))]
+        descriptions = list_untrusted_descriptions(state.unreviewed, self._registry.list_offered(state), tool)
+        received = [item for item in items if isinstance(item, Result | UserMessage)]
+        # A person is shown what strangers wrote, and what the model wrote after it only if nothing else is left.
+        return [*descriptions, *map(to_untrusted_text, received)] or [to_untrusted_text(item) for item in items]
+
+    def _build_judgement(
+        self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float
+    ) -> list[Durable]:
+        is_asked = verdict.decision == "ask"
+        terms = _choose_terms(entry.tool, verdict) if is_asked else None
+        judged = CallJudged(
+            call_id=call.call.id,
+            verdict=verdict.decision,
+            rule=verdict.rule,
+            exclusive=entry.tool.exclusive or entry.tool.destructive,
+            expires_at=now + _decision_timeout_s(call.call, entry.tool, terms) if is_asked else 0.0,
+            sources=describe_sources(self._list_untrusted(entry.tool, state), call.arguments) if is_asked else (),
+            terms=terms,
+            tool=entry.tool.identity if is_asked else None,
+        )
+        if verdict.decision == "deny":
+            return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]
+        return [judged]
+
+
+def _find_confirmation_floor(call: Call) -> Verdict | None:
+    """Return the floor of a proposal: no rule and no remembered approval lets it run unconfirmed."""
+    return Verdict("ask", "it was proposed and has to be confirmed") if call.confirm == "ask" else None
+
+
+def _choose_terms(tool: Tool, verdict: Verdict) -> ApprovalTerms | None:
+    """Return who may decide a call: those of the rule that asks, else those of the tool."""
+    return verdict.terms or get_approval_terms(tool)
+
+
+def _decision_timeout_s(call: Call, tool: Tool, terms: ApprovalTerms | None) -> float:
+    """Return how long to wait for a decision. A proposal belongs to the current dialogue and expires sooner.
+
+    One that others decide does not: they are not in the dialogue.
+    """
+    if terms is not None:
+        return tool.approval_s if terms.within_s is None else terms.within_s
+    return min(tool.approval_s, MAX_PROPOSAL_S) if call.confirm == "ask" else tool.approval_s

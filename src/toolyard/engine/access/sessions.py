@@ -1,0 +1,180 @@
+"""Sessions of people who use the web page: signing in once, and being known by a random token from then on.
+
+A session is bound to the key that opened it, or to the identity provider's settings. It ends when its owner signs out,
+when it was not used for a while, after a total time, and as soon as the key is revoked or the rights are not what they
+were.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Forbidden, RateLimited, Refused, Unauthenticated
+from toolyard.core.ports import Clock
+from toolyard.core.settings.limits import SessionLimits
+from toolyard.core.store import SESSION, AccessToken, AccessTokens, Limiter
+from toolyard.engine.access.authentication import (
+    DELEGATION_HEADERS,
+    Authenticator,
+    KeyBinding,
+    apply_language,
+    hash_key,
+)
+from toolyard.engine.access.failed_sign_ins import find_network
+
+MAX_FAILED_PER_ADDRESS = 60
+"""Failed sign-ins of an address in a minute. Many people can have one address, as those of an office do."""
+MAX_FAILED_PER_KEY = 10
+"""Failed sign-ins in a minute, from all addresses together, with keys that begin alike."""
+MAX_PREFIX_CHARS = 11
+MAX_SESSIONS = 50
+"""How many sessions a key may have at a time. A further one ends the oldest."""
+TOKEN_BYTES = 32
+EXTEND_SHARE = 0.05
+"""A session is extended once this share of its idle time has passed, so that few requests cost a write."""
+ENDED = "this session has ended; sign in again"
+_binding_decoder = msgspec.json.Decoder(KeyBinding)
+
+
+class SessionStore(AccessTokens, Limiter, Protocol):
+    """The ports of a store that sessions need."""
+
+
+class Sessions:
+    """Opens, checks and ends sessions. They are kept in the store, so that every replica knows them."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        access: Authenticator,
+        clock: Clock,
+        limits: SessionLimits,
+        count_failure: Callable[[str], Awaitable[object]],
+    ) -> None:
+        """`count_failure` is called with the address of each sign-in that fails."""
+        self._store = store
+        self.count_failure = count_failure
+        self._access = access
+        self._clock = clock
+        self.limits = limits
+
+    async def open(self, secret: str, address: str, headers: Mapping[str, str] = {}) -> str:
+        """Return the token of a new session for the owner of a key.
+
+        `headers` are those of the request, with names in lower case. Raises Unauthenticated, Forbidden, RateLimited or
+        Refused.
+        """
+        if self._access.is_local:
+            raise Refused("this server has no keys: nobody has to sign in")
+        try:
+            return await self._open(secret, address, headers)
+        except (Unauthenticated, RateLimited):
+            await self.count_failure(address)
+            raise
+
+    async def _open(self, secret: str, address: str, headers: Mapping[str, str]) -> str:
+        now = self._clock.now()
+        # Counted before the key is checked, and taken back if it is right: were a right guess let through at any rate,
+        # the limit would not slow guessing down.
+        counted = await self._count_attempt(secret, address, now)
+        binding = self._access.bind(secret, headers)
+        for key, per_minute in counted:
+            await self._store.return_allowance(key, per_minute)
+        return await self._save(binding, now)
+
+    async def open_for(self, caller: Caller, rights: str) -> str:
+        """Return the token of a new session for a person whom the identity provider has identified.
+
+        `rights` is the digest of the provider's settings that the caller's rights come from.
+        """
+        return await self._save(KeyBinding(caller=caller, rights=rights), self._clock.now())
+
+    async def _save(self, binding: KeyBinding, now: float) -> str:
+        await self._make_room(binding)
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        await self._store.save_token(
+            AccessToken(
+                kind=SESSION,
+                hash=hash_key(token),
+                created_at=now,
+                expires_at=min(now + self.limits.idle_s, self._find_end(now, binding)),
+                body=msgspec.json.encode(binding),
+            )
+        )
+        return token
+
+    async def _count_attempt(self, secret: str, address: str, now: float) -> list[tuple[str, int]]:
+        """Count an attempt, and return what it was counted for. Raises RateLimited."""
+        counted: list[tuple[str, int]] = []
+        limits = [(f"sign-in/{find_network(address)}", MAX_FAILED_PER_ADDRESS)]
+        # Verified tokens all begin alike. Nobody guesses a signature, and one guest must not lock out all the others.
+        if self._access.find_verifier(secret) is None:
+            prefix = secret[: min(MAX_PREFIX_CHARS, len(secret) // 2)]
+            limits.append((f"sign-in-key/{hash_key(prefix)}", MAX_FAILED_PER_KEY))
+        for key, per_minute in limits:
+            allowance = await self._store.take_allowance(key, per_minute, now)
+            if not allowance.granted:
+                raise RateLimited.after("too many failed sign-ins", allowance.retry_after_s, per_minute)
+            counted.append((key, per_minute))
+        return counted
+
+    async def _make_room(self, binding: KeyBinding) -> None:
+        """End the oldest sessions of a key that has as many as it may have."""
+        tokens = await self._store.list_tokens(SESSION, "")
+        same_owner = [token for token in tokens if _is_same_owner(_read_binding(token), binding)]
+        for token in same_owner[: max(0, len(same_owner) + 1 - MAX_SESSIONS)]:
+            await self._store.delete_token(SESSION, token.hash)
+
+    async def identify(self, token: str, headers: Mapping[str, str]) -> tuple[Caller, str]:
+        """Return the caller of a request with this session, and the name of the key that opened it, else `session`.
+
+        Raises Unauthenticated or Forbidden.
+        """
+        if named := [name for name in DELEGATION_HEADERS if name in headers]:
+            raise Forbidden(f"{', '.join(named)} may be sent only with a key, not with a session")
+        stored, now = await self._store.read_token(SESSION, hash_key(token)), self._clock.now()
+        if stored is None:
+            raise Unauthenticated(ENDED)
+        bound = self._find_caller(stored, now)
+        if bound is None:
+            await self._store.delete_token(SESSION, stored.hash)
+            raise Unauthenticated(ENDED)
+        expires_at = min(now + self.limits.idle_s, self._find_end(stored.created_at, _read_binding(stored)))
+        if expires_at - stored.expires_at > self.limits.idle_s * EXTEND_SHARE:
+            await self._store.extend_token(SESSION, stored.hash, expires_at)
+        caller, key = bound
+        return apply_language(caller, headers), key
+
+    async def is_open(self, token: str) -> bool:
+        """Return whether a session goes on. Asking does not extend it."""
+        stored = await self._store.read_token(SESSION, hash_key(token))
+        return stored is not None and self._find_caller(stored, self._clock.now()) is not None
+
+    async def close(self, token: str) -> None:
+        """End a session. From now on its token opens nothing, at any replica."""
+        await self._store.delete_token(SESSION, hash_key(token))
+
+    def _find_caller(self, stored: AccessToken, now: float) -> tuple[Caller, str] | None:
+        """Return the caller of a session and the name of its key; None once it has ended."""
+        binding = _read_binding(stored)
+        # The limits may have been lowered since the session was opened, so the total is computed again.
+        if now >= min(stored.expires_at, self._find_end(stored.created_at, binding)):
+            return None
+        return self._access.find_bound_caller(binding)
+
+    def _find_end(self, created_at: float, binding: KeyBinding) -> float:
+        end = created_at + self.limits.total_s
+        return end if binding.expires_at is None else min(end, binding.expires_at)
+
+
+def _read_binding(token: AccessToken) -> KeyBinding:
+    return _binding_decoder.decode(token.body)
+
+
+def _is_same_owner(binding: KeyBinding, other: KeyBinding) -> bool:
+    if binding.caller is None or other.caller is None:
+        return binding.caller is other.caller and binding.key_hash == other.key_hash
+    return (binding.caller.tenant, binding.caller.user) == (other.caller.tenant, other.caller.user)

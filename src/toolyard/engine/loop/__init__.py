@@ -1,0 +1,1 @@
+"""Drives a conversation: the loop, its model turns and its calls."""

@@ -1,0 +1,151 @@
+"""Checks a command against the tools and models. `core.conversation.decide` checks it against the state."""
+
+from msgspec import UnsetType
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation.commands import AddMessage, Approve, Change, Open, Start, StateCommand
+from toolyard.core.conversation.decide import has_question
+from toolyard.core.conversation.events import RunQueued
+from toolyard.core.conversation.history import find_faults, find_open_calls
+from toolyard.core.conversation.run_state import RunState
+from toolyard.core.conversation.state import State
+from toolyard.core.errors import Forbidden, Invalid, Misconfigured
+from toolyard.core.masking import mask_addresses
+from toolyard.core.settings.model_cards import describe_model_problem
+from toolyard.core.settings.model_names import is_address_or_file, matches_any
+from toolyard.core.settings.options import check_options
+from toolyard.core.settings.texts import check_language
+from toolyard.core.tools.definition import may_use_with_key
+from toolyard.engine.dependencies import Deps
+from toolyard.engine.tools.web_search_plan import SearchPlan
+
+
+def check_command(command: StateCommand, state: State, deps: Deps) -> None:
+    """Raise Invalid for a command that this server cannot carry out."""
+    may_name_address = isinstance(command, Start | Change) and command.may_name_address
+    if isinstance(command, Open | AddMessage | Start):
+        check_named_model(command.settings.model, deps, may_name_address=may_name_address)
+        check_language(command.settings.language)
+    if isinstance(command, Start):
+        check_language(command.language)
+        check_options(command.options)
+        _check_output_schema(command, deps)
+        if not (command.input or command.delivers) and not has_question(state.history):
+            raise Invalid("there is nothing to answer: send a message", {"field": "input"})
+        _check_start(command, deps)
+        _check_key_model(command, state, deps)
+        _check_search(command, state, deps)
+    elif isinstance(command, Change):
+        check_named_model(command.change.model or "", deps, may_name_address=may_name_address)
+        if not isinstance(command.change.model, UnsetType):
+            # Without a model, queued runs would go on with the server's default: the key must admit that one too.
+            _require_key_model(command.by, command.change.model or deps.default_model)
+        check_language(command.change.language or "")
+    elif isinstance(command, Approve):
+        _check_approval(command, state, deps)
+
+
+def bind_tools(command: StateCommand, state: State, deps: Deps) -> StateCommand:
+    """Return the command with the tools that the names in its settings are bound to now."""
+    if isinstance(command, Change):
+        return replace(command, change=command.change.bind_tools(deps.find_tool_identity))
+    if isinstance(command, Open | AddMessage | Start) and state.owner is None and command.settings.tools is not None:
+        return replace(command, settings=command.settings.bind_tools(deps.find_tool_identity))
+    return command
+
+
+def _check_approval(command: Approve, state: State, deps: Deps) -> None:
+    """Raise Forbidden if the approver's key is not for the tool, and Invalid for wrong arguments."""
+    call = state.calls.get(command.call_id)
+    entry = deps.registry.lookup(call, state) if call else None
+    if call is None or entry is None:
+        return
+    # The approval runs the call, which this key could not.
+    if not may_use_with_key(entry.tool, command.by):
+        raise Forbidden(f"your key is not for the tool {call.call.tool[:80]!r}")
+    if command.arguments is None:
+        return
+    if problem := deps.policy_check.check_arguments(call, state, command.arguments):
+        raise Invalid(problem.error, problem.details)
+
+
+def _check_start(command: Start, deps: Deps) -> None:
+    registry = deps.registry
+    check_named_model(command.model, deps, may_name_address=command.may_name_address)
+    if wrong := find_faults(command.input, open_end=True):
+        raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
+    try:
+        registry.check_app_tools(command.app_tools)
+    except Misconfigured as error:
+        raise Invalid(str(error)) from None
+    choice = command.tool_choice
+    if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
+        problem = registry.describe_missing_tool(choice, registry.names(), command.by)
+        raise Invalid(problem.error, {"field": "tool_choice"})
+
+
+def _check_key_model(command: Start, state: State, deps: Deps) -> None:
+    """Raise Forbidden if the run would use a model that the caller's key is not for. Direct calls use none."""
+    if command.by.models and not find_open_calls(command.input):
+        settings = state.settings if state.owner else command.settings
+        _require_key_model(command.by, command.model or settings.model or deps.default_model)
+
+
+def _require_key_model(caller: Caller, model: str) -> None:
+    if model and not caller.may_use_model(model):
+        raise Forbidden(f"your key is not for the model {mask_addresses(model[:80], every_parameter=True)!r}")
+
+
+def _check_output_schema(command: Start, deps: Deps) -> None:
+    if command.options.output_schema is None:
+        return
+    try:
+        deps.registry.schemas.compile_output(command.options.output_schema)
+    except Misconfigured as error:
+        raise Invalid(str(error), {"field": "options.output_schema"}) from None
+
+
+def _check_search(command: Start, state: State, deps: Deps) -> None:
+    """Raise Invalid if the command names a kind of web search that is not available."""
+    settings = state.settings if state.owner else command.settings
+    if not (command.web_search or settings.web_search):
+        return
+    search = plan_search(command, state, deps).search
+    if search is not None and search.refused:
+        raise Invalid(search.why, {"field": "web_search"})
+
+
+def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
+    """Return the plan for the web searches of the run that a command would start."""
+    settings = state.settings if state.owner else command.settings
+    request = RunQueued(caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search)
+    run = RunState(
+        id=command.run_id,
+        correlation_id="",
+        request=request,
+        model=command.model or settings.model or deps.default_model,
+        limits=deps.limits,
+        settings=settings,
+        started_at=0.0,
+    )
+    return deps.registry.web_search_plan(replace(state, settings=settings, run=run))
+
+
+def check_named_model(model: str, deps: Deps, *, may_name_address: bool) -> None:
+    """Raise Invalid if a request may not name a model, or if the model cannot be used."""
+    allowed = deps.allowed_models
+    if not model or model == deps.default_model:
+        return
+    # A request may come from anybody whom the application lets in: it must not choose who gets the model's key.
+    if allowed is None and is_address_or_file(model) and not may_name_address:
+        why = "is an address or a file, which no request may name: configure it, or name it in the library's methods"
+        raise Invalid(f"the model {model[:80]!r} {why}", {"field": "model"})
+    if allowed is not None and model not in allowed and not matches_any(model, deps.model_patterns):
+        names = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
+        raise Invalid(f"the model {model[:80]!r} is not one of: {names}", {"field": "model"})
+    try:
+        deps.models(model)
+    except Misconfigured as error:
+        problem = describe_model_problem(error)
+        raise Invalid(f"the model {model[:80]!r} cannot be used: {problem}", {"field": "model"}) from None

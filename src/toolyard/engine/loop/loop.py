@@ -1,0 +1,209 @@
+"""The loop that drives a conversation: `plan` decides each step, workers carry it out, the journal records it."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.events import (
+    CallEnded,
+    ConversationChanged,
+    Durable,
+    RunEnded,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
+    TurnFailed,
+)
+from toolyard.core.conversation.plan import (
+    CLIENT_GONE,
+    NOTHING_HELD,
+    AskModel,
+    BeginRun,
+    End,
+    Expire,
+    GiveUpCalls,
+    GiveUpTurn,
+    Judge,
+    Recover,
+    Rest,
+    RunCalls,
+    StopWork,
+    Suspend,
+    Wait,
+    list_unsettled,
+    plan,
+)
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
+from toolyard.core.failed_results import build_expired_result, build_failed_result, build_unknown_result
+from toolyard.core.items import ModelText, Problem
+from toolyard.core.settings.texts import TextName, get_text
+from toolyard.engine.dependencies import Deps
+from toolyard.engine.log.journal import Journal
+from toolyard.engine.loop.starting_tools import POLL_S, find_held
+from toolyard.engine.loop.workers import Workers
+
+STOPPED_BY_SERVER = "toolyard"
+"""Who stopped a run that no person stopped."""
+_LIMIT_TEXTS: dict[str, TextName] = {
+    "turns_per_request": "max_tool_turns",
+    "turns_per_conversation": "max_session_turns",
+}
+
+
+async def drive(journal: Journal, deps: Deps) -> None:
+    """Advance a conversation until it rests. Safe to call again at any time, by any owner.
+
+    Turns and calls run in workers that end by emitting, so that an approval, a client's result or a stop is handled
+    while they run.
+    """
+    async with Workers(journal, deps) as workers:
+        judged: State | None = None
+        is_takeover = await record_takeover(journal, deps)
+        while not (deps.draining or journal.is_releasing):
+            state = await read_state(journal, is_takeover=is_takeover)
+            now = deps.clock.now()
+            held = find_held(state, journal.epoch, deps.registry, now)
+            step = plan(state, journal.epoch, now, held)
+            match step:
+                case Wait(until):
+                    judged = None  # a call that was held is checked again: its server may list another tool now
+                    await journal.wait_changed(state, until if held == NOTHING_HELD else min(until, now + POLL_S))
+                case RunCalls(calls):
+                    workers.run(calls, state, just_judged=state is judged)
+                case AskModel():
+                    workers.ask(state)
+                case Compact():
+                    workers.compact(step, state)
+                    # Returns at once if no summary was needed: the state has changed already.
+                    await journal.wait_changed(state, step.until)
+                case BeginRun() | GiveUpTurn() | GiveUpCalls() | Judge() | Expire() | Suspend() | End():
+                    workers.cancel_compaction()
+                    journal.emit(*build_events(step, state, deps))
+                    # Calls that start in exactly this state were judged in it, and need no second check.
+                    judged = journal.state if isinstance(step, Judge) else None
+                case Recover(calls):
+                    workers.recover(calls, state)
+                case StopWork(calls):
+                    await workers.stop(calls)
+                case Rest():
+                    return
+                case _:
+                    assert_never(step)
+
+
+async def record_takeover(journal: Journal, deps: Deps) -> bool:
+    """Record that this owner takes over calls of an earlier one, before it judges, starts or recovers any of them.
+
+    Doing so may be what killed the earlier owner: `plan` gives up calls that many owners got no further with. Return
+    whether there was an earlier owner.
+    """
+    state = journal.require_state()
+    if state.epoch == journal.epoch or deps.draining:
+        return False
+    if list_unsettled(state):
+        journal.emit(ConversationChanged(settings=state.settings))
+        await journal.wait_committed()
+    return True
+
+
+async def read_state(journal: Journal, *, is_takeover: bool) -> State:
+    """Return the state to plan with. After a takeover, it is stored before calls are judged in it.
+
+    If judging kills this owner too, the next one sees how far it came.
+    """
+    state = journal.require_state()
+    if is_takeover and not journal.is_committed and any(call.phase == "requested" for call in state.calls.values()):
+        await journal.wait_committed()
+        return journal.require_state()
+    return state
+
+
+def build_events(
+    step: BeginRun | GiveUpTurn | GiveUpCalls | Judge | Expire | Suspend | End, state: State, deps: Deps
+) -> Sequence[Durable]:
+    """Return the events of a step that needs no worker."""
+    now = deps.clock.now()
+    match step:
+        case BeginRun():
+            return (build_run_started(state, deps),)
+        case GiveUpTurn(owners):
+            error = f"the server stopped {owners} times during this turn; it is not tried again"
+            return (TurnFailed(problem=Problem(error=error, error_type="unavailable")),)
+        case GiveUpCalls(calls, owners):
+            error = f"the server stopped {owners} times with this call; it is not tried again"
+            return end_open_calls(calls, Problem(error=error, error_type="unavailable"), now)
+        case Judge(calls):
+            return deps.policy_check.judge(calls, state, now)
+        case Expire():
+            return build_expiry(step, now)
+        case Suspend(waiting_for, wake_at):
+            return (RunSuspended(waiting_for=waiting_for, wake_at=wake_at),)
+        case End():
+            return (build_run_ended(step, state, deps),)
+        case _:
+            assert_never(step)
+
+
+def build_expiry(step: Expire, now: float) -> list[Durable]:
+    """Return the ends of calls that expired, and the stop of their run if it is to end with them.
+
+    One append holds them all: a server that dies after it leaves a run that is stopped, not one that goes on.
+    """
+    ended: list[Durable] = [
+        CallEnded(result=build_expired_result(call.call, now, awaiting_approval=call.phase == "asking"))
+        for call in step.calls
+    ]
+    return [*ended, StopRequested(by=STOPPED_BY_SERVER, detail=CLIENT_GONE)] if step.ends_run else ended
+
+
+def build_abandonment(state: State, deaths: int, now: float) -> list[Durable]:
+    """Return the end of a run that may be what killed its owners: nothing of it runs again."""
+    error = f"the server stopped {deaths} times during this request; it is not tried again"
+    problem = Problem(error=error, error_type="unavailable")
+    failed_turn: list[Durable] = [TurnFailed(problem=problem)] if state.turn is not None else []
+    open_calls = [call for call in state.calls.values() if call.phase != "closed"]
+    ended = end_open_calls(open_calls, problem, now)
+    return [*failed_turn, *ended, RunEnded(ending="failed", detail=f"unavailable: {error}")]
+
+
+def end_open_calls(calls: Sequence[CallState], problem: Problem, now: float) -> list[Durable]:
+    """Return the ends of calls that are not run again. The outcome of one that had started is unknown."""
+    return [
+        CallEnded(
+            result=build_unknown_result(call.call, now)
+            if call.attempt
+            else build_failed_result(call.call, "cancelled", problem, now)
+        )
+        for call in calls
+    ]
+
+
+def build_run_started(state: State, deps: Deps) -> RunStarted:
+    """Return the start of the first queued run, with the model, limits and language that apply to it.
+
+    The request's own values come first, then the conversation's, the division's and the server's. A division's limits
+    also cap the others.
+    """
+    request, settings = state.queue[0].request, state.settings
+    division = deps.division_for(request.caller)
+    limits = request.limits or settings.limits or division.limits or deps.limits
+    model = request.model or settings.model or deps.default_model
+    language = request.language or settings.language or division.language or deps.language or request.caller.locale
+    return RunStarted(
+        model=model,
+        limits=limits.cap_to(division.limits) if division.limits else limits,
+        window=deps.windows(model),
+        language=language,
+    )
+
+
+def build_run_ended(step: End, state: State, deps: Deps) -> RunEnded:
+    """Return the end of the run. A run that reached a limit ends with a message in the caller's language."""
+    assert state.run is not None
+    cut_short = step.detail == "length" and isinstance(state.history[-1], ModelText)
+    message = None
+    if step.ending == "limit" and not cut_short:
+        text = get_text(_LIMIT_TEXTS.get(step.detail, "limit"), state.run.language, deps.texts)
+        message = ModelText(id=deps.clock.new_id("item"), at=deps.clock.now(), text=text)
+    return RunEnded(ending=step.ending, detail=step.detail, message=message)

@@ -1,0 +1,196 @@
+"""Drives what is due: runs that an earlier process or a dead replica left open, and waits that are over.
+
+It also deletes the records of requests that may no longer be sent again, and audit entries that are kept no longer.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+
+from toolyard.core.conversation.events import REQUEST_KEY_S
+from toolyard.core.conversation.state import State
+from toolyard.core.errors import NotFound, StoreDown, ToolyardError
+from toolyard.core.store import Store
+from toolyard.engine.dependencies import Deps
+from toolyard.engine.log.journal import Journal
+from toolyard.engine.replicas.ownership import Owner
+from toolyard.observability.audit import Auditor
+
+MAX_SLEEP_S = 3600.0
+SHARED_SLEEP_S = 1.0
+"""How often a store that replicas share is asked for due work: others may leave some at any time."""
+MAX_DUE = 1_000_000
+"""All conversations that are due: in a store of one process most of them are open here."""
+MAX_CLAIMED = 50
+"""Conversations that are claimed and opened at once: a replica that died leaves thousands."""
+STORE_RETRY_S = 5.0
+DROP_EVERY_S = 600.0
+MAX_DROPPED = 100
+"""Expired requests that are read from the store at once."""
+
+_log = logging.getLogger("toolyard.owner")
+
+
+class DueWork:
+    """Finds the conversations that are due, and lets their owner in this process drive them."""
+
+    def __init__(self, deps: Deps, store: Store, owner: Owner, auditor: Auditor) -> None:
+        self._deps = deps
+        self._store = store
+        self._owner = owner
+        self._auditor = auditor
+        self._alarm = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
+        self._is_store_down = False
+        self._orphans: set[str] = set()
+        """Conversations that this replica owned without a journal when it last looked."""
+        self._next_drop_at = 0.0
+        owner.on_due = self._alarm.set
+        owner.on_broken = self._retry_later
+
+    def start(self, tasks: asyncio.TaskGroup) -> None:
+        self._watching = tasks.create_task(self._watch())
+
+    def stop(self) -> None:
+        """Leave due work to others from now on."""
+        if self._watching:
+            self._watching.cancel()
+            self._watching = None
+
+    def _retry_later(self, conversation: str) -> None:
+        """Look again at a conversation whose journal broke: it is still due, unless another replica has it."""
+        asyncio.get_running_loop().call_later(STORE_RETRY_S, self._retry, conversation)
+
+    def _retry(self, conversation: str) -> None:
+        if self._store.is_shared and not self._deps.draining:
+            self._owner.spawn(self._resume(conversation))
+        self._alarm.set()
+
+    async def _watch(self) -> None:
+        """Wake the conversations that are due, and sleep until the next one is."""
+        while True:
+            # Cleared before the store is asked: an alarm that is set meanwhile must end the sleep below.
+            self._alarm.clear()
+            try:
+                sleep_s = await (self._wake_shared() if self._store.is_shared else self._wake_all())
+                await self._drop_expired()
+                self._is_store_down = False
+            except StoreDown as error:
+                if not self._is_store_down:  # a line for each outage, not for each attempt
+                    _log.warning("the due runs could not be read from the store: %s", error)
+                self._is_store_down = True
+                sleep_s = STORE_RETRY_S
+            try:
+                async with asyncio.timeout(sleep_s):
+                    await self._alarm.wait()
+            except TimeoutError:
+                pass
+
+    async def _wake_all(self) -> float:
+        """Wake the due conversations of a store that one process uses. Return the seconds until the next one is due.
+
+        A conversation that cannot be opened is logged and does not keep the others from being woken.
+        """
+        now = self._deps.clock.now()
+        due, next_at = await self._store.find_due(now, MAX_DUE)
+        for conversation in due:
+            await self._resume(conversation)
+        return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
+
+    async def _wake_shared(self) -> float:
+        """Wake due conversations that nobody owns, or this replica. Return the seconds until the store is asked again.
+
+        One that cannot be opened is logged, as in `_wake_all`.
+        """
+        now = self._deps.clock.now()
+        # With jitter, so that replicas do not all reach for the conversations of one that died.
+        sleep_s = SHARED_SLEEP_S * random.uniform(0.7, 1.3)
+        await self._resume_own(now)
+        while True:
+            due, next_at = await self._store.find_due(now, MAX_CLAIMED)
+            # After a late heartbeat our own work may be among that of the dead: a claim would fence its journal.
+            claimed = await self._resume_many(
+                [id for id in due if not self._owner.is_opening(id) and self._owner.find_journal(id) is None]
+            )
+            if not claimed or len(due) < MAX_CLAIMED:
+                return sleep_s if next_at is None else min(sleep_s, max(0.0, next_at - now))
+
+    async def _resume_own(self, now: float) -> None:
+        """Drive what this replica owns and nobody drives: others leave it alone.
+
+        That is a wait that was over before it could be released, and a conversation whose journal is gone: it broke, or
+        the client that it was claimed for left meanwhile.
+        """
+        owner = self._owner
+        for journal in owner:
+            wake_at = None if owner.is_driving(journal.conversation) else journal.state.wake_at
+            if wake_at is not None and wake_at <= now and owner.find_journal(journal.conversation) is journal:
+                owner.wake(journal)
+        owned = self._store.list_owned()
+        orphans = {id for id in owned if not owner.is_opening(id) and owner.find_journal(id) is None}
+        for conversation in orphans & self._orphans:  # those of the last time are not about to be opened
+            await self._resume(conversation)
+        self._orphans = orphans
+
+    async def _resume_many(self, conversations: Sequence[str]) -> int:
+        """Claim those of the conversations that nobody owns and drive them. Return how many were claimed."""
+        if not conversations:
+            return 0
+        opened = await self._owner.open_many(conversations)
+        for conversation, journal in opened.items():
+            if isinstance(journal, Journal):
+                self._owner.wake(journal)
+            else:
+                _log_failure(conversation, journal)
+        return len(opened)
+
+    async def _resume(self, conversation: str) -> None:
+        try:
+            journal = await self._owner.open_journal(conversation)
+        except Exception as error:
+            _log_failure(conversation, error)
+        else:
+            if isinstance(journal, Journal):
+                self._owner.wake(journal)
+
+    async def _drop_expired(self) -> None:
+        """Delete expired requests and old audit entries, at most once in DROP_EVERY_S."""
+        now = self._deps.clock.now()
+        if now < self._next_drop_at:
+            return
+        self._next_drop_at = now + DROP_EVERY_S
+        await self._drop_expired_requests(now)
+        if self._deps.keep_audit_days:
+            await self._auditor.trim(self._deps.keep_audit_days)
+
+    async def _drop_expired_requests(self, now: float) -> None:
+        """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
+        before, progress = now - REQUEST_KEY_S, True
+        while progress:
+            conversations = dict.fromkeys(await self._store.list_expired_requests(before, MAX_DROPPED))
+            # A conversation with an open run is left for a later time; a page of nothing else ends this.
+            progress = any([await self._drop_request(conversation, before) for conversation in conversations])
+
+    async def _drop_request(self, conversation: str, before: float) -> bool:
+        """Drop the expired requests of a conversation, and the conversation if it is only kept for them.
+
+        Return whether they were dropped. One that cannot be read is logged and stays.
+        """
+        try:
+            state = await self._owner.views.read_state(conversation)
+        except StoreDown as error:
+            _log.error("conversation %s could not be read: %s", conversation, error)
+            state = State()
+        if state.settings.ephemeral and not state.is_idle:
+            return False
+        if state.settings.ephemeral and state.last_request_at < before:
+            # Before its requests are dropped: after a crash in between this is done again.
+            await self._owner.delete(conversation, NotFound("the conversation was not kept"))
+        await self._store.drop_request(conversation, before)
+        return True
+
+
+def _log_failure(conversation: str, error: BaseException) -> None:
+    is_bug = not isinstance(error, ToolyardError)
+    _log.error("conversation %s could not be resumed: %s", conversation, error, exc_info=error if is_bug else None)

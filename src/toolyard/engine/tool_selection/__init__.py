@@ -1,1 +1,0 @@
-"""Selects the tools that a turn offers to the model: by caller, by web search setting, and by budget."""
