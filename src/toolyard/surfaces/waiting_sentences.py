@@ -45,8 +45,11 @@ def _remove_sentence(item: Item) -> Item:
     """Return a text of the model without the lines that tell the client to wait, other items as they are."""
     if not isinstance(item, ModelText) or not find_links(item):
         return item
-    lines = [line for line in item.text.split("\n") if not LINKED_CALL.search(line)]
-    return replace(item, text="\n".join(lines).strip())
+    return replace(item, text=_remove_linked_lines(item.text))
+
+
+def _remove_linked_lines(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if not LINKED_CALL.search(line)).strip()
 
 
 async def replace_sentences(
@@ -107,18 +110,27 @@ def _replace_sentences(items: Sequence[Item], sentences: set[str], view: RunView
     echoes = _find_echoes(items[start:], view) | sentences
     before = [item for item in items[start:first] if item.id not in echoes]
     # An answer that only begins or ends with the sentence stays: it was given while others had not decided.
-    answers = [
+    after = [
         _remove_sentence(item) if item.id in sentences else item
         for item in items[first:]
-        if item.id in sentences or item.id not in echoes
+        if not (_tells_nothing_else(item, view) if item.id in sentences else item.id in echoes)
     ]
-    own_texts = {"", *(text.text for turn in view.turns for text in turn.texts)}
-    after = [item for item in answers if not (item.id in sentences and _get_text(item) in own_texts)]
     return [*items[:start], *before, *view.list_items(), *after]
 
 
-def _get_text(item: Item) -> str:
-    return item.text.strip() if isinstance(item, ModelText) else ""
+def _tells_nothing_else(item: Item, view: RunView) -> bool:
+    """Return whether an answer holds nothing but sentences and texts of the run."""
+    if not isinstance(item, ModelText):
+        return True
+    own_texts = {text.text for turn in view.turns for text in turn.texts}
+    told = _remove_linked_lines(item.text)
+    if not told or told in own_texts:
+        return True
+    # A client that lets an answer go on puts what comes right behind the sentence: the sentence, or the run's texts.
+    text = item.text
+    for own_text in sorted(own_texts, key=len, reverse=True):
+        text = text.replace(own_text, "")
+    return not _remove_linked_lines(text)
 
 
 def _find_echoes(items: Sequence[Item], view: RunView) -> set[str]:

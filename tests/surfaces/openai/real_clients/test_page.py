@@ -101,11 +101,14 @@ async def test_codex_gets_an_answer(tmp_path: Path) -> None:
         assert (await codex.ask("Add milk to groceries")).text == ANSWER
 
 
-def test_open_webui_is_given_the_address_and_a_key() -> None:
+def test_open_webui_is_given_the_address_a_key_and_a_task_model_without_tools() -> None:
     """Its form only: the program itself is not run."""
-    lines = read_snippet("Open WebUI", "ini").split()
-    assert [line.partition("=")[0] for line in lines] == ["OPENAI_API_BASE_URL", "OPENAI_API_KEY"]
-    assert lines[0].endswith(f"={URL}/v1")
+    variables = dict(line.split("=", 1) for line in read_snippet("Open WebUI", "ini").split())
+    assert variables == {
+        "OPENAI_API_BASE_URL": f"{URL}/v1",
+        "OPENAI_API_KEY": "none",
+        "TASK_MODEL_EXTERNAL": "default@plain",
+    }
 
 
 def test_librechat_is_given_an_endpoint_of_its_form() -> None:
