@@ -8,7 +8,7 @@ import pytest
 from support import collect_events, get_problem, get_result, get_results, open_yard, wait_until
 from toolyard import Run, Yard, tool
 from toolyard.core.conversation.events import CallEnded, CallJudged, CallStarted, Event, TurnStarted
-from toolyard.engine.loop.loop import starting_tools
+from toolyard.engine.loop import starting_tools
 from toolyard.testing import call, say, together
 from toolyard.venues.mcp import manager
 from venues.mcp.plain import PlainServer
