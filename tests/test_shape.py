@@ -32,8 +32,8 @@ MAY_CREATE_TASKS = {
     "stores/postgres/store.py",
     "stores/postgres/writer.py",
     "surfaces/openai/responses/websocket.py",
-    "surfaces/event_stream.py",
-    "surfaces/middleware.py",
+    "surfaces/http/event_stream.py",
+    "surfaces/http/middleware.py",
     "venues/mcp/manager.py",
 }
 """Where tasks are owned: they end with what owns them."""

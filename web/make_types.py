@@ -19,7 +19,7 @@ from toolyard.surfaces.conversations import calls as conversation_calls
 from toolyard.surfaces.conversations import conversations, direct_calls, presets, shares
 from toolyard.surfaces.conversations import runs as conversation_runs
 from toolyard.surfaces.conversations import tools as conversation_tools
-from toolyard.surfaces.errors import ErrorBody
+from toolyard.surfaces.http.errors import ErrorBody
 from toolyard.surfaces.operators import access, audit, runs, servers, traces
 
 PATH = Path(__file__).parent / "src" / "wire" / "types.ts"

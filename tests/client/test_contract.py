@@ -17,7 +17,7 @@ from toolyard.core.conversation.events import ModelDelta, RunEnded, RunSuspended
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.access.authentication import LOCAL_ADMIN
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Script, Scripted, Turn, call, say, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))

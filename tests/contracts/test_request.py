@@ -32,7 +32,7 @@ from toolyard.models import chat as openai_chat
 from toolyard.models import gemini
 from toolyard.models import messages as anthropic
 from toolyard.models import responses as openai_responses
-from toolyard.models.encode_cache import NO_RESULT, EncodeCache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.local import NOW, offer, request, user
 

@@ -20,8 +20,8 @@ from toolyard.core.errors import Invalid
 from toolyard.core.items import ModelText, SystemText
 from toolyard.core.settings.options import ANY_OBJECT
 from toolyard.core.tools.definition import Tool
-from toolyard.surfaces.run_notices import RunNotices
-from toolyard.surfaces.stream_objects import build_objects
+from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.stream_objects import build_objects
 from toolyard.testing import Script, Scripted, Turn, call, say
 
 SCHEMA: dict[str, object] = {

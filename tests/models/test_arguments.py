@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.items import Call
-from toolyard.models.arguments import is_whole, read_arguments
 from toolyard.models.chat import from_wire
+from toolyard.models.shared.arguments import is_whole, read_arguments
 from wire.local import request
 from wire.reply_bytes import DONE, TOOLS, piece
 

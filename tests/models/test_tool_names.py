@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.models.tool_names import (
+from toolyard.models.shared.tool_names import (
     DEFAULT_ALPHABET,
     GEMINI_ALPHABET,
     Alphabet,

@@ -18,8 +18,9 @@ from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.surfaces.app_chat.answer import AnswerBuilder
 from toolyard.surfaces.app_chat.stream import AppEncoder
 from toolyard.surfaces.conversations.tool_events import CallEventEncoder
-from toolyard.surfaces.run_notices import RunNotices
-from toolyard.surfaces.sse import EntryEncoder, ObjectEncoder, RunEncoder, StreamEncoder
+from toolyard.surfaces.http.sse import StreamEncoder
+from toolyard.surfaces.shared.run_encoder import EntryEncoder, ObjectEncoder, RunEncoder
+from toolyard.surfaces.shared.run_notices import RunNotices
 
 NOTICES = RunNotices(base_url="http://localhost")
 BuildEncoder = Callable[[OpenRuns, str, Cursor], StreamEncoder]

@@ -13,7 +13,7 @@ from surfaces.talk import Json, build_yard, connect_api_client, open_api_client
 from toolyard import Tool, tool
 from toolyard.core.conversation.events import ArgumentsAppended, CallParked
 from toolyard.core.items import MAX_ID_CHARS
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Scripted, call, say
 
 FORM: Json = {"elicitation": {}}

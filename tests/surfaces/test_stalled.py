@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolyard.surfaces import middleware
+from toolyard.surfaces.http import middleware
 
 STALLED_S = 0.05
 

@@ -15,7 +15,7 @@ from toolyard.core.items import MAX_ID_CHARS, Call, Item, ModelText, Result, Tex
 from toolyard.core.ports import Value
 from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
-from toolyard.surfaces.threads import (
+from toolyard.surfaces.shared.threads import (
     CallDecision,
     Thread,
     ThreadMessage,

@@ -9,7 +9,7 @@ from google.genai import types
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning, Result, Seal, Usage
 from toolyard.core.tools.definition import Tool
 from toolyard.models.gemini import from_wire
-from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name
+from toolyard.models.shared.tool_names import GEMINI_ALPHABET, to_provider_name
 from wire.checks import calls_of, expect_ended
 from wire.gemini_bytes import (
     CITED_TEXT,

@@ -9,8 +9,8 @@ from toolyard.core.settings.model_cards import InputKind, ModelCard
 from toolyard.core.settings.model_names import parse_model_name
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.chat.request import OPENAI_QUIRKS, QUIRKS
-from toolyard.models.images import supports_images
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER
+from toolyard.models.shared.images import supports_images
 
 
 def model_card(name: str, *, default: bool, context_tokens: int, native: NativeTools, problem: str) -> ModelCard:

@@ -16,9 +16,9 @@ from msgspec import Struct
 from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.model_cards import describe_model_problem
 from toolyard.core.settings.model_names import matches_any, parse_model_name
-from toolyard.models.http.client import Deadlines, HttpClient, Retry
 from toolyard.models.http.problems import WireFailure, build_failure, mask_problem
-from toolyard.models.http.wire_client import BEARER, build_url
+from toolyard.models.http.request import BEARER, build_url
+from toolyard.models.http.retries import Deadlines, HttpClient, Retry
 from toolyard.models.resolver import ModelEndpoint, ModelSettings
 
 FRESH_S = 300.0

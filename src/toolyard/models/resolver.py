@@ -25,8 +25,8 @@ from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.configured import ConfiguredModel
 from toolyard.models.context_windows import find_context_window
 from toolyard.models.fallback import FallbackModel
-from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
+from toolyard.models.shared.hosted_tools import find_native_tools
 
 ModelChoice = str | Model | Sequence[str]
 """The name of a model, a model, or a chain of names: each is a fallback for those before it."""

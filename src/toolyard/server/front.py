@@ -14,7 +14,7 @@ import msgspec
 
 from toolyard.app import AsgiApp, Message
 from toolyard.core.errors import StoreDown, Unavailable
-from toolyard.surfaces.errors import build_error_response
+from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.server_info.routes import build_health
 
 FIRST_DELAY_S = 0.2

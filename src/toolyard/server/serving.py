@@ -29,7 +29,7 @@ from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
 from toolyard.server.front import FrontApp
 from toolyard.server.memory import watch_memory
-from toolyard.surfaces.errors import MAX_BODY_BYTES
+from toolyard.surfaces.http.errors import MAX_BODY_BYTES
 from toolyard.yard import Yard
 
 if sys.platform == "win32":  # uvloop does not support Windows

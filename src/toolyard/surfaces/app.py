@@ -23,14 +23,14 @@ from toolyard.surfaces.ai_sdk import routes as ai_sdk
 from toolyard.surfaces.app_chat import routes as app_chat
 from toolyard.surfaces.catalog import routes as catalog
 from toolyard.surfaces.conversations import routes as conversations
-from toolyard.surfaces.errors import MAX_BODY_BYTES, handle_error
+from toolyard.surfaces.http.errors import MAX_BODY_BYTES, handle_error
+from toolyard.surfaces.http.middleware import AsgiApp, AuthMiddleware
+from toolyard.surfaces.http.refusals import record_refusal
+from toolyard.surfaces.http.request_body import BodyRequest
 from toolyard.surfaces.mcp import http as mcp
-from toolyard.surfaces.middleware import AsgiApp, AuthMiddleware
 from toolyard.surfaces.openai import routes as openai
 from toolyard.surfaces.operators import routes as operators
 from toolyard.surfaces.page import routes as page
-from toolyard.surfaces.refusals import record_refusal
-from toolyard.surfaces.request_body import BodyRequest
 from toolyard.surfaces.respond import routes as respond
 from toolyard.surfaces.server_info import routes as server_info
 from toolyard.surfaces.surface import Backend, PathRules, Surface

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.events import TextAppended, TurnEnded
 from toolyard.models.chat.model import Deadlines, OpenAIChat, Retry
-from toolyard.models.http import client as http_client
+from toolyard.models.http import retries as http_client
 from wire.local import (
     STREAM_HEAD,
     SleepRecorder,

@@ -23,7 +23,7 @@ from toolyard.core.items import (
 from toolyard.core.tools.definition import NAME_PATTERN, Tool
 from toolyard.models.chat import to_wire
 from toolyard.models.chat.request import CACHE_KEY
-from toolyard.models.encode_cache import NO_RESULT, EncodeCache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache
 from wire.local import NOW, offer, request, user
 from wire.strict_chat import faults_of
 

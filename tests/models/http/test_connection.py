@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from toolyard.core.errors import Misconfigured
-from toolyard.models.http.client import Deadlines, HttpClient, HttpResponse, Retry
 from toolyard.models.http.problems import WireFailure
+from toolyard.models.http.retries import Deadlines, HttpClient, HttpResponse, Retry
 from wire.local import SleepRecorder, raw_server
 
 ConnectionHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

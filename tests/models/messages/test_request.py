@@ -25,10 +25,10 @@ from toolyard.core.items import (
 )
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
-from toolyard.models.encode_cache import NO_RESULT, EncodeCache
 from toolyard.models.messages import from_wire, to_wire
 from toolyard.models.messages.history import HISTORY_OMITTED
 from toolyard.models.messages.request import CONTINUE_TEXT
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache
 from wire.local import NOW, offer, request, user
 from wire.messages_streams import CITATION, SEARCH_RESULTS, encode_cited_text, encode_search, encode_search_result
 from wire.strict_messages import encode_end, encode_start, encode_text, encode_thinking, faults_of, signature_of

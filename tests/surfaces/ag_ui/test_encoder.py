@@ -38,8 +38,9 @@ from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning
 from toolyard.core.settings.limits import Limits
 from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
 from toolyard.surfaces.ag_ui.messages import build_messages, list_message_ids
-from toolyard.surfaces.run_notices import RunNotices
-from toolyard.surfaces.sse import RunEncoder, StreamEncoder
+from toolyard.surfaces.http.sse import StreamEncoder
+from toolyard.surfaces.shared.run_encoder import RunEncoder
+from toolyard.surfaces.shared.run_notices import RunNotices
 
 ANN = Caller(user="ann")
 

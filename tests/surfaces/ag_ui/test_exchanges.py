@@ -19,7 +19,7 @@ from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.ag_ui.exchanges import Exchanges
 from toolyard.surfaces.ag_ui.parse import InputMessage, RunInput
-from toolyard.surfaces.threads import Thread, Threads, derive_conversation_id
+from toolyard.surfaces.shared.threads import Thread, Threads, derive_conversation_id
 from toolyard.testing import Scripted, call, say, together
 from toolyard.yard import LOCAL_CALLER
 

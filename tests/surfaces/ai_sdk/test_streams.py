@@ -15,8 +15,8 @@ from toolyard.core.items import Citation, ModelText, Reasoning, TextPart, UserMe
 from toolyard.core.ports import ModelRequest
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder
 from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader
-from toolyard.surfaces.sse import stream_events
-from toolyard.surfaces.threads import Thread, ThreadMessage, ThreadRequest, Threads, derive_conversation_id
+from toolyard.surfaces.http.sse import stream_events
+from toolyard.surfaces.shared.threads import Thread, ThreadMessage, ThreadRequest, Threads, derive_conversation_id
 from toolyard.testing import Script, call, fail, say, together
 from toolyard.yard import LOCAL_CALLER
 

@@ -17,7 +17,7 @@ from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
 from toolyard.engine.access.authentication import hash_key
-from toolyard.surfaces.call_ids import encode_call_id
+from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.testing import Scripted, Turn, call, say, together
 
 DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]

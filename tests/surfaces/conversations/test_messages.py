@@ -11,7 +11,7 @@ from toolyard import tool
 from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.surfaces.chat_messages import find_removable_items, to_messages
+from toolyard.surfaces.shared.chat_messages import find_removable_items, to_messages
 from toolyard.testing import Scripted, Turn, call, say, together
 
 

@@ -12,7 +12,7 @@ from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
 from toolyard.core.conversation.events import CallEnded, RunEnded
 from toolyard.engine.access.authentication import LOCAL_ADMIN
-from toolyard.surfaces.errors import MAX_BODY_BYTES
+from toolyard.surfaces.http.errors import MAX_BODY_BYTES
 from toolyard.surfaces.mcp import sessions
 
 FORM: Json = {"elicitation": {}}

@@ -8,7 +8,7 @@ from surfaces.mcp_host import Host, HostAnswer, open_host
 from surfaces.talk import Json, build_yard
 from toolyard import tool
 from toolyard.engine.replicas.requests import KeyLocks
-from toolyard.surfaces.idempotency import build_request_key
+from toolyard.surfaces.http.idempotency import build_request_key
 from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls
 from toolyard.surfaces.mcp.client import ClientState, Peer
 from toolyard.surfaces.mcp.jsonrpc import RpcRequest

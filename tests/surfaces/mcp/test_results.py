@@ -7,7 +7,7 @@ import pytest
 from surfaces.app_talk import AppClient, build_tool_results, user_message
 from surfaces.talk import Json, open_api_client
 from toolyard.core.items import ImagePart, Result
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Scripted, call, say
 
 SEARCH_CALL = call("search_products", query="milk")

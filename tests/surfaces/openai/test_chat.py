@@ -24,9 +24,9 @@ from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.core.errors import Refused
 from toolyard.core.items import ModelText, UserMessage
-from toolyard.surfaces.call_ids import parse_call_id
 from toolyard.surfaces.openai import runs
 from toolyard.surfaces.openai.decided_runs import let_go
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})

@@ -17,8 +17,8 @@ from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import NotFound
 from toolyard.core.items import ModelText
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.waiting_sentences import MAX_LINKS, replace_sentences
+from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.waiting_sentences import MAX_LINKS, replace_sentences
 from toolyard.testing import Script, call, say, together
 
 SCRIPT = [together(say("One moment."), call("slow_order", item="milk")), say("Ordered.")]

@@ -15,8 +15,8 @@ from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnde
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, ModelText, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.loop.left_runs import has_changing_call
 from toolyard.engine.loop import left_runs
+from toolyard.engine.loop.left_runs import has_changing_call
 from toolyard.engine.tools.registry import Registry
 from toolyard.testing import call, say
 

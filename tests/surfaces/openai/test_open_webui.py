@@ -20,7 +20,7 @@ from surfaces.openai.clients import (
 from surfaces.talk import Json
 from toolyard.core.errors import Refused
 from toolyard.core.items import Item, ModelText, UserMessage
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import call, say, together
 
 ORDER = together(say("One moment."), call("order", item="milk"))

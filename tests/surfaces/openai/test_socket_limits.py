@@ -16,7 +16,7 @@ from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.limits import SocketLimits
 from toolyard.server.serving import build_uvicorn_config
-from toolyard.surfaces.errors import MAX_BODY_BYTES
+from toolyard.surfaces.http.errors import MAX_BODY_BYTES
 from toolyard.testing import Script, Scripted, Turn, say
 
 LONG_TEXT = ["x" * 64 * 1024] * 200

@@ -12,8 +12,8 @@ from surfaces.inside import InProcessExchange, open_in_process_client
 from surfaces.talk import build_key, build_yard, open_api_client
 from toolyard import Yard, tool
 from toolyard.core.errors import NotFound
+from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.page import routes as page
-from toolyard.surfaces.request_context import HttpRequest
 
 
 def write_build(folder: Path) -> Path:

@@ -3,9 +3,9 @@
 import msgspec
 
 from toolyard.core.ports import Clock
-from toolyard.models.arguments import is_whole
 from toolyard.models.chat.wire_types import CallDelta
-from toolyard.models.streamed_call import CallInProgress
+from toolyard.models.shared.arguments import is_whole
+from toolyard.models.shared.streamed_call import CallInProgress
 
 
 class StreamedCalls:

@@ -11,10 +11,10 @@ from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
 from toolyard.models.chat.request import select_sent_extras, to_wire
 from toolyard.models.chat.stream import ChatReply
-from toolyard.models.http.client import Deadlines, Retry
 from toolyard.models.http.reader import ReplyReader
-from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
-from toolyard.models.option_support import NO_OPTIONS, list_ignored
+from toolyard.models.http.request import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
+from toolyard.models.http.retries import Deadlines, Retry
+from toolyard.models.shared.option_support import NO_OPTIONS, list_ignored
 
 __all__ = ["Deadlines", "OpenAIChat", "Retry", "from_wire", "to_wire"]
 

@@ -31,11 +31,12 @@ from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, EXTRA_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.reasoning_details import collect_details
-from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
-from toolyard.models.files import parse_inline_file
 from toolyard.models.http.problems import WireFailure
-from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.option_support import (
+from toolyard.models.schema_dialects import convert
+from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.files import parse_inline_file
+from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.shared.option_support import (
     NO_OPTIONS,
     add_output_prompt,
     build_openai_format,
@@ -44,9 +45,8 @@ from toolyard.models.option_support import (
     find_unsupported,
     select_extras,
 )
-from toolyard.models.schema_dialects import convert
-from toolyard.models.tool_names import to_provider_name
-from toolyard.models.unicode import encode_json
+from toolyard.models.shared.tool_names import to_provider_name
+from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "openai_chat"
 EMPTY_TEXT = "[no text]"

@@ -24,7 +24,7 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
-from toolyard.models.unicode import encode_json
+from toolyard.models.shared.unicode import encode_json
 
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")

@@ -14,10 +14,10 @@ from toolyard.core.settings.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.gemini.request import find_unsent_options, select_sent_extras, to_wire
 from toolyard.models.gemini.stream import GeminiReply
-from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
-from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
-from toolyard.models.option_support import NO_OPTIONS, list_ignored
+from toolyard.models.http.request import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
+from toolyard.models.shared.hosted_tools import find_native_tools
+from toolyard.models.shared.option_support import NO_OPTIONS, list_ignored
 
 __all__ = ["Gemini", "from_wire", "to_wire"]
 

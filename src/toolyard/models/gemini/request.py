@@ -18,15 +18,15 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
-from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.gemini.hosted_tools import build_native_tools, unseal_part
 from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_part
 from toolyard.models.http.problems import WireFailure
-from toolyard.models.images import list_images
-from toolyard.models.option_support import add_output_prompt, build_option_problem, select_extras
 from toolyard.models.schema_dialects import convert
-from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name
-from toolyard.models.unicode import encode_json
+from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.images import list_images
+from toolyard.models.shared.option_support import add_output_prompt, build_option_problem, select_extras
+from toolyard.models.shared.tool_names import GEMINI_ALPHABET, to_provider_name
+from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "gemini"
 SKIP_SIGNATURE = "skip_thought_signature_validator"

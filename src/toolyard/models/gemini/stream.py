@@ -16,7 +16,6 @@ from toolyard.core.conversation.events import (
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Clock
 from toolyard.core.utf8 import utf8_size
-from toolyard.models.arguments import Arguments, read_arguments
 from toolyard.models.gemini.hosted_tools import build_citations, build_hosted_call, build_search_call
 from toolyard.models.gemini.wire_types import (
     NO_RAW,
@@ -36,8 +35,9 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
-from toolyard.models.tool_names import GEMINI_ALPHABET, from_provider_name
-from toolyard.models.unicode import encode_json
+from toolyard.models.shared.arguments import Arguments, read_arguments
+from toolyard.models.shared.tool_names import GEMINI_ALPHABET, from_provider_name
+from toolyard.models.shared.unicode import encode_json
 
 _REFUSED = {
     "SAFETY",

@@ -22,7 +22,7 @@ from toolyard.core.settings.options import Options
 from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.local.reply import LocalChunk, LocalReply
-from toolyard.models.option_support import list_ignored, select_extras
+from toolyard.models.shared.option_support import list_ignored, select_extras
 
 DEFAULT_CONTEXT = 8192
 MIN_CONTEXT, MAX_CONTEXT = 512, 1_048_576

@@ -12,7 +12,7 @@ import msgspec
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools.definition import Tool
-from toolyard.models.option_support import add_output_prompt
+from toolyard.models.shared.option_support import add_output_prompt
 
 TOOL_INSTRUCTIONS = """You can use tools. To use one, answer with nothing but one line of JSON, like this:
 {"name":"tool","arguments":{"parameter":"value"}}

@@ -7,8 +7,8 @@ from msgspec import Struct
 from toolyard.core.conversation.events import ArgumentsAppended, Finish, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
-from toolyard.models.arguments import read_arguments
 from toolyard.models.local.prompt import build_call_prefix, list_usable_tools
+from toolyard.models.shared.arguments import read_arguments
 
 
 class LocalDelta(Struct, frozen=True):

@@ -12,8 +12,6 @@ from typing import TypeVar
 import msgspec
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
-from toolyard.models.encode_cache import NO_RESULT
-from toolyard.models.images import list_images
 from toolyard.models.messages.blocks import HOSTED_TOOLS, REDACTED_PREFIX, RESULT_SUFFIX, SealedCall, SealedResult
 from toolyard.models.messages.parts import (
     IMAGE_LIMITS,
@@ -23,8 +21,10 @@ from toolyard.models.messages.parts import (
     build_text_block,
     is_blank,
 )
-from toolyard.models.tool_names import to_provider_name
-from toolyard.models.unicode import encode_json
+from toolyard.models.shared.encode_cache import NO_RESULT
+from toolyard.models.shared.images import list_images
+from toolyard.models.shared.tool_names import to_provider_name
+from toolyard.models.shared.unicode import encode_json
 
 HISTORY_OMITTED = "[what was said before is left out]"
 """The first user message of a history that the model would begin, which the API refuses."""

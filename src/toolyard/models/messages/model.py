@@ -10,9 +10,8 @@ from typing import Unpack
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
-from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
-from toolyard.models.http.wire_client import (
+from toolyard.models.http.request import (
     NO_HEADERS,
     ConnectionOptions,
     ModelEvent,
@@ -23,7 +22,8 @@ from toolyard.models.http.wire_client import (
 from toolyard.models.messages.history import find_open_calls
 from toolyard.models.messages.request import UNSENT_OPTIONS, select_sent_extras, to_wire
 from toolyard.models.messages.stream import MessagesReply
-from toolyard.models.option_support import NO_OPTIONS, list_ignored
+from toolyard.models.shared.hosted_tools import find_native_tools
+from toolyard.models.shared.option_support import NO_OPTIONS, list_ignored
 
 __all__ = ["Anthropic", "from_wire", "to_wire"]
 

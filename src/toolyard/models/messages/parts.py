@@ -5,8 +5,8 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.models.files import PDF, parse_inline_file
-from toolyard.models.images import Image, ImageLimits, convert_image_file, parse_image
+from toolyard.models.shared.files import PDF, parse_inline_file
+from toolyard.models.shared.images import Image, ImageLimits, convert_image_file, parse_image
 
 Block = dict[str, object]
 IMAGE_LIMITS = ImageLimits(max_characters=5 * 1024 * 1024, max_pixels=8_000)

@@ -17,7 +17,7 @@ from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.parameters import detect_language
 from toolyard.models.offline.planner import OfflineStep, Planner
 from toolyard.models.offline.wording import describe_tools
-from toolyard.models.option_support import find_unsupported
+from toolyard.models.shared.option_support import find_unsupported
 
 NAME = "toolyard:offline"
 MISSING_OPTIONS = ("stop", "output_schema")

@@ -10,12 +10,12 @@ from typing import Unpack
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
-from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
-from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
-from toolyard.models.option_support import NO_OPTIONS, list_ignored, supports_reasoning
+from toolyard.models.http.request import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
 from toolyard.models.responses.request import encode_tools, select_sent_extras, to_wire
 from toolyard.models.responses.stream import ResponsesReply
+from toolyard.models.shared.hosted_tools import find_native_tools
+from toolyard.models.shared.option_support import NO_OPTIONS, list_ignored, supports_reasoning
 
 __all__ = ["OpenAIResponses", "from_wire", "to_wire"]
 

@@ -29,11 +29,14 @@ from toolyard.core.items import (
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
-from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
-from toolyard.models.files import PDF, parse_inline_file
 from toolyard.models.http.problems import WireFailure
-from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
-from toolyard.models.option_support import (
+from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
+from toolyard.models.responses.wire_types import OutputItem
+from toolyard.models.schema_dialects import UnsupportedSchema, convert
+from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.files import PDF, parse_inline_file
+from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.shared.option_support import (
     NO_OPTIONS,
     add_output_prompt,
     build_openai_format,
@@ -43,11 +46,8 @@ from toolyard.models.option_support import (
     select_extras,
     supports_reasoning,
 )
-from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
-from toolyard.models.responses.wire_types import OutputItem
-from toolyard.models.schema_dialects import UnsupportedSchema, convert
-from toolyard.models.tool_names import to_provider_name
-from toolyard.models.unicode import encode_json
+from toolyard.models.shared.tool_names import to_provider_name
+from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "openai_responses"
 MISSING_OPTIONS = ("stop", "seed")

@@ -18,7 +18,6 @@ from toolyard.core.conversation.events import (
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Clock
 from toolyard.core.utf8 import utf8_size
-from toolyard.models.arguments import Arguments
 from toolyard.models.http.problems import (
     REFUSAL_TEXT,
     WireFailure,
@@ -40,8 +39,9 @@ from toolyard.models.responses.wire_types import (
     decode_type,
 )
 from toolyard.models.schema_dialects import remove_forced_nulls
-from toolyard.models.streamed_call import CallInProgress
-from toolyard.models.tool_names import from_provider_name
+from toolyard.models.shared.arguments import Arguments
+from toolyard.models.shared.streamed_call import CallInProgress
+from toolyard.models.shared.tool_names import from_provider_name
 
 _CUT_SHORT: dict[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}
 

@@ -50,9 +50,9 @@ from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame, encode_head
 from toolyard.surfaces.ag_ui.messages import build_message_id, build_reasoning_id
 from toolyard.surfaces.ag_ui.waits import build_interrupts, list_pending_calls
-from toolyard.surfaces.errors import build_error_response
-from toolyard.surfaces.model_failures import describe_failure
-from toolyard.surfaces.streamed_arguments import StreamedCall, cut_sent, find_missing
+from toolyard.surfaces.http.errors import build_error_response
+from toolyard.surfaces.http.model_failures import describe_failure
+from toolyard.surfaces.shared.streamed_arguments import StreamedCall, cut_sent, find_missing
 
 END = b"}\n\n"
 """The end of a frame that `encode_head` began."""

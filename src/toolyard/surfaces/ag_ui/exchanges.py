@@ -35,9 +35,9 @@ from toolyard.surfaces.ag_ui.parse import (
     read_tools,
     read_user_parts,
 )
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.sse import stream_events
-from toolyard.surfaces.threads import (
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.sse import stream_events
+from toolyard.surfaces.shared.threads import (
     CallDecision,
     QuestionReply,
     Thread,

@@ -15,9 +15,9 @@ from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
-from toolyard.surfaces.client_tools import build_client_tool
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_body import LenientBody
+from toolyard.surfaces.shared.client_tools import build_client_tool
 
 MAX_MESSAGES = 20_000
 MAX_TOOLS = 128

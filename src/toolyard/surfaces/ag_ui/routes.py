@@ -11,11 +11,11 @@ from litestar.response import Stream
 from toolyard.surfaces.ag_ui.capabilities import build_capabilities
 from toolyard.surfaces.ag_ui.exchanges import Exchanges
 from toolyard.surfaces.ag_ui.parse import RunInput
-from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.sse import build_stream_response
+from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.sse import build_stream_response
+from toolyard.surfaces.shared.threads import Threads
 from toolyard.surfaces.surface import Backend, Surface
-from toolyard.surfaces.threads import Threads
 
 PATH = "/ag-ui"
 

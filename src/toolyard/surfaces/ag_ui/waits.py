@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from toolyard.core.conversation.run_view import CallView, RunView
-from toolyard.surfaces.chat_messages import to_iso_time
+from toolyard.surfaces.shared.chat_messages import to_iso_time
 
 APPROVAL_SCHEMA: Mapping[str, object] = {
     "type": "object",

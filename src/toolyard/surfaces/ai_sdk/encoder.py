@@ -62,7 +62,7 @@ from toolyard.surfaces.ai_sdk.frames import (
     build_sources,
     build_usage,
 )
-from toolyard.surfaces.errors import build_error_response
+from toolyard.surfaces.http.errors import build_error_response
 
 DONE = b"data: [DONE]\n\n"
 _FINISH_REASONS: dict[Finish, str] = {"length": "length", "refused": "content-filter"}

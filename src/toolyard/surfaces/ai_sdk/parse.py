@@ -15,10 +15,10 @@ from toolyard.core.errors import Invalid
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
-from toolyard.surfaces.client_tools import build_client_tool
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.threads import CallDecision, ThreadMessage, ThreadRequest
-from toolyard.surfaces.web_search import WebSearchFields
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.shared.client_tools import build_client_tool
+from toolyard.surfaces.shared.threads import CallDecision, ThreadMessage, ThreadRequest
+from toolyard.surfaces.shared.web_search_fields import WebSearchFields
 
 MAX_MESSAGES = 20_000
 MAX_TOOLS = 128

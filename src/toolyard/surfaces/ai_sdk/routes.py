@@ -15,12 +15,12 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, encode_failure
 from toolyard.surfaces.ai_sdk.parse import CallAnswers, ChatRequest, read_message, read_request
 from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader
-from toolyard.surfaces.authorization import PathId
-from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
-from toolyard.surfaces.request_context import HttpRequest
-from toolyard.surfaces.sse import build_stream_response, stream_events
+from toolyard.surfaces.http.authorization import PathId
+from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
+from toolyard.surfaces.http.request_context import HttpRequest
+from toolyard.surfaces.http.sse import build_stream_response, stream_events
+from toolyard.surfaces.shared.threads import Thread, ThreadRun, Threads
 from toolyard.surfaces.surface import Surface
-from toolyard.surfaces.threads import Thread, ThreadRun, Threads
 
 STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 NOTHING_OPEN = ResponseSpec(data_container=None, description="No run of the thread is open", generate_examples=False)

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from toolyard.core.conversation.events import Entry, Published
 from toolyard.core.conversation.run_view import CallView, OpenRuns, RunView
 from toolyard.core.items import Problem
-from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.model_failures import describe_failure
-from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
-from toolyard.surfaces.run_notices import RunNotices, join_notice
+from toolyard.surfaces.http.model_failures import describe_failure
+from toolyard.surfaces.shared.call_ids import encode_call_id
+from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
+from toolyard.surfaces.shared.run_notices import RunNotices, join_notice
 
 StopReason = Literal["done", "max_tool_turns", "max_session_turns", "limit", "cancelled", "failed"]
 _STOP_REASONS: Mapping[str, StopReason] = {

@@ -14,11 +14,11 @@ from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.templates import find_unknown_slots
-from toolyard.surfaces.chat_messages import ChatFunctionCall
-from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
-from toolyard.surfaces.client_tools import build_client_tool
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.history import ItemBuilder, RequestedCall
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.shared.chat_messages import ChatFunctionCall
+from toolyard.surfaces.shared.client_results import ClientToolError, LongText, parse_client_result
+from toolyard.surfaces.shared.client_tools import build_client_tool
+from toolyard.surfaces.shared.history import ItemBuilder, RequestedCall
 
 MAX_TOOLS = 128
 """The largest number of tools that the providers accept."""

@@ -31,7 +31,6 @@ from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
-from toolyard.surfaces.answer_options import AnswerFields
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.app_chat.parse import (
     APP_NOTE_PREFIX,
@@ -46,18 +45,19 @@ from toolyard.surfaces.app_chat.parse import (
     select_new_messages,
 )
 from toolyard.surfaces.app_chat.stream import AppResponse
-from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.history import find_used_ids, read_history
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
-from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
-from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
-from toolyard.surfaces.run_answer import ANSWER_GRACE_S
-from toolyard.surfaces.run_notices import RunNotices, build_notices
-from toolyard.surfaces.sse import build_stream_response
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
+from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.http.sse import build_stream_response
+from toolyard.surfaces.shared.answer_options import AnswerFields
+from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.history import find_used_ids, read_history
+from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.shared.run_notices import RunNotices, build_notices
+from toolyard.surfaces.shared.titles import build_title
+from toolyard.surfaces.shared.waiting_sentences import remove_sentences
 from toolyard.surfaces.surface import Surface
-from toolyard.surfaces.titles import build_title
-from toolyard.surfaces.waiting_sentences import remove_sentences
 
 PATH = "/chat/v1/conversation"
 JSON = "application/json"

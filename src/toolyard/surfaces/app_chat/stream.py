@@ -8,8 +8,9 @@ from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Published, RunEnded, RunSuspended
 from toolyard.engine.log.readers import Reader
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
-from toolyard.surfaces.sse import NO_HEADERS, ObjectFraming, encode_event, encode_objects, stream_events
-from toolyard.surfaces.stream_objects import build_wait
+from toolyard.surfaces.http.sse import NO_HEADERS, encode_event, stream_events
+from toolyard.surfaces.shared.run_encoder import ObjectFraming, encode_objects
+from toolyard.surfaces.shared.stream_objects import build_wait
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from msgspec import Struct
 from toolyard.core.settings.prices import Price
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.service import Service
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 
 class Me(Struct, kw_only=True):

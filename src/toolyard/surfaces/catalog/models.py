@@ -8,8 +8,8 @@ from toolyard.core.settings.model_cards import ModelCard
 from toolyard.core.settings.model_names import OFFLINE
 from toolyard.engine.service import Service
 from toolyard.models.providers import PROVIDERS, describe_setup
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 
 class ProviderSetup(Struct, kw_only=True):

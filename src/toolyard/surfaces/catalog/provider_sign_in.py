@@ -19,8 +19,8 @@ from toolyard.engine.access.provider_sign_in import (
 )
 from toolyard.engine.access.sessions import Sessions
 from toolyard.observability.log_lines import log_line
-from toolyard.surfaces.request_context import HttpRequest, get_client_address, get_request_context
-from toolyard.surfaces.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie
+from toolyard.surfaces.http.request_context import HttpRequest, get_client_address, get_request_context
+from toolyard.surfaces.http.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie
 
 BEGIN_PATH = "/session/oidc"
 CALLBACK_PATH = "/session/oidc/callback"

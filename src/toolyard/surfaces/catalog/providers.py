@@ -14,9 +14,9 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.masking import mask_addresses
 from toolyard.core.settings.providers import ProviderCard
-from toolyard.surfaces.authorization import PathId
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 PROVIDER_PATH = "/providers/{provider_id:str}"
 CHANGE_PATHS = [

@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from toolyard.engine.access.provider_sign_in import ProviderSignIns
 from toolyard.engine.access.sessions import Sessions
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_client_address
-from toolyard.surfaces.session_cookie import build_cookie, read_session_cookie, require_same_origin
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_client_address
+from toolyard.surfaces.http.session_cookie import build_cookie, read_session_cookie, require_same_origin
 
 
 class SessionRequest(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -7,9 +7,9 @@ from msgspec import Struct
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.templates import fill_examples
 from toolyard.engine.service import Service
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.tool_views import get_server_id
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.tool_views import get_server_id
 
 
 class ToolCard(Struct, kw_only=True):

@@ -23,9 +23,9 @@ from toolyard.core.items import (
 from toolyard.core.ports import Clock
 from toolyard.core.tools.definition import NAME_PATTERN
 from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
-from toolyard.surfaces.chat_messages import ChatToolCall, MessageId, is_message_id, parse_time
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_body import LenientBody
+from toolyard.surfaces.shared.chat_messages import ChatToolCall, MessageId, is_message_id, parse_time
 
 MAX_CALLS = 64
 

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from toolyard.core.conversation.state import State
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.surfaces.conversations.image_size import read_image_size
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 
 MAX_ATTACHMENTS = 8
 MAX_ATTACHED_BYTES = 5 * 1024 * 1024

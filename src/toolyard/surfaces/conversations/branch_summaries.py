@@ -8,7 +8,7 @@ from msgspec import Struct
 from toolyard.core.conversation.branches import Branch
 from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Item, Reasoning
-from toolyard.surfaces.chat_messages import to_iso_time, to_messages
+from toolyard.surfaces.shared.chat_messages import to_iso_time, to_messages
 
 
 class BranchSummary(Struct, kw_only=True):

@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 
 from toolyard.core.conversation.commands import Rewind
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.conversations.conversations import ConversationAnswer, load_answer
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_key
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 ItemId = Annotated[str, Meta(max_length=200)]
 

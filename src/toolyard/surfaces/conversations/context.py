@@ -13,11 +13,11 @@ from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
 from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_edit, to_note_body
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_key
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
 
 CONTEXT_PATH = "/conversations/{conversation_id:str}/context"
 

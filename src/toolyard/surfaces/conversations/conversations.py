@@ -18,17 +18,17 @@ from toolyard.core.settings.options import Options, check_options
 from toolyard.core.store import ConversationCard
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
-from toolyard.surfaces.chat_messages import ChatMessage, to_iso_time, to_messages
 from toolyard.surfaces.conversations.branch_summaries import BranchSummary, build_branch_summaries
 from toolyard.surfaces.conversations.notes import NoteBody, to_note_body
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
-from toolyard.surfaces.list_position import encode_position, parse_position
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.tool_views import AllowedTools, EnabledTool, list_allowed_tools, list_enabled_tools
-from toolyard.surfaces.web_search import WebSearchFields
+from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_key
+from toolyard.surfaces.http.list_position import encode_position, parse_position
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.chat_messages import ChatMessage, to_iso_time, to_messages
+from toolyard.surfaces.shared.tool_views import AllowedTools, EnabledTool, list_allowed_tools, list_enabled_tools
+from toolyard.surfaces.shared.web_search_fields import WebSearchFields
 
 Title = Annotated[str, Meta(min_length=1, max_length=500)]
 Description = Annotated[str, Meta(max_length=10_000)]

@@ -13,10 +13,10 @@ from toolyard.core.items import Call
 from toolyard.core.store import RequestRecord
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 
 class DirectCall(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -11,13 +11,13 @@ from msgspec import Struct
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Item
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.chat_messages import to_iso_time
 from toolyard.surfaces.conversations.conversations import Conversation, build_conversation
 from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
-from toolyard.surfaces.openapi import ERRORS, ExportOperation
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.tool_views import list_allowed_tools
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.openapi import ERRORS, ExportOperation
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.chat_messages import to_iso_time
+from toolyard.surfaces.shared.tool_views import list_allowed_tools
 
 ExportFormat = Annotated[Literal["markdown", "json"], QueryParameter(description="Markdown to read, JSON to keep")]
 

@@ -14,13 +14,19 @@ from toolyard.core.errors import NotFound
 from toolyard.core.items import Item, ModelText
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.chat_messages import ChatMessage, find_removable_items, group_items, to_message, to_messages
 from toolyard.surfaces.conversations.added_messages import NewMessage, parse_new_message
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, read_request_key
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_key
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.chat_messages import (
+    ChatMessage,
+    find_removable_items,
+    group_items,
+    to_message,
+    to_messages,
+)
 
 MESSAGES_PATH = "/conversations/{conversation_id:str}/messages"
 

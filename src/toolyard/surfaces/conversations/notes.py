@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct
 
 from toolyard.core.conversation.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note, NoteEdit
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.http.request_body import LenientBody
 
 NoteName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]

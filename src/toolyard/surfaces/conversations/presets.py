@@ -12,7 +12,6 @@ from toolyard.core.caller import Caller
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.engine.access.presets import Preset, may_edit_preset
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId
 from toolyard.surfaces.conversations.conversations import (
     ALL_TOOLS,
     Count,
@@ -23,9 +22,10 @@ from toolyard.surfaces.conversations.conversations import (
     check_default_options,
     check_max_turns,
 )
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 MAX_NAME_CHARS = 80
 PRESET_PATH = "/presets/{name:str}"

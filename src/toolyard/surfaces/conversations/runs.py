@@ -21,23 +21,18 @@ from toolyard.core.settings.limits import Limits
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
-from toolyard.surfaces.answer_options import AnswerFields
-from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
-from toolyard.surfaces.chat_messages import MessageId
 from toolyard.surfaces.conversations.attachments import ChatAttachment, find_attachments, parse_attachments
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
-from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
-from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
-from toolyard.surfaces.run_answer import ChatAnswer, wait_for_answer
-from toolyard.surfaces.run_notices import build_notices
-from toolyard.surfaces.sse import (
-    EntryEncoder,
-    ObjectEncoder,
-    build_stream_response,
-    start_and_stream,
-    stream_events,
-)
+from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
+from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.http.sse import build_stream_response, stream_events
+from toolyard.surfaces.shared.answer_options import AnswerFields
+from toolyard.surfaces.shared.chat_messages import MessageId
+from toolyard.surfaces.shared.run_answer import ChatAnswer, wait_for_answer
+from toolyard.surfaces.shared.run_encoder import EntryEncoder, ObjectEncoder, start_and_stream
+from toolyard.surfaces.shared.run_notices import build_notices
 
 CONVERSATION_PATH = "/conversations/{conversation_id:str}"
 JSON = "application/json"

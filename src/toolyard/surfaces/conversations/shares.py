@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 
 from toolyard.engine.access.shares import Share
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.chat_messages import to_iso_time
 from toolyard.surfaces.conversations.transcript import Transcript, TranscriptContent, build_transcript
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.chat_messages import to_iso_time
 
 SHARES_PATH = "/conversations/{conversation_id:str}/shares"
 DAY_S = 24 * 3600

@@ -11,11 +11,12 @@ from toolyard.core.conversation.events import CallEnded, Entry, Published, RunQu
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Item, ModelText, Result
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.chat_messages import to_iso_time
-from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.sse import ObjectFraming, build_stream_response, encode_event, stream_events
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.sse import build_stream_response, encode_event, stream_events
+from toolyard.surfaces.shared.chat_messages import to_iso_time
+from toolyard.surfaces.shared.run_encoder import ObjectFraming
 
 Fields = dict[str, object]
 

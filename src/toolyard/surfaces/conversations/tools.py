@@ -13,11 +13,11 @@ from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.tools.definition import Tool
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
-from toolyard.surfaces.tool_views import (
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.shared.tool_views import (
     AllowedTools,
     EnabledTool,
     ToolRef,

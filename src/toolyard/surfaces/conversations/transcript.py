@@ -21,7 +21,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.store import ConversationCard
-from toolyard.surfaces.chat_messages import to_iso_time
+from toolyard.surfaces.shared.chat_messages import to_iso_time
 
 _HEADINGS = {"user": "User", "assistant": "Assistant", "system": "System"}
 

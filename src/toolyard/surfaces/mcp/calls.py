@@ -33,7 +33,7 @@ from toolyard.core.tools.definition import Tool
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.idempotency import admit_once
+from toolyard.surfaces.http.idempotency import admit_once
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.client import Peer
 from toolyard.surfaces.mcp.elicitation import (

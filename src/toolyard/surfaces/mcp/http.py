@@ -21,8 +21,10 @@ from toolyard.core.errors import Invalid
 from toolyard.core.json_types import Json
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.service import Service
-from toolyard.surfaces.errors import MAX_BODY_BYTES
-from toolyard.surfaces.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
+from toolyard.surfaces.http.errors import MAX_BODY_BYTES
+from toolyard.surfaces.http.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
+from toolyard.surfaces.http.request_context import RequestContext, get_request_context
+from toolyard.surfaces.http.sse import NO_HEADERS, STREAM_HEADERS
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.headers import check_headers
 from toolyard.surfaces.mcp.jsonrpc import (
@@ -48,8 +50,6 @@ from toolyard.surfaces.mcp.jsonrpc import (
 from toolyard.surfaces.mcp.methods import ActiveRequest, Dispatcher
 from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS, NotificationFeed
 from toolyard.surfaces.mcp.sessions import LegacySession, LegacySessions
-from toolyard.surfaces.request_context import RequestContext, get_request_context
-from toolyard.surfaces.sse import NO_HEADERS, STREAM_HEADERS
 from toolyard.surfaces.surface import Surface
 
 JSON_TYPE, EVENT_STREAM_TYPE = b"application/json", b"text/event-stream"

@@ -4,7 +4,7 @@ import re
 from typing import cast
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 
 IMAGE_URL = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=\s]+")
 FILE_URL = re.compile(r"https?://\S+|data:[\w.+/-]+;base64,[A-Za-z0-9+/=\s]+")

@@ -13,15 +13,15 @@ from toolyard.core.items import UserMessage
 from toolyard.core.ports import Failure, Value
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
-from toolyard.surfaces.call_ids import encode_call_id, is_own_conversation, parse_call_id
-from toolyard.surfaces.current_run import follow_run
-from toolyard.surfaces.errors import FieldNotFound, invalid_field
+from toolyard.surfaces.http.authorization import admit_request
+from toolyard.surfaces.http.errors import FieldNotFound, invalid_field
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.openai.decided_runs import let_go
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.request_keys import identify_request
 from toolyard.surfaces.openai.runs import AdmittedRun, RunStarter, WholeRequest, admit_started
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.call_ids import encode_call_id, is_own_conversation, parse_call_id
+from toolyard.surfaces.shared.followed_run import follow_run
 
 
 class Continuation(Struct, frozen=True, kw_only=True):

@@ -14,16 +14,16 @@ from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call, Item
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, load_state
-from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.history import ItemBuilder
+from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_body import LenientBody
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.responses.input_items import InputItemList, StoredItem, build_items, build_page
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.openai.responses.parse import InputReader, check_metadata
-from toolyard.surfaces.request_body import LenientBody
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.call_ids import encode_call_id
+from toolyard.surfaces.shared.history import ItemBuilder
 from toolyard.surfaces.surface import Route
 
 PATH = "/v1/conversations"

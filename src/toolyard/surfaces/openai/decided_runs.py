@@ -16,9 +16,9 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.current_run import watch_current_run
-from toolyard.surfaces.waiting_sentences import LINKED_CALL, find_links
+from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.followed_run import watch_current_run
+from toolyard.surfaces.shared.waiting_sentences import LINKED_CALL, find_links
 
 
 def link_call(call_id: str) -> str:

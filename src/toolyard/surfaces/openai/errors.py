@@ -8,7 +8,7 @@ from typing import Literal, cast
 from msgspec import Struct
 
 from toolyard.core.errors import ToolyardError
-from toolyard.surfaces.errors import build_error_response
+from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
 
 ErrorKind = Literal["invalid_request_error", "rate_limit_error", "insufficient_quota", "server_error"]

@@ -10,8 +10,8 @@ from msgspec import Struct
 from toolyard.core.errors import Invalid
 from toolyard.core.settings.model_cards import ModelCard
 from toolyard.engine.service import Service
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 DEFAULT = "default"
 """The name of the configured model."""

@@ -2,8 +2,8 @@
 
 from litestar.openapi.datastructures import ResponseSpec
 
+from toolyard.surfaces.http.openapi import describe_errors
 from toolyard.surfaces.openai.errors import OpenAIError
-from toolyard.surfaces.openapi import describe_errors
 
 OPENAI_ERRORS = {
     status: ResponseSpec(data_container=OpenAIError, description=description, generate_examples=False)

@@ -9,8 +9,8 @@ from msgspec import Struct
 from toolyard.core.errors import Invalid
 from toolyard.core.settings.options import ANY_OBJECT, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.web_search import WebSearchFields
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.shared.web_search_fields import WebSearchFields
 
 _EFFORTS: Mapping[str, Thinking] = {
     "none": 0,

@@ -19,8 +19,8 @@ from toolyard.core.conversation.events import RequestKey
 from toolyard.core.ports import Clock
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
-from toolyard.surfaces.idempotency import KEY_HEADER, read_request_key
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.idempotency import KEY_HEADER, read_request_key
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 KEPT_S = 600.0
 RETRY_HEADER = "x-stainless-retry-count"

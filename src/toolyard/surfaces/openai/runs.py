@@ -24,11 +24,11 @@ from toolyard.engine.log.readers import Reader
 from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.authorization import admit_request
-from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.current_run import follow_run, load_front_run
-from toolyard.surfaces.errors import invalid_field, raise_model_failure
-from toolyard.surfaces.idempotency import REPLAYED_HEADERS
+from toolyard.surfaces.http.authorization import admit_request
+from toolyard.surfaces.http.errors import invalid_field, raise_model_failure
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
+from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.http.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
 from toolyard.surfaces.openai.decided_runs import (
     LinkedCall,
     find_decided_run,
@@ -43,12 +43,12 @@ from toolyard.surfaces.openai.models import PLAIN, resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields, name_sent_fields
 from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
 from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
-from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
-from toolyard.surfaces.run_answer import ANSWER_GRACE_S
-from toolyard.surfaces.run_beginning import wait_for_beginning
-from toolyard.surfaces.run_notices import NOTICE_FIELD, build_notices
-from toolyard.surfaces.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
-from toolyard.surfaces.waiting_sentences import remove_sentences, replace_sentences
+from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.followed_run import follow_run, load_front_run
+from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.shared.run_beginning import wait_for_beginning
+from toolyard.surfaces.shared.run_notices import NOTICE_FIELD, build_notices
+from toolyard.surfaces.shared.waiting_sentences import remove_sentences, replace_sentences
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""

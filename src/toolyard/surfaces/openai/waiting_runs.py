@@ -16,8 +16,8 @@ from toolyard.core.errors import NotFound
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.core.tools.trust import APPLICATION
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import parse_call_id
-from toolyard.surfaces.current_run import wait_for_current_run
+from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.followed_run import wait_for_current_run
 
 
 def find_last_call(items: Sequence[Item]) -> Call | None:

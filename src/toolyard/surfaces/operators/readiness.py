@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolyard.core.errors import Unavailable
 from toolyard.engine.service import Service
-from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.http.openapi import ERRORS
 
 
 class Readiness(Struct, kw_only=True):

@@ -27,9 +27,9 @@ from toolyard.core.tools.trust import UntrustedSource
 from toolyard.engine.service import Service
 from toolyard.observability.digest import Digests, RunDigest
 from toolyard.observability.overview import STEPS, Overview, build_overview
-from toolyard.surfaces.list_position import encode_position, parse_position
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.list_position import encode_position, parse_position
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 PAGE_SIZE = 50
 MIN_HOURS = 0.01

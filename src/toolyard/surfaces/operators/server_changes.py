@@ -17,8 +17,9 @@ from toolyard.core.caller import Caller
 from toolyard.core.masking import MASK
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import AddServers, ServerCard, ServerSpec
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.operators.servers import (
     DisplayName,
     PathId,
@@ -27,8 +28,7 @@ from toolyard.surfaces.operators.servers import (
     require_addable,
     require_servers_admin,
 )
-from toolyard.surfaces.request_context import HttpRequest
-from toolyard.surfaces.server_views import (
+from toolyard.surfaces.shared.server_views import (
     ServerAnswer,
     build_config_view,
     build_server_view,

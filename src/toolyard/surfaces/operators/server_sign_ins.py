@@ -15,10 +15,10 @@ from msgspec import Meta, Struct, convert
 from toolyard.core.caller import Caller
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import SignInAnswer
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.roles import require_server_admin
-from toolyard.surfaces.server_views import (
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.roles import require_server_admin
+from toolyard.surfaces.shared.server_views import (
     ServerAnswer,
     build_server_view,
     describe_status,

@@ -14,9 +14,9 @@ from toolyard.core.errors import Forbidden, NotFound
 from toolyard.engine.service import Service
 from toolyard.observability.trace import Trace, build_trace
 from toolyard.observability.wire_log import RecordedTurn
-from toolyard.surfaces.authorization import PathId
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import PathId
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 OPERATOR_ROLES = frozenset({"operator", "admin"})
 MAX_RUNS = 100

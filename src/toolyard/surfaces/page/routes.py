@@ -14,8 +14,8 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from toolyard.core.errors import NotFound
-from toolyard.surfaces.authorization import PathId
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.http.authorization import PathId
+from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.surface import Surface
 
 PAGE_DIRECTORY = Path(__file__).parents[2] / "page"

@@ -7,8 +7,8 @@ from typing import cast
 from litestar import Litestar, get
 from msgspec import Struct
 
-from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.surface import Surface
 
 

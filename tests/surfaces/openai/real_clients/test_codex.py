@@ -11,7 +11,7 @@ from msgspec import Struct
 from surfaces.openai.clients import Served, add_to_groceries, added, order, serve_model
 from surfaces.openai.real_clients.codex import Codex, CodexAnswer, build_config
 from toolyard.core.items import ImagePart, ModelText, Result, UserMessage
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Script, Scripted, call, say, together
 
 PIXEL = base64.b64decode(

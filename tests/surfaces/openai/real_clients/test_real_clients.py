@@ -9,7 +9,7 @@ from surfaces.openai.clients import Served, list_exchange, serve_script
 from surfaces.openai.real_clients.processes import ClientAnswer, ClientOrder, ClientProcess
 from toolyard import Limits, tool
 from toolyard.core.items import ModelText, UserMessage
-from toolyard.surfaces.call_ids import parse_call_id
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Script, call, fail, say, together
 
 PACKAGES = ["openai-js", "openai-agents", "pydantic-ai", "langchain-openai", "litellm"]

@@ -7,9 +7,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.conversation.run_view import CallView, RunView, merge_citations
 from toolyard.core.items import Citation, Reasoning, Usage
-from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.run_answer import WaitingCall, build_waiting_call
-from toolyard.surfaces.run_notices import get_first_notice
+from toolyard.surfaces.shared.call_ids import encode_call_id
+from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
+from toolyard.surfaces.shared.run_notices import get_first_notice
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 TURN_SEPARATOR = "\n\n"

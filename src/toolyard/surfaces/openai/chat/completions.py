@@ -8,9 +8,10 @@ from litestar.response import Stream
 
 from toolyard.core.items import Item
 from toolyard.engine.service import Service
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.event_stream import detach_on_disconnect
-from toolyard.surfaces.history import ItemBuilder, read_history
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.event_stream import detach_on_disconnect
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.sse import build_stream_response
 from toolyard.surfaces.openai.chat.completion import Completion, build_completion
 from toolyard.surfaces.openai.chat.encoder import CompletionEncoder, encode_failure
 from toolyard.surfaces.openai.chat.parse import (
@@ -39,9 +40,8 @@ from toolyard.surfaces.openai.runs import (
     stream_run,
     wait_for_rest,
 )
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.run_notices import build_notices
-from toolyard.surfaces.sse import build_stream_response
+from toolyard.surfaces.shared.history import ItemBuilder, read_history
+from toolyard.surfaces.shared.run_notices import build_notices
 
 A = TypeVar("A")
 

@@ -18,8 +18,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import ToolyardError
 from toolyard.engine.log.replayed_waits import is_at_rest
-from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.errors import ModelFailed
+from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.openai.chat.completion import (
     TURN_SEPARATOR,
     build_annotations,
@@ -34,9 +33,10 @@ from toolyard.surfaces.openai.chat.completion import (
     wants_only_final_text,
 )
 from toolyard.surfaces.openai.errors import build_stream_error
-from toolyard.surfaces.run_notices import RunNotices, get_first_notice
-from toolyard.surfaces.stream_objects import build_objects
-from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
+from toolyard.surfaces.shared.call_ids import encode_call_id
+from toolyard.surfaces.shared.run_notices import RunNotices, get_first_notice
+from toolyard.surfaces.shared.stream_objects import build_objects
+from toolyard.surfaces.shared.streamed_arguments import StreamedCall, find_missing
 
 DONE = b"data: [DONE]\n\n"
 _TEXT_TAIL = b'},"logprobs":null,"finish_reason":null}]}\n\n'

@@ -11,9 +11,7 @@ from msgspec import Meta, Struct
 from toolyard.core.ports import Value
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.definition import Tool
-from toolyard.surfaces.client_tools import build_client_tool
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.history import ItemBuilder
+from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts, read_text
 from toolyard.surfaces.openai.options import (
     ConversationField,
@@ -25,6 +23,8 @@ from toolyard.surfaces.openai.options import (
     read_effort,
     read_output_schema,
 )
+from toolyard.surfaces.shared.client_tools import build_client_tool
+from toolyard.surfaces.shared.history import ItemBuilder
 
 MAX_TOOLS = 128
 MAX_MESSAGES = 20_000

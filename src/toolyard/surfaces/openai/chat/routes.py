@@ -7,13 +7,13 @@ from litestar.params import JSONBody
 from litestar.response import Stream
 
 from toolyard.engine.service import Service
+from toolyard.surfaces.http.openapi import JsonOrStreamOperation
+from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.openai.chat.completion import Completion
 from toolyard.surfaces.openai.chat.completions import Completions
 from toolyard.surfaces.openai.chat.parse import CompletionBody
 from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
 from toolyard.surfaces.openai.runs import RunStarter
-from toolyard.surfaces.openapi import JsonOrStreamOperation
-from toolyard.surfaces.request_context import HttpRequest
 
 COMPLETION_RESPONSE = ResponseSpec(
     data_container=Completion, description="The answer, or a stream of its chunks", generate_examples=False

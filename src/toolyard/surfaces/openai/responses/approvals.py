@@ -17,12 +17,12 @@ from toolyard.core.conversation.events import CallJudged
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import encode_call_id, parse_call_id
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_context import RequestContext
 from toolyard.surfaces.openai.responses.ids import APPROVAL_ID_PREFIX
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.openai.responses.tool_kinds import OUTPUT_KINDS
-from toolyard.surfaces.request_context import RequestContext
+from toolyard.surfaces.shared.call_ids import encode_call_id, parse_call_id
 
 MAX_REASON_CHARS = 2_000
 _REQUEST, _RESPONSE = "mcp_approval_request", "mcp_approval_response"

@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from toolyard.surfaces.http.request_body import LenientBody
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.openai.responses.response import ResponseUsage
-from toolyard.surfaces.request_body import LenientBody
 
 MAX_ITEMS = 20_000
 _PREFIX = "toolyard-summary-2."

@@ -13,8 +13,7 @@ from msgspec import Meta, Struct
 
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL
-from toolyard.surfaces.client_tools import build_client_tool
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.options import read_tool_choice
 from toolyard.surfaces.openai.responses.tool_kinds import (
     FUNCTION,
@@ -24,6 +23,7 @@ from toolyard.surfaces.openai.responses.tool_kinds import (
     WireTool,
     build_tool_parameters,
 )
+from toolyard.surfaces.shared.client_tools import build_client_tool
 
 MCP = "mcp"
 MAX_FUNCTIONS = 1_000

@@ -43,8 +43,7 @@ from toolyard.core.conversation.run_view import CallView, RunView, TurnView, mer
 from toolyard.core.errors import ToolyardError
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.log.replayed_waits import is_at_rest
-from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.errors import ModelFailed
+from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import (
@@ -81,8 +80,9 @@ from toolyard.surfaces.openai.responses.output import (
 )
 from toolyard.surfaces.openai.responses.response import ResponseObject, build_problem, find_status
 from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION, KINDS, build_call_item, find_wire_tool
-from toolyard.surfaces.run_notices import get_first_notice
-from toolyard.surfaces.streamed_arguments import StreamedCall, find_missing
+from toolyard.surfaces.shared.call_ids import encode_call_id
+from toolyard.surfaces.shared.run_notices import get_first_notice
+from toolyard.surfaces.shared.streamed_arguments import StreamedCall, find_missing
 
 NO_ITEMS: list[object] = []
 CALL_PARTS = 4

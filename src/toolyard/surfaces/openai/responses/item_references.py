@@ -7,7 +7,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound
 from toolyard.engine.service import Service
-from toolyard.surfaces.errors import FieldNotFound
+from toolyard.surfaces.http.errors import FieldNotFound
 from toolyard.surfaces.openai.responses.output import OutputItem, list_output
 
 REFERENCE = "item_reference"

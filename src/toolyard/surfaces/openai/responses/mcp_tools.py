@@ -10,7 +10,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.responses.declared_tools import MCP, ResponseTool
 from toolyard.surfaces.openai.responses.output import SERVER_LABEL
 

@@ -11,10 +11,10 @@ import msgspec
 
 from toolyard.core.conversation.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning
-from toolyard.surfaces.call_ids import encode_call_id
 from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id
 from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, find_wire_tool
-from toolyard.surfaces.run_notices import get_first_notice
+from toolyard.surfaces.shared.call_ids import encode_call_id
+from toolyard.surfaces.shared.run_notices import get_first_notice
 
 OutputItem = dict[str, object]
 SERVER_LABEL = "toolyard"

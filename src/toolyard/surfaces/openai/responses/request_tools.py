@@ -5,12 +5,12 @@ import logging
 from msgspec import Struct
 
 from toolyard.engine.service import Service
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.responses.declared_tools import DeclaredTools, read_declared_tools
 from toolyard.surfaces.openai.responses.mcp_tools import McpDeclaration, read_declaration
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input, read_client_fields
 from toolyard.surfaces.openai.responses.response import ClientFields
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 MAX_LOGGED_CHARS = 500
 _log = logging.getLogger("toolyard.openai")

@@ -10,7 +10,7 @@ from toolyard.core.failed_results import CONTINUED
 from toolyard.core.items import Problem, Usage
 from toolyard.core.ports import Clock
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.surfaces.model_failures import MODEL_ERROR, describe_failure
+from toolyard.surfaces.http.model_failures import MODEL_ERROR, describe_failure
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id
 from toolyard.surfaces.openai.responses.output import OutputItem, has_schema, list_output

@@ -24,10 +24,10 @@ from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
 from toolyard.core.settings.options import DEFAULT_OPTIONS
 from toolyard.engine.loop.history_summary import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.engine.service import Service
-from toolyard.surfaces.current_run import follow_run
-from toolyard.surfaces.errors import ModelFailed, invalid_field
-from toolyard.surfaces.history import read_history
-from toolyard.surfaces.model_failures import MODEL_ERROR
+from toolyard.surfaces.http.errors import ModelFailed, invalid_field
+from toolyard.surfaces.http.model_failures import MODEL_ERROR
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.sse import build_stream_response, stream_events
 from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode
@@ -92,9 +92,9 @@ from toolyard.surfaces.openai.runs import (
     stream_run,
     wait_for_rest,
 )
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.run_notices import RunNotices
-from toolyard.surfaces.sse import build_stream_response, stream_events
+from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.shared.history import read_history
+from toolyard.surfaces.shared.run_notices import RunNotices
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
 BYTES_PER_TOKEN = 4

@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.tools.definition import EMPTY_OBJECT, NAME_PATTERN, Tool
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts
 from toolyard.surfaces.openai.responses.ids import build_item_id
 

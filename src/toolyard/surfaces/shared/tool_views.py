@@ -11,7 +11,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.tools.definition import Tool
 from toolyard.engine.service import Service
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.http.request_body import LenientBody
 
 
 class ToolRef(LenientBody, kw_only=True):

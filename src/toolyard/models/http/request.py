@@ -12,9 +12,9 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Problem
 from toolyard.core.masking import shorten_address
 from toolyard.core.ports import ModelRequest, WireExchange
-from toolyard.models.http.client import Deadlines, HttpClient, HttpResponse, Retry
 from toolyard.models.http.problems import WireFailure, mask_problem
 from toolyard.models.http.reader import ReplyReader
+from toolyard.models.http.retries import Deadlines, HttpClient, HttpResponse, Retry
 
 ModelEvent = ModelDelta | TurnEnded | TurnFailed
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from toolyard.core.items import FilePart, ImagePart, Part, Result
-from toolyard.models.image_format import detect_image_type, measure_longest_side
+from toolyard.models.shared.image_format import detect_image_type, measure_longest_side
 
 _SUPPORTS_IMAGES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-[5-9]|(?:^|[/:])o(?:1|3|4)(?!-mini)|(?:^|[/:])o4|claude|gemini|qwen[\w.-]*-vl|qvq"

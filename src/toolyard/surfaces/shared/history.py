@@ -12,7 +12,7 @@ from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText,
 from toolyard.core.ports import Clock
 from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
 from toolyard.engine.service import Service
-from toolyard.surfaces.chat_messages import ChatMessage, is_message_id, parse_time
+from toolyard.surfaces.shared.chat_messages import ChatMessage, is_message_id, parse_time
 
 MAX_BATCH_MESSAGES = 250
 """How many messages are converted before other tasks may run: well under a millisecond of work."""

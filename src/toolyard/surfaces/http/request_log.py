@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 
 from toolyard.observability.log_lines import log_line
-from toolyard.surfaces.errors import ERROR_KEY
-from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address
+from toolyard.surfaces.http.errors import ERROR_KEY
+from toolyard.surfaces.http.request_context import CONTEXT_KEY, RequestContext, get_client_address
 from toolyard.surfaces.surface import ErrorBody
 
 _log = logging.getLogger("toolyard.http")

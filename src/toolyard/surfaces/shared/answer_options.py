@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.surfaces.web_search import WebSearchFields
+from toolyard.surfaces.shared.web_search_fields import WebSearchFields
 
 
 class AnswerFields(WebSearchFields, kw_only=True):

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from toolyard.core.items import Problem
 from toolyard.core.ports import Failure, Value
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 
 LongText = Annotated[str, Meta(max_length=10_000)]
 

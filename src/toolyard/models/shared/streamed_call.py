@@ -1,6 +1,6 @@
 """A call while the model is still writing it, for every wire that streams arguments."""
 
-from toolyard.models.arguments import Arguments, read_arguments
+from toolyard.models.shared.arguments import Arguments, read_arguments
 
 
 class CallInProgress:

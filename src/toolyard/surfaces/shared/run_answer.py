@@ -14,10 +14,10 @@ from toolyard.core.items import Item, UserMessage
 from toolyard.core.settings.limits import Limits
 from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.chat_messages import ChatMessage, to_message, to_messages
-from toolyard.surfaces.current_run import load_front_run
-from toolyard.surfaces.errors import raise_model_failure
-from toolyard.surfaces.run_notices import RunNotices, join_notice
+from toolyard.surfaces.http.errors import raise_model_failure
+from toolyard.surfaces.shared.chat_messages import ChatMessage, to_message, to_messages
+from toolyard.surfaces.shared.followed_run import load_front_run
+from toolyard.surfaces.shared.run_notices import RunNotices, join_notice
 
 ANSWER_GRACE_S = 10.0
 """How long to wait beyond the run's own time limit: a run that reaches the limit takes a moment to stop."""

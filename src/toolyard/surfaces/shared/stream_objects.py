@@ -40,8 +40,8 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.run_view import RunView, merge_citations
 from toolyard.core.items import Result
-from toolyard.surfaces.model_failures import describe_failure
-from toolyard.surfaces.run_notices import NOTICE_SEPARATOR, RunNotices
+from toolyard.surfaces.http.model_failures import describe_failure
+from toolyard.surfaces.shared.run_notices import NOTICE_SEPARATOR, RunNotices
 
 StreamObject = dict[str, object]
 

@@ -9,7 +9,7 @@ from litestar.types import Scope
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden
 from toolyard.core.store.audit_chain import AuditAction
-from toolyard.surfaces.request_context import get_request_context
+from toolyard.surfaces.http.request_context import get_request_context
 
 RecordRefusal = Callable[[AuditAction, str, Caller], Awaitable[None]]
 """Records an attempt: its action, its target and who has made it."""

@@ -20,8 +20,8 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.run_view import RunView
 from toolyard.engine.log.readers import Reader
-from toolyard.surfaces.errors import raise_model_failure
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.http.errors import raise_model_failure
+from toolyard.surfaces.http.request_context import HttpRequest
 
 MAX_HEADER_WAIT_S = 4.0
 """How long headers wait for the model: longer than the retries of a provider that fails at once, and no timeout."""

@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from toolyard.models.unicode import has_lone_surrogates
+from toolyard.models.shared.unicode import has_lone_surrogates
 
 MAX_DEPTH = 100
 MAX_SHOWN_CHARACTERS = 200

@@ -11,7 +11,7 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound, Unavailable
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.sse import HEARTBEAT_S
+from toolyard.surfaces.http.sse import HEARTBEAT_S
 
 
 async def wait_for_current_run(service: Service, conversation: str, caller: Caller) -> RunView | None:

@@ -10,7 +10,7 @@ from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound
 from toolyard.core.settings.limits import Limits
 from toolyard.engine.service import Service
-from toolyard.surfaces.errors import build_rate_headers
+from toolyard.surfaces.http.errors import build_rate_headers
 
 PathId = FromPath[str]
 MAX_TURNS = 10

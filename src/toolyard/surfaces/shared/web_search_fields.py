@@ -4,7 +4,7 @@ import msgspec
 from msgspec import field
 
 from toolyard.core.tools.web_search_rule import Preference, SearchMode, parse_search
-from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.http.request_body import LenientBody
 
 
 class WebSearchFields(LenientBody, kw_only=True):

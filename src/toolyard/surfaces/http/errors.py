@@ -28,8 +28,8 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Problem
-from toolyard.surfaces.model_failures import describe_failure
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.model_failures import describe_failure
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
 
 _log = logging.getLogger("toolyard.http")

@@ -6,7 +6,7 @@ import binascii
 import msgspec
 
 from toolyard.core.store import ListPosition
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 
 
 def encode_position(position: ListPosition) -> str:

@@ -15,8 +15,8 @@ from litestar.exceptions import SerializationException
 from msgspec import Struct, inspect
 
 from toolyard.core.json_errors import describe_json_error
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.request_context import get_request_context
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_context import get_request_context
 
 MAX_NAMES, MAX_NAME_CHARS = 20, 80
 Table = dict[str, object]

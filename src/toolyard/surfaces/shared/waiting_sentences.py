@@ -14,7 +14,7 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import CALL_ID, parse_call_id
+from toolyard.surfaces.shared.call_ids import CALL_ID, parse_call_id
 
 MAX_LINKS = 32
 """How many of the last links of a history are followed: each reads a log."""

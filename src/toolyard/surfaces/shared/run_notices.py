@@ -11,8 +11,8 @@ from msgspec import Struct
 from toolyard.core.conversation.run_view import CallView, RunView
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts, TextName, fill_text, get_text
 from toolyard.engine.service import Service
-from toolyard.surfaces.call_ids import encode_call_id
-from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.http.request_context import HttpRequest
+from toolyard.surfaces.shared.call_ids import encode_call_id
 
 NOTICE_FIELD = "notice"
 """The client field of a run with the sentence that its answer begins with: an earlier call waits for others."""

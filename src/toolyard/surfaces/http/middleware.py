@@ -24,12 +24,12 @@ from toolyard.engine.access.authentication import Authenticator, read_secrets
 from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS
 from toolyard.engine.access.sessions import Sessions
 from toolyard.observability.audit import current_actor
-from toolyard.surfaces.errors import ENCODER_KEY, CompressedBody, InvalidHead, answer_error
-from toolyard.surfaces.open_sockets import OpenRequests, OpenSockets
-from toolyard.surfaces.refusals import RECORDER_KEY, RecordRefusal
-from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext, get_client_address, get_request_context
-from toolyard.surfaces.request_log import log_request
-from toolyard.surfaces.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
+from toolyard.surfaces.http.errors import ENCODER_KEY, CompressedBody, InvalidHead, answer_error
+from toolyard.surfaces.http.open_sockets import OpenRequests, OpenSockets
+from toolyard.surfaces.http.refusals import RECORDER_KEY, RecordRefusal
+from toolyard.surfaces.http.request_context import CONTEXT_KEY, RequestContext, get_client_address, get_request_context
+from toolyard.surfaces.http.request_log import log_request
+from toolyard.surfaces.http.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
 from toolyard.surfaces.surface import ErrorAnswer, PathRules
 
 Message = MutableMapping[str, object]

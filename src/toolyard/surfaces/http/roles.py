@@ -2,7 +2,7 @@
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 
 def require_server_admin(request: HttpRequest, purpose: str) -> Caller:

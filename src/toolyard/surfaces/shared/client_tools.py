@@ -3,7 +3,7 @@
 from typing import cast
 
 from toolyard.core.tools.definition import EMPTY_OBJECT, Tool
-from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.http.errors import invalid_field
 
 
 def build_client_tool(

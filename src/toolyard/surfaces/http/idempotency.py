@@ -12,9 +12,9 @@ import msgspec
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import RequestKey
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.authorization import admit_request
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 KEY_HEADER = "idempotency-key"
 REPLAYED_HEADERS: Mapping[str, str] = {"idempotency-replayed": "true"}

@@ -44,12 +44,12 @@ from toolyard.engine.log.readers import Reader
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run_options import THREAD_PREFIX
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admit_request
-from toolyard.surfaces.current_run import follow_run
-from toolyard.surfaces.edited_arguments import find_edited_arguments
-from toolyard.surfaces.errors import invalid_field
-from toolyard.surfaces.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.titles import build_title
+from toolyard.surfaces.http.authorization import admit_request
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.edited_arguments import find_edited_arguments
+from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.shared.titles import build_title
 
 MAX_THREAD_CHARS = 200
 MAX_REASON_CHARS = 2_000

@@ -1,0 +1,1 @@
+"""What every HTTP surface needs: middleware, request bodies, errors, server-sent events, idempotency, OpenAPI."""
