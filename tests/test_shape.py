@@ -33,7 +33,7 @@ MAY_CREATE_TASKS = {
     "stores/postgres/writer.py",
     "surfaces/openai/responses/websocket.py",
     "surfaces/http/event_stream.py",
-    "surfaces/http/middleware.py",
+    "surfaces/http/authentication.py",
     "venues/mcp/manager.py",
 }
 """Where tasks are owned: they end with what owns them."""

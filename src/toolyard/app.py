@@ -349,30 +349,29 @@ class App:
         """Return the HTTP surfaces as an ASGI application. Needs the extra `toolyard[server]`."""
         await self.access.load()
         try:
+            surface = importlib.import_module("toolyard.surfaces.surface")
             surfaces = importlib.import_module("toolyard.surfaces.app")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
-        cards = self._models.provider_cards()
         count_failure = self.service.failed_sign_ins.count
         sessions = Sessions(self._store, self.access, self.clock, self._wiring.sessions, count_failure)
         provider = self._wiring.identity_provider
         sign_ins = ProviderSignIns(self._store, sessions, provider, self.clock) if provider else None
-        return surfaces.asgi(
-            self.service,
-            self.access,
-            sessions,
-            self.servers,
-            self._store,
-            self._wiring.cors_origins,
-            cards,
+        backend = surface.Backend(
+            service=self.service,
+            access=self.access,
+            sessions=sessions,
+            servers=self.servers,
+            records=self._store,
+            provider_cards=self._models.provider_cards(),
             approval_hold_s=self._wiring.approval_hold_s,
             leave_s=self._wiring.leave_s,
             socket_limits=self._wiring.socket_limits,
-            proxies=TrustedProxies(self._wiring.trusted_proxies),
             add_servers=lambda: self._wiring.add_servers or ("all" if self.access.is_local else "url"),
             trust_added_servers=self._wiring.trust_added_servers,
             provider_sign_ins=sign_ins,
         )
+        return surfaces.asgi(backend, self._wiring.cors_origins, TrustedProxies(self._wiring.trusted_proxies))
 
     async def close(self) -> None:
         """Close all parts, even if one fails; the error is raised at the end."""

@@ -2,17 +2,19 @@
 
 import asyncio
 
-from toolyard.surfaces.http import middleware
+from toolyard.surfaces.http.guard import ResponseSender
+from toolyard.surfaces.http.request_context import Message, RequestHead
 
 STALLED_S = 0.05
 
 
 async def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not() -> None:
     async def answer(until: float, blocked: bool) -> bool:
-        async def send(message: middleware.Message) -> None:
+        async def send(message: Message) -> None:
             await (asyncio.Event().wait() if blocked else asyncio.sleep(0))
 
-        sender = middleware._ResponseSender(send, [], stalled_s=STALLED_S)  # pyright: ignore[reportPrivateUsage]
+        head = RequestHead(path="/", headers={}, correlation_id="", status=0)
+        sender = ResponseSender(send, head, [], stalled_s=STALLED_S)
         try:
             while asyncio.get_running_loop().time() < until:
                 await sender({"type": "http.response.body"})

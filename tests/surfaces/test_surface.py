@@ -62,7 +62,8 @@ async def open_client() -> AsyncGenerator[SocketClient, None]:
         store, servers = MemoryStore(), cast(Servers, yard.servers)
         count_failure = yard.service.failed_sign_ins.count
         sessions = Sessions(store, yard.access, yard.service.clock, SessionLimits(), count_failure)
-        app = asgi(yard.service, yard.access, sessions, servers, store, origins, surfaces=(*SURFACES, OTHER))
+        backend = Backend(service=yard.service, access=yard.access, sessions=sessions, servers=servers, records=store)
+        app = asgi(backend, origins, surfaces=(*SURFACES, OTHER))
         async with serve_app(app) as url, aiohttp.ClientSession() as session:
             yield SocketClient(session, url, {})
 

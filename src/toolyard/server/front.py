@@ -44,7 +44,7 @@ class FrontApp:
 
     async def open(self, app: AsgiApp) -> None:
         """Pass requests on from now on."""
-        # The first call builds the surfaces, which takes long. AuthMiddleware ignores what is not HTTP.
+        # The first call builds the surfaces, which takes long. CorrelationMiddleware ignores what is not HTTP.
         await app({"type": "warm up"}, _receive_nothing, _send_nothing)
         self._app = app
         self._opened.set()

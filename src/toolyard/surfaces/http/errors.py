@@ -4,10 +4,11 @@ There is one body for all of them, unless the surface that answers has a shape o
 """
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from math import ceil
 from typing import cast
 
+import msgspec
 from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
@@ -29,7 +30,7 @@ from toolyard.core.errors import (
 )
 from toolyard.core.items import Problem
 from toolyard.surfaces.http.model_failures import describe_failure
-from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.http.request_context import HttpRequest, Scope, Send, get_request_context, get_request_head
 from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
 
 _log = logging.getLogger("toolyard.http")
@@ -170,3 +171,28 @@ def handle_error(request: HttpRequest, error: Exception) -> Response[object]:
     scope = cast(MutableMapping[str, object], request.scope)
     answer = answer_error(scope, error, get_request_context(request.scope).correlation_id)
     return Response(answer.body, status_code=answer.status, headers=answer.headers)
+
+
+async def send_error(scope: Scope, send: Send, error: Exception) -> None:
+    """Answer a request, or the handshake of a WebSocket, with an error before it reaches a route."""
+    head = get_request_head(scope)
+    answer = answer_error(scope, error, head.correlation_id)
+    body = msgspec.json.encode(answer.body)
+    if scope["type"] != "websocket":
+        await send_response(send, answer.status, body, answer.headers)
+        return
+    head.status = answer.status
+    if "websocket.http.response" not in cast("dict[str, object]", scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await send_response(send, answer.status, body, answer.headers, "websocket.http.response")
+
+
+async def send_response(
+    send: Send, status: int, body: bytes, headers: Mapping[str, str], kind: str = "http.response"
+) -> None:
+    """Send a whole JSON response."""
+    content = {"content-type": "application/json", "content-length": str(len(body)), **headers}
+    pairs = [(name.encode(), value.encode()) for name, value in content.items()]
+    await send({"type": f"{kind}.start", "status": status, "headers": pairs})
+    await send({"type": f"{kind}.body", "body": body})

@@ -1,6 +1,6 @@
-"""The caller and the correlation id of a request, which the middleware attaches before the route runs."""
+"""What the middlewares attach to a request before its route runs: its head, its caller and its correlation id."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import cast
 
 from litestar import Request
@@ -9,9 +9,30 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 
+Message = MutableMapping[str, object]
+Scope = MutableMapping[str, object]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEAD_KEY = "toolyard.head"
 CONTEXT_KEY = "toolyard.context"
 
 HttpRequest = Request[object, object, State]
+
+
+class RequestHead(Struct, kw_only=True):
+    """What is known of a request before its caller is."""
+
+    path: str
+    """Below the path at which the application is mounted."""
+    headers: dict[str, str]
+    """By lower-case name."""
+    correlation_id: str
+    status: int
+    """The status of the response, 0 until it has started."""
+    is_public: bool = False
+    """Whether the path needs no credentials."""
 
 
 class RequestContext(Struct, frozen=True, kw_only=True):
@@ -21,9 +42,15 @@ class RequestContext(Struct, frozen=True, kw_only=True):
     correlation_id: str
 
 
+def get_request_head(scope: Mapping[str, object]) -> RequestHead:
+    head = scope.get(HEAD_KEY)
+    assert isinstance(head, RequestHead), "a request bypassed CorrelationMiddleware"
+    return head
+
+
 def get_request_context(scope: Mapping[str, object]) -> RequestContext:
     context = scope.get(CONTEXT_KEY)
-    assert isinstance(context, RequestContext), "a request bypassed AuthMiddleware"
+    assert isinstance(context, RequestContext), "a request bypassed AuthenticationMiddleware"
     return context
 
 

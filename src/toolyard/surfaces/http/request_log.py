@@ -5,17 +5,15 @@ from collections.abc import Mapping
 
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.http.errors import ERROR_KEY
-from toolyard.surfaces.http.request_context import CONTEXT_KEY, RequestContext, get_client_address
+from toolyard.surfaces.http.request_context import CONTEXT_KEY, RequestContext, RequestHead, get_client_address
 from toolyard.surfaces.surface import ErrorBody
 
 _log = logging.getLogger("toolyard.http")
 
 
-def log_request(
-    scope: Mapping[str, object], path: str, correlation_id: str, status: int, duration_s: float, *, quiet: bool
-) -> None:
-    """Log a request; `status` is 0 if it ended before a response was started."""
-    level = choose_level(status, quiet=quiet)
+def log_request(scope: Mapping[str, object], head: RequestHead, duration_s: float, *, quiet: bool) -> None:
+    """Log a request, also one that ended before a response was started."""
+    level = choose_level(head.status, quiet=quiet)
     if not _log.isEnabledFor(level):
         return
     context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
@@ -25,11 +23,11 @@ def log_request(
     log_line(
         _log,
         level,
-        correlation_id,
-        "Request finished" if status else "Request cut off",
+        head.correlation_id,
+        "Request finished" if head.status else "Request cut off",
         method=scope["method"],
-        path=_mask_token(path),
-        status=status,
+        path=_mask_token(head.path),
+        status=head.status,
         duration_ms=round(duration_s * 1000, 1),
         user=context.caller.user if isinstance(context, RequestContext) else "",
         client=get_client_address(scope),

@@ -26,7 +26,7 @@ from toolyard.core.settings.limits import SocketLimits
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES, answer_error, invalid_field
 from toolyard.surfaces.http.idempotency import KEY_HEADER
 from toolyard.surfaces.http.request_body import decode_body
-from toolyard.surfaces.http.request_context import CONTEXT_KEY, RequestContext
+from toolyard.surfaces.http.request_context import CONTEXT_KEY, HEAD_KEY, RequestContext, get_request_head
 from toolyard.surfaces.http.request_log import log_request
 from toolyard.surfaces.openai.request_keys import RETRY_HEADER
 from toolyard.surfaces.openai.responses.continuation import build_missing_error
@@ -183,11 +183,12 @@ class ResponseSocket:
         return f"no message came within {self._limits.max_idle_s:g} s"
 
     async def _answer(self, body: bytes) -> None:
-        started, status = perf_counter(), 0
-        # The id of the handshake is that of the connection: each message is a request of its own.
-        correlation_id, request = self._clock.new_id("trace"), MessageRequest(self._socket, body)
+        started = perf_counter()
+        request = MessageRequest(self._socket, body)
         scope = cast("dict[str, object]", request.scope)
-        path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
+        # The id of the handshake is that of the connection: each message is a request of its own.
+        correlation_id = self._clock.new_id("trace")
+        scope[HEAD_KEY] = head = replace(get_request_head(scope), correlation_id=correlation_id, status=0)
         data: ResponseBody | None = None
         try:
             scope[CONTEXT_KEY] = RequestContext(caller=self._authenticate(), correlation_id=correlation_id)
@@ -195,7 +196,7 @@ class ResponseSocket:
             complete = self._complete(data)
             async with aclosing(self._open_stream(request, data, complete)) as pieces:
                 async for piece in pieces:
-                    status = 200
+                    head.status = 200
                     await self._send_events(piece, data, complete)
         except WebSocketDisconnect:
             raise
@@ -204,10 +205,10 @@ class ResponseSocket:
                 # What failed once is not gone on from: the client begins again with its whole history.
                 self._kept.drop(data.previous_response_id)
             answer = answer_error(scope, error, correlation_id)
-            status = answer.status
+            head.status = answer.status
             await self._send_error(answer)
         finally:
-            log_request(scope, path, correlation_id, status, perf_counter() - started, quiet=False)
+            log_request(scope, head, perf_counter() - started, quiet=False)
 
     def _complete(self, data: ResponseBody) -> ResponseBody:
         """Return the request with the items of the response that it goes on from, if this connection keeps that one."""
