@@ -65,7 +65,7 @@ async def measure_sdk_ms(spec: ServerSpec, tool: str, arguments: dict[str, objec
 async def measure_venue_ms(spec: ServerSpec, tool: str, arguments: dict[str, object]) -> float:
     async with Yard(model=Scripted([]), servers={"s": spec}) as yard:
         venue = McpVenue(yard.servers)
-        (definition,) = [listed for listed in yard.service.list_tools(Caller()) if listed.remote == tool]
+        (definition,) = [listed for listed in yard.service.tools.list_usable(Caller()) if listed.remote == tool]
         call = Call(id="call", at=0.0, tool=definition.name, arguments=arguments)
 
         async def once() -> None:

@@ -21,7 +21,7 @@ MAY_CREATE_TASKS = {
     "engine/replicas/ownership.py",
     "engine/replicas/readiness.py",
     "engine/replicas/message_handler.py",
-    "engine/service.py",
+    "engine/service/__init__.py",
     "engine/loop/workers.py",
     "hosting.py",
     "models/model_lists.py",

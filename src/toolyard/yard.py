@@ -208,7 +208,7 @@ class Yard:
         if output is not None:
             options["options"] = _set_output_schema(options.get("options", DEFAULT_OPTIONS), output.schema)
         caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
-        start = self.service.build_start(caller, self._to_items(message), **cast(StartOptions, options))
+        start = self.service.runs.build_start(caller, self._to_items(message), **cast(StartOptions, options))
         start = replace(start, may_name_address=True)
         return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start, output)
 
@@ -314,7 +314,7 @@ class Yard:
     ) -> None:
         """Record the application's result, or its error, for a call of one of its tools."""
         answer = Failure(problem=_to_problem(error)) if error else Value(value=result)
-        await self.service.deliver(conversation, {call_id: answer}, caller)
+        await self.service.runs.deliver(conversation, {call_id: answer}, caller)
 
     async def answer(
         self,
@@ -346,20 +346,20 @@ class Yard:
     async def fork(self, conversation: str, after: str = "", *, caller: Caller = LOCAL_CALLER) -> str:
         """Copy the items, up to the end of a run or up to an item, to a new conversation, and return its id."""
         target = self._opened_app.clock.new_id("conversation")
-        await self.service.fork(conversation, target, caller, after=after)
+        await self.service.conversations.fork(conversation, target, caller, after=after)
         return target
 
     async def follow(self, conversation: str, after: str = "") -> Reader:
         """Return a reader of everything after a cursor; `reader.cursor` is where to continue later."""
-        return await self.service.follow(conversation, parse_cursor(after))
+        return await self.service.conversations.follow(conversation, parse_cursor(after))
 
     async def history(self, conversation: str) -> History:
         """Return all items of a conversation, including those that the model is no longer shown."""
-        return (await self.service.view(conversation)).full_history
+        return (await self.service.conversations.view(conversation)).full_history
 
     async def result(self, conversation: str, handle: str) -> bytes | None:
         """Return a whole result that was too large for the model, or its native form, by a handle of the Result."""
-        return await self.service.read_blob(conversation, handle)
+        return await self.service.conversations.read_blob(conversation, handle)
 
     @property
     def service(self) -> Service:
@@ -384,7 +384,7 @@ class Yard:
         return self._app
 
     async def _submit(self, conversation: str, command: Command) -> None:
-        await self.service.submit(conversation, command)
+        await self.service.conversations.submit(conversation, command)
 
     def _to_items(self, message: MessageInput) -> tuple[Item, ...]:
         if isinstance(message, UserMessage):

@@ -441,8 +441,8 @@ def drive_payment(client: str, faults: FaultProxy) -> ClientRecord:
 
     async def approve(yard: Yard) -> None:
         await faults.followed.wait()
-        (card,) = await yard.service.list_conversations(LOCAL_ADMIN)
-        (asking,) = (await yard.service.view(card.id)).calls_in("asking")
+        (card,) = await yard.service.conversations.list_cards(LOCAL_ADMIN)
+        (asking,) = (await yard.service.conversations.view(card.id)).calls_in("asking")
         await yard.approve(card.id, asking.call.id)
 
     return drive_client(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])

@@ -67,7 +67,7 @@ def _context() -> Json:
 def _calls(yard: Yard) -> Iterator[tuple[str, Json]]:
     context = _context()
     tools: dict[str, Json] = {
-        tool.name: tool.parameters for tool in yard.service.list_tools(yard.access.authenticate({}))
+        tool.name: tool.parameters for tool in yard.service.tools.list_usable(yard.access.authenticate({}))
     }
     for expected_call in context.get("toolCalls", ()):
         yield expected_call["name"], expected_call.get("arguments") or {}

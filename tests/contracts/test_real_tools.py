@@ -30,7 +30,7 @@ async def real_tools_offer(tmp_path_factory: pytest.TempPathFactory) -> Offer:
     }
     async with open_yard([say("ok")], servers=servers) as yard:
         await yard.ask("hi", caller=STAFF)  # servers are up before the first turn
-        return offer(*yard.service.list_tools(STAFF))
+        return offer(*yard.service.tools.list_usable(STAFF))
 
 
 @pytest.mark.proves("002.mcp-tools-converted", "002.provider-agnostic")

@@ -30,7 +30,7 @@ async def main(database: str, *, deadly: bool) -> None:
     wiring = Wiring(model=Scripted(script), store=f"sqlite:///{database}", windows={"given": 10_000})
     async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard:
         reader, over = await yard.follow("c"), 0
-        if (await yard.service.view("c")).owner is None:
+        if (await yard.service.conversations.view("c")).owner is None:
             for _ in range(RUNS):
                 await anext(aiter(yard.run(WORDS, conversation="c")))
         async for item in reader:

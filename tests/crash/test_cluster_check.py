@@ -29,7 +29,7 @@ async def record_log() -> list[Entry]:
     """Return the log of a run that paid 5."""
     async with Yard(tools=[pay], model=Scripted([call("pay", amount=5), say("done")])) as yard:
         await yard.ask("pay", conversation="c")
-        return list(await yard.service.read_entries("c"))
+        return list(await yard.service.conversations.read_entries("c"))
 
 
 def list_lines(log: Sequence[Entry], *steps: Step) -> list[Line]:

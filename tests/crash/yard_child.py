@@ -72,7 +72,7 @@ def tools(moments: Moments, *, falsely_idempotent: bool) -> list[ToolLike]:
 async def follow(yard: Yard, conversation: str, moments: Moments) -> None:
     """Start the conversation if nobody has; decide what waits; until its run has ended."""
     reader = await yard.follow(conversation)
-    if (await yard.service.view(conversation)).owner is None:
+    if (await yard.service.conversations.view(conversation)).owner is None:
         async for _ in yard.run("go", conversation=conversation, app_tools=[TAP]):
             break
     else:
@@ -91,7 +91,7 @@ async def follow(yard: Yard, conversation: str, moments: Moments) -> None:
 
 
 async def decide(yard: Yard, conversation: str) -> None:
-    state = await yard.service.view(conversation)
+    state = await yard.service.conversations.view(conversation)
     for waiting in state.calls_in("asking", "parked"):
         try:
             if waiting.phase == "asking":

@@ -72,7 +72,7 @@ def build_then_answer(request: ModelRequest) -> Turn:
 def build_start(yard: Yard, *, ephemeral: bool = False) -> Start:
     question = UserMessage(id="q", at=0.0, parts=(TextPart(text="go"),))
     service = yard.service
-    return service.build_start(OWNER, [question], settings=replace(service.default_settings, ephemeral=ephemeral))
+    return service.runs.build_start(OWNER, [question], settings=replace(service.default_settings, ephemeral=ephemeral))
 
 
 def get_data(replica: MemoryReplica) -> MemoryDatabase:
@@ -82,7 +82,7 @@ def get_data(replica: MemoryReplica) -> MemoryDatabase:
 async def start_and_wait(replica: MemoryReplica) -> str:
     """Start a run that waits for an approval, and return the id of its call."""
     reader = await replica.yard.follow("c")
-    await replica.yard.service.submit("c", build_start(replica.yard))
+    await replica.yard.service.conversations.submit("c", build_start(replica.yard))
     seen = await read_until(reader, RunSuspended)
     reader.detach()
     return find_asked_call(seen)
@@ -114,7 +114,7 @@ class LateConfirmationStore(MemoryStore):
 async def test_a_command_that_was_stored_before_a_take_over_is_not_decided_again() -> None:
     async with open_replicas(lambda _: say("one"), (LateConfirmationStore, MemoryStore)) as (first, second):
         assert isinstance(first.store, LateConfirmationStore)
-        command = asyncio.create_task(first.yard.service.submit("c", build_start(first.yard)))
+        command = asyncio.create_task(first.yard.service.conversations.submit("c", build_start(first.yard)))
         await first.store.stored.wait()
         first.store.lose_lease()
         reader = await second.yard.follow("c", "0")
@@ -151,10 +151,10 @@ async def test_a_refusal_is_raised_once_the_entries_behind_it_are_stored(place: 
     async with open_replicas(lambda _: say("one"), (SlowStore, MemoryStore)) as (first, second):
         assert isinstance(first.store, SlowStore)
         command = build_start(first.yard)
-        accepted = asyncio.create_task(first.yard.service.submit("c", command))
+        accepted = asyncio.create_task(first.yard.service.conversations.submit("c", command))
         await first.store.begun.wait()
         service = (first if place == "owner" else second).yard.service
-        refused = asyncio.create_task(service.submit("c", replace(command, run_id="run_2")))
+        refused = asyncio.create_task(service.conversations.submit("c", replace(command, run_id="run_2")))
         told_early, _ = await asyncio.wait({refused}, timeout=TOO_EARLY_S)
         first.store.store_held()
         await accepted
@@ -182,9 +182,9 @@ async def test_a_replica_that_was_stopped_answers_from_the_log_and_not_from_what
         first.store.lose_lease()
         await read_until(reader, RunEnded)
         reader.detach()
-        assert (await first.yard.service.view("c")).is_idle
+        assert (await first.yard.service.conversations.view("c")).is_idle
         with pytest.raises(Refused, match="nothing is running"):
-            await first.yard.service.submit("c", Stop(by=OWNER))
+            await first.yard.service.conversations.submit("c", Stop(by=OWNER))
         gate.opened.set()
         await run
 
@@ -326,7 +326,7 @@ async def test_a_call_is_left_to_a_replica_that_has_its_tool_although_letters_co
         async with build_yard(build_then_answer, able_store, [build]) as able:
             reader = await yard.follow("c", "0")
             change = Change(by=OWNER, change=SettingsChange(title="hello"))
-            command = asyncio.create_task(able.service.submit("c", change))
+            command = asyncio.create_task(able.service.conversations.submit("c", change))
             await wait_until(lambda: database.conversations["c"].mail == 1)
             gate.opened.set()
             store.may_release.set()
@@ -496,7 +496,7 @@ async def test_the_end_of_a_conversation_that_is_not_kept_reaches_a_slow_reader_
     async with open_replicas(hold_then_answer, (SweepingStore, HeldReadStore)) as (first, second):
         assert isinstance(first.store, SweepingStore) and isinstance(second.store, HeldReadStore)
         conversations = get_data(first).conversations
-        await first.yard.service.submit("c", build_start(first.yard, ephemeral=True))
+        await first.yard.service.conversations.submit("c", build_start(first.yard, ephemeral=True))
         reader = await second.yard.follow("c", "0")
         await read_until(reader, CallStarted)
         second.store.may_read.clear()

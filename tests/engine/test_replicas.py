@@ -131,7 +131,7 @@ async def test_the_letter_of_an_owner_that_died_is_decided_by_the_replica_that_p
 async def test_deleting_a_conversation_at_another_replica_stops_its_run() -> None:
     async with open_replicas(hold_then_answer) as (first, second):
         run = await start(first)
-        await second.yard.service.submit("c", Delete(by=OWNER))
+        await second.yard.service.conversations.submit("c", Delete(by=OWNER))
         with pytest.raises(NotFound):
             await run
         assert gate.passed == 0
@@ -254,7 +254,7 @@ async def test_a_command_that_comes_to_its_conversation_while_the_replica_hands_
         assert isinstance(replica.store, SlowClaimStore)
         service = replica.yard.service
         question = UserMessage(id="q", at=0.0, parts=(TextPart(text="go"),))
-        run = asyncio.create_task(service.submit("c", service.build_start(OWNER, [question])))
+        run = asyncio.create_task(service.conversations.submit("c", service.runs.build_start(OWNER, [question])))
         await replica.store.claiming.wait()
         await service.close(0.0)
         replica.store.claimed.set()

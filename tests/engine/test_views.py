@@ -100,9 +100,11 @@ async def test_following_and_reading_in_another_process_disturb_nobody() -> None
         run = asyncio.create_task(first.ask("go", conversation="c"))
         seen = await read_until(reader, CallStarted)
         await entered["a"].wait()
-        assert [waiting.phase for waiting in (await second.service.view("c")).calls.values()] == ["running"]
+        assert [waiting.phase for waiting in (await second.service.conversations.view("c")).calls.values()] == [
+            "running"
+        ]
         assert len(await second.history("c")) == len(await first.history("c"))
-        (card,) = await second.service.list_open_conversations(OWNER)
+        (card,) = await second.service.conversations.list_open(OWNER)
         assert card.id == "c"
         released["a"].set()
         seen += await read_until(reader, RunEnded)
@@ -149,11 +151,11 @@ async def test_a_deleted_conversation_ends_its_readers_in_every_process_and_is_s
         assert len(await second.history("c")) == 2
         reader = await second.follow("c")
         await read_until(reader, RunEnded)
-        await first.service.submit("c", Delete(by=OWNER))
+        await first.service.conversations.submit("c", Delete(by=OWNER))
         with pytest.raises(NotFound, match="deleted"):
             await anext(reader)
         reader.detach()
-        assert (await second.service.view("c")).owner is None
+        assert (await second.service.conversations.view("c")).owner is None
         await first.ask("go on", conversation="c")
         history = await second.history("c")
         assert [item.id for item in history] == [item.id for item in await first.history("c")]
@@ -163,7 +165,7 @@ async def test_a_place_beyond_the_end_is_refused_and_leaves_no_reader_behind() -
     async with open_two([say("one")]) as (first, second, _):
         await first.ask("go", conversation="c")
         with pytest.raises(Invalid, match="beyond the end"):
-            await second.service.follow("c", Cursor(99))
+            await second.service.conversations.follow("c", Cursor(99))
         assert (await second.service.measure_load()).open_streams == 0
 
 
@@ -184,7 +186,7 @@ async def test_many_views_at_once_fold_the_log_once_each_and_agree() -> None:
     async with open_two(lambda request: say("one")) as (first, second, _):
         for _ in range(3):
             await first.ask("go", conversation="c")
-            states = await asyncio.gather(*(second.service.view("c") for _ in range(5)))
+            states = await asyncio.gather(*(second.service.conversations.view("c") for _ in range(5)))
             histories = [[item.id for item in state.history] for state in states]
             assert histories == [[item.id for item in await first.history("c")]] * 5
 
@@ -194,8 +196,8 @@ async def test_a_reader_that_is_behind_a_deleted_conversation_is_told(kind: str,
     store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard(model=Scripted([say("one")]), store=store) as yard:
         await yard.ask("go", conversation="c")
-        reader = await yard.service.follow("c", Cursor(0))
-        await yard.service.submit("c", Delete(by=OWNER))
+        reader = await yard.service.conversations.follow("c", Cursor(0))
+        await yard.service.conversations.submit("c", Delete(by=OWNER))
         with pytest.raises(NotFound, match="deleted"):
             await reader.read_batch()
         reader.detach()
@@ -233,7 +235,7 @@ async def test_a_place_that_this_process_has_not_heard_of_yet_is_not_refused() -
         early = await second.follow("c")
         await first.ask("go on", conversation="c")
         end = len(await store.read("c"))
-        late = await second.service.follow("c", Cursor(end))
+        late = await second.service.conversations.follow("c", Cursor(end))
         early.detach()
         late.detach()
 
@@ -244,14 +246,16 @@ async def test_a_request_whose_client_left_keeps_its_key_until_it_is_stored() ->
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard:
         key = RequestKey(key_hash="k", body_hash="b")
         item = UserMessage(id="m", at=1.0, parts=())
-        start = yard.service.build_start(OWNER, [item], request=key)
+        start = yard.service.runs.build_start(OWNER, [item], request=key)
         store.gate.clear()
-        first = asyncio.create_task(yard.service.submit("c", start))
+        first = asyncio.create_task(yard.service.conversations.submit("c", start))
         await store.asked.wait()
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        again = asyncio.create_task(yard.service.start_run("c", yard.service.build_start(OWNER, [item], request=key)))
+        again = asyncio.create_task(
+            yard.service.runs.start("c", yard.service.runs.build_start(OWNER, [item], request=key))
+        )
         await asyncio.sleep(0)
         store.gate.set()
         started = await again
@@ -269,16 +273,16 @@ async def test_a_fork_whose_client_left_is_made_and_found_by_its_key() -> None:
         key = RequestKey(key_hash="k", body_hash="b")
         store.gate.clear()
         store.asked.clear()
-        first = asyncio.create_task(yard.service.fork("c", "fork", OWNER, request=key))
+        first = asyncio.create_task(yard.service.conversations.fork("c", "fork", OWNER, request=key))
         await store.asked.wait()
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
         store.gate.set()
-        record = await yard.service.fork("c", "another", OWNER, request=key)
+        record = await yard.service.conversations.fork("c", "another", OWNER, request=key)
         assert record is not None and record.conversation == "fork"
         assert len(await yard.history("fork")) == 2
-        assert (await yard.service.view("another")).owner is None
+        assert (await yard.service.conversations.view("another")).owner is None
 
 
 class GatedStore(MemoryStore):
@@ -301,7 +305,7 @@ class GatedStore(MemoryStore):
 async def test_a_reader_without_argument_deltas_gets_none_although_another_one_does() -> None:
     async with open_two([call("hold", name="a"), say("done")]) as (first, _, _):
         released["a"].set()
-        plain = await first.service.follow("c", Cursor(0), include_argument_deltas=False)
+        plain = await first.service.conversations.follow("c", Cursor(0), include_argument_deltas=False)
         run = asyncio.create_task(first.ask("go", conversation="c"))
         items = await read_until(plain, RunEnded)
         plain.detach()

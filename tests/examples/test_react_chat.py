@@ -197,8 +197,8 @@ async def test_a_reload_in_mid_answer_resumes_to_the_same_message(
 async def finish_answer(chat: ServedChat) -> None:
     """Let the model go on, and return once the open run has ended."""
     service = chat.yard.service
-    conversations = [conversation.id for conversation in await service.list_conversations(LOCAL_CALLER)]
-    (open_conversation,) = [id for id in conversations if (await service.view(id)).run is not None]
+    conversations = [conversation.id for conversation in await service.conversations.list_cards(LOCAL_CALLER)]
+    (open_conversation,) = [id for id in conversations if (await service.conversations.view(id)).run is not None]
     reader = await chat.yard.follow(open_conversation)
     chat.model.resume()
     async with asyncio.timeout(TEST_S):

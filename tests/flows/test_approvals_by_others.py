@@ -176,7 +176,7 @@ async def test_a_quorum_takes_so_many_people_and_each_counts_once() -> None:
         await asked.approve(ANN)
         with pytest.raises(Refused, match="'ann' has approved this call already; it needs 1 more"):
             await asked.approve(ANN)
-        state = await asked.yard.service.view(asked.run.conversation)
+        state = await asked.yard.service.conversations.view(asked.run.conversation)
         assert (state.calls[asked.id].phase, bank.paid) == ("asking", [])
         await asked.approve(EVE)
         events = await collect_events(asked.run)

@@ -127,7 +127,7 @@ async def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: P
 
 def _start_ending_on_expiry(yard: Yard, *tools: Tool) -> Run:
     item = UserMessage(id="item_in", at=0.0, parts=(TextPart(text="go"),))
-    start = yard.service.build_start(Caller(user="local"), [item], app_tools=tools, ends_on_expiry=True)
+    start = yard.service.runs.build_start(Caller(user="local"), [item], app_tools=tools, ends_on_expiry=True)
     return Run(yard.service, "c", start)
 
 

@@ -45,7 +45,7 @@ async def talk(yard: Yard, turns: int, message: str = WORDS) -> list[HistoryComp
     for _ in range(turns):
         last = (await collect_events(yard.run(message, conversation="c")))[-1]
         assert isinstance(last, RunEnded) and last.ending == "done", last
-    log = await yard.service.read_entries("c")
+    log = await yard.service.conversations.read_entries("c")
     return [entry.event for entry in log if isinstance(entry.event, HistoryCompacted)]
 
 
@@ -68,7 +68,7 @@ async def test_a_long_conversation_is_summarised_and_goes_on() -> None:
             head = requests[-1].history[0]
             assert isinstance(head, UserMessage) and head.text == f"{SUMMARY_HEADER}\nThey said word."
             assert len([item for item in await yard.history("c") if isinstance(item, UserMessage)]) == 12
-            log = await yard.service.read_entries("c")
+            log = await yard.service.conversations.read_entries("c")
             run = next(entry.run for entry in log if isinstance(entry.event, HistoryCompacted))
             trace = build_trace(log, run)
             assert trace is not None and trace.usage.input_tokens == 70
@@ -88,7 +88,7 @@ async def test_a_summary_is_made_without_the_options_of_the_request() -> None:
     async with asyncio.timeout(20), build_yard(script) as yard:
         for number in range(9):
             message = UserMessage(id=f"item_{number}", at=0.0, parts=(TextPart(text=WORDS),))
-            start = yard.service.build_start(Caller(user="local"), [message], options=options)
+            start = yard.service.runs.build_start(Caller(user="local"), [message], options=options)
             await collect_events(Run(yard.service, "c", start))
     assert set(map(repr, used_options[True])) == {repr(DEFAULT_OPTIONS)}
     assert set(map(repr, used_options[False])) == {repr(options)}
@@ -104,7 +104,7 @@ async def test_a_summary_is_a_model_call_of_the_request_that_it_was_made_for(sum
     async with asyncio.timeout(20):
         async with build_yard(script) as yard:
             executions = [await yard.execute(content=WORDS, conversation="c") for _ in range(9)]
-            log = await yard.service.read_entries("c")
+            log = await yard.service.conversations.read_entries("c")
             ran = [entry.run for entry in log if isinstance(entry.event, HistoryCompacted)]
             assert ran
             for execution in executions:

@@ -136,7 +136,7 @@ async def test_a_reader_after_the_start_of_a_turn_gets_its_text_while_it_is_writ
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard(model=model) as yard:
         answer = asyncio.create_task(yard.ask("go", conversation="c"))
         await model.paused.wait()
-        entries = await yard.service.read_entries("c")
+        entries = await yard.service.conversations.read_entries("c")
         assert isinstance(entries[-1].event, TurnStarted)
         reader = await yard.follow("c", str(entries[-1].seq))
         item = await anext(reader)

@@ -33,7 +33,7 @@ SEARCH = Tool(name="search", venue="client")
 async def wait_until_gone(yard: Yard, conversation: str) -> None:
     """Wait until nothing of it is left."""
     for _ in itertools.repeat(None):
-        if (await yard.service.view(conversation)).owner is None:
+        if (await yard.service.conversations.view(conversation)).owner is None:
             return
         await asyncio.sleep(0)
 
@@ -54,7 +54,7 @@ async def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path
         assert len(await yard.history("c")) == 2, "somebody still reads it"
         reader.detach()
         await wait_until_gone(yard, "c")
-        assert not await yard.service.read_entries("c")
+        assert not await yard.service.conversations.read_entries("c")
 
 
 async def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibling_runs() -> None:
@@ -148,4 +148,6 @@ async def test_it_is_kept_for_the_key_of_its_request_and_forgotten_after_a_day()
             await wait_until_dropped(store, name)
         assert await store.find_request("key of recent") is not None
         assert await store.find_request("again key of both") is not None
-        assert [(await yard.service.view(name)).owner is not None for name in ("recent", "both", "kept")] == [True] * 3
+        assert [
+            (await yard.service.conversations.view(name)).owner is not None for name in ("recent", "both", "kept")
+        ] == [True] * 3

@@ -26,7 +26,7 @@ def add(a: int) -> int:
 
 def start_run(yard: Yard, options: Options, *app_tools: Tool) -> Run:
     item = UserMessage(id="item_in", at=0.0, parts=(TextPart(text="go"),))
-    start = yard.service.build_start(Caller(user="local"), [item], app_tools=app_tools, options=options)
+    start = yard.service.runs.build_start(Caller(user="local"), [item], app_tools=app_tools, options=options)
     return Run(yard.service, "c", start)
 
 

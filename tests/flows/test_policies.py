@@ -195,9 +195,9 @@ async def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> N
             "denied",
             "permission_denied",
         )
-        (plain,) = [tool for tool in yard.service.list_tools(STAFF) if not tool.built_in]
+        (plain,) = [tool for tool in yard.service.tools.list_usable(STAFF) if not tool.built_in]
         assert (plain.name, plain.approval) == ("find_material", "never") and not (plain.read_only or plain.own_check)
-        (strict,) = [tool for tool in yard.service.list_tools(ADMIN) if tool.name == "drop_material"]
+        (strict,) = [tool for tool in yard.service.tools.list_usable(ADMIN) if tool.name == "drop_material"]
         assert (strict.roles, strict.approval, strict.timeout_s) == ({"admin"}, "ask", 5.0)
         assert strict.destructive and strict.examples == ("drop M001",) and not strict.own_check
 

@@ -222,7 +222,7 @@ async def test_a_fork_keeps_the_original() -> None:
         run = yard.run("go")
         result = get_result(await collect_events(run))
         fork = await yard.fork(run.conversation)
-        original = await yard.service.read_original(fork, result.call_id)
+        original = await yard.service.conversations.read_original(fork, result.call_id)
     assert original is not None and SECRET.encode() in original
 
 

@@ -274,7 +274,7 @@ async def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path
         await wait_for_event(yard.run("go", conversation="c"), RunSuspended)
     async with asyncio.timeout(20):
         async with Yard(model=Scripted([say("sorry")]), store=store) as yard:
-            (waiting,) = (await yard.service.view("c")).calls
+            (waiting,) = (await yard.service.conversations.view("c")).calls
             await yard.approve("c", waiting)
             log = await read_entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]

@@ -101,6 +101,6 @@ async def test_the_output_is_the_json_of_the_text_if_the_request_has_a_schema(
 ) -> None:
     async with Yard(model=Scripted([turn])) as yard:
         message = UserMessage(id="item_1", at=0.0, parts=(TextPart(text="add"),))
-        start = yard.service.build_start(Caller(user="ann"), [message], options=Options(output_schema=schema))
+        start = yard.service.runs.build_start(Caller(user="ann"), [message], options=Options(output_schema=schema))
         result = await Run(yard.service, "conversation_output", start).result()
     assert (result.text, result.output) == ("".join(turn.text), output)

@@ -101,7 +101,7 @@ async def test_a_provider_searches_and_it_is_seen_like_any_other_call(
         call, result, answer = list(await yard.history(done.conversation))[1:]
         assert isinstance(call, Call) and isinstance(result, Result) and isinstance(answer, ModelText)
         assert answer.text == done.text and "https://" in result.content
-        log = await yard.service.read_entries(done.conversation)
+        log = await yard.service.conversations.read_entries(done.conversation)
         assert not [entry for entry in log if isinstance(entry.event, CallStarted | CallEnded)]
         trace = build_trace(log, done.run_id)
         assert trace is not None
@@ -424,7 +424,7 @@ async def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
     async with open_yard(NativeScripted([say("a"), say("b")])) as (yard, _):
         first = await yard.execute(content="a", web_search="native")
         await yard.execute(content="b", conversation=first.conversation, web_search="off")
-        log = await yard.service.read_entries(first.conversation)
+        log = await yard.service.conversations.read_entries(first.conversation)
         began = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
         assert [list(turn.added) for turn in began] == [["web_search"], []] and began[1].removed == ("web_search",)
         assert all(entry.event.usage.total for entry in log if isinstance(entry.event, TurnEnded))
@@ -444,7 +444,7 @@ async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
 async def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_nobody_spoke_of_one() -> None:
     async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
         done = [await yard.execute("What is new?", web_search=mode, conversation="c") for mode in ("auto", "")]
-        log = await yard.service.read_entries("c")
+        log = await yard.service.conversations.read_entries("c")
     first, second = (build_trace(log, run.run_id) for run in done)
     assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]
     (turn,) = first.turns

@@ -186,7 +186,7 @@ async def test_the_log_decides_alone_whether_the_model_is_asked_again(script: Sc
     async with open_yard(script, [add], store=f"sqlite:///{tmp_path}/yard.db") as yard:
         await collect_events(yard.run("add", options=OPTIONS, conversation="c"))
         entries = await read_entries(yard, "c")
-        live = await yard.service.view("c")
+        live = await yard.service.conversations.view("c")
     assert fold(entries) == live
     for number, entry in enumerate(entries):
         step = plan(fold(entries[:number]), entry.epoch, entry.at)

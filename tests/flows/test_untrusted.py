@@ -299,7 +299,7 @@ async def test_a_summary_of_untrusted_content_is_untrusted() -> None:
     async with Yard.from_wiring(wiring) as yard:
         for message in ("Read", *[words] * 9):
             await collect_events(yard.run(message, conversation="c"))
-        state = await yard.service.view("c")
+        state = await yard.service.conversations.view("c")
         assert INJECTED not in str(list(state.history)) and "They talked of reviews." in str(list(state.history))
         _, judged = await wait_for_question(yard.run("Pay", conversation="c"))
     assert (judged.rule, sent) == ("after content from the tool read_reviews", [])
@@ -313,7 +313,7 @@ async def test_what_the_model_wrote_counts_when_the_content_was_left_out_without
         for message in ("Look", "And?", "And now?"):
             await collect_events(yard.run(message, conversation="c", settings=limit))
         _, judged = await wait_for_question(yard.run("Go on", conversation="c"))
-        history = (await yard.service.view("c")).history
+        history = (await yard.service.conversations.view("c")).history
     assert not any(isinstance(item, Result) for item in history)
     assert (judged.rule, sent) == ("after content from the tool read_reviews", [])
     assert judged.sources[0].copied == ("/account",)

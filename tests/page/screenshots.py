@@ -100,7 +100,7 @@ async def seed(path: Path) -> None:
             run = yard.run(title, settings=Settings(title=title))
             async for _ in run:
                 pass
-            logs.append(await yard.service.read_entries(run.conversation))
+            logs.append(await yard.service.conversations.read_entries(run.conversation))
         now = yard.service.clock.now()
     store = await SqliteStore.open(path)
     figures = FigureRecorder(store, lambda: now, lambda work: asyncio.create_task(work), lambda _: LOCAL_ADMIN)

@@ -70,11 +70,11 @@ class Site:
         async def fill() -> str:
             service, by = self.yard.service, LOCAL_ADMIN
             conversation = service.clock.new_id("conversation")
-            await service.submit(conversation, Open(by=by, settings=Settings(title=title)))
+            await service.conversations.submit(conversation, Open(by=by, settings=Settings(title=title)))
             for message in messages:
                 at = service.clock.now()
                 items = message if isinstance(message, tuple) else (message,)
-                await service.submit(
+                await service.conversations.submit(
                     conversation, AddMessage(by=by, items=tuple(replace(item, at=at) for item in items))
                 )
             return conversation

@@ -61,7 +61,7 @@ async def test_of_fifty_who_decide_at_three_replicas_as_many_count_as_are_needed
 
         statuses = Counter(await asyncio.gather(*map(decide, range(50))))
         await bob.read_until_done(path)
-        entries = await replicas[1].yard.service.read_entries(path.removeprefix("/conversations/"))
+        entries = await replicas[1].yard.service.conversations.read_entries(path.removeprefix("/conversations/"))
     events = [entry.event for entry in entries]
     approved, denied, started = (
         sum(isinstance(event, kind) for event in events) for kind in (CallApproved, CallDenied, CallStarted)

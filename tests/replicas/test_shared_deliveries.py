@@ -150,7 +150,7 @@ async def test_a_delivery_is_joined_that_comes_between_the_look_and_the_start(mo
         (item,) = waiting["output"]
         output = {"type": "function_call_output", "call_id": item["call_id"], "output": "a photo"}
         body: Json = {"input": [output], "tools": tools, "previous_response_id": waiting["id"]}
-        late, encode = replicas[1].yard.service, replicas[1].yard.service.encode_results
+        late, encode = replicas[1].yard.service, replicas[1].yard.service.runs.encode_results
         earlier: list[Json] = []
 
         async def encode_late(*arguments: Any) -> Any:

@@ -73,14 +73,14 @@ async def fill(url: str) -> None:
         await yard.rewind("rewound", first.id, caller=BO)
         await yard.fork("large", caller=BO)
         await yard.ask("read_report", conversation="deleted", caller=BO)
-        await yard.service.submit("deleted", Delete(by=BO))
+        await yard.service.conversations.submit("deleted", Delete(by=BO))
         async for event in yard.run("order milk", conversation="waiting", caller=ANA):
             if isinstance(event, RunSuspended):
                 break
         service = yard.service
         request = RequestKey(key_hash="k" * 64, body_hash="b" * 64)
         question = UserMessage(id="q", at=0.0, parts=(TextPart(text="hello"),))
-        started = await service.start_run("requested", service.build_start(ANA, [question], request=request))
+        started = await service.runs.start("requested", service.runs.build_start(ANA, [question], request=request))
         started.reader.detach()
         async for _ in yard.run("wait_forever", conversation="interrupted", caller=BO):
             break
@@ -180,7 +180,7 @@ async def test_a_server_goes_on_where_the_last_one_stopped(source_url: str, targ
     tools = build_tools(asyncio.Event())
     async with asyncio.timeout(30), Yard(tools=tools, model=Scripted(script), store=target_url) as yard:
         await wait_for_outcome(yard, "interrupted", "unknown")
-        state = await yard.service.view("waiting")
+        state = await yard.service.conversations.view("waiting")
         (waiting,) = state.calls_in("asking")
         await yard.approve("waiting", waiting.call.id, caller=ANA)
         await wait_for_outcome(yard, "waiting", "ok")
@@ -227,7 +227,7 @@ async def test_a_target_whose_clock_is_behind_is_refused_as_its_epochs_would_com
     with closing(sqlite3.connect(source_url.removeprefix("sqlite:///"))) as connection, connection:
         connection.execute("UPDATE conversations SET epoch = epoch + 3600000 WHERE id = 'waiting'")
     async with Yard(tools=build_tools(asyncio.Event()), model=Scripted(script), store=source_url) as yard:
-        await yard.service.submit("waiting", Stop(by=ANA))
+        await yard.service.conversations.submit("waiting", Stop(by=ANA))
     with pytest.raises(Unavailable, match="the clock of the target is behind"):
         await copy(source_url, target_url)
 

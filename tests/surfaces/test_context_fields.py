@@ -81,12 +81,14 @@ async def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(t
     async with Yard(tools=[careful], model=Scripted([call("careful")]), store=store) as yard:
         await wait_for_event(yard.run("where?", conversation="c", context=FACTORY), RunSuspended)
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard(tools=[careful], model=Scripted([say("ok")]), store=store) as yard:
-        (waiting,) = (await yard.service.view("c")).calls
+        (waiting,) = (await yard.service.conversations.view("c")).calls
         await yard.approve("c", waiting)
         async for entry in await yard.follow("c"):
             if type(getattr(entry, "event", None)).__name__ == "RunEnded":
                 break
-        assert not (await yard.service.view("c")).settings.context, "a request's own context is only its own"
+        assert not (await yard.service.conversations.view("c")).settings.context, (
+            "a request's own context is only its own"
+        )
     assert received == [FACTORY]
 
 

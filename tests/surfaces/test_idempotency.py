@@ -100,7 +100,7 @@ async def test_a_prompt_with_its_history_is_kept_for_its_key_and_goes_with_it() 
 
         assert await respond() == await respond()
         conversation = (await respond())[-1]["conversation_id"]
-        assert (await yard.service.view(conversation)).settings.ephemeral
+        assert (await yard.service.conversations.view(conversation)).settings.ephemeral
         await http.get(f"/conversations/{conversation}")
     assert REQUEST_KEY_S == 24 * 3600
 

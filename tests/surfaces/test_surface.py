@@ -35,7 +35,7 @@ def shape_error(status: int, body: ErrorBody, headers: dict[str, str]) -> ErrorA
 def build_routes(backend: Backend) -> list[Route]:
     @get("/other/about", sync_to_thread=False)
     def about() -> dict[str, str]:
-        return {"model": backend.service.default_model}
+        return {"model": backend.service.models.default}
 
     @post("/other/things", sync_to_thread=False)
     def make_thing(data: JSONBody[dict[str, int]]) -> None:

@@ -130,7 +130,7 @@ async def test_no_other_route_opens_a_conversation_under_the_id_of_a_thread() ->
             ("/v1/responses", {"input": "x", "conversation": conversation}),
         ):
             assert (await eve.send_request("POST", path, body))[0] == 404, path
-        assert (await yard.service.view(conversation)).owner is None
+        assert (await yard.service.conversations.view(conversation)).owner is None
 
 
 async def test_a_message_starts_a_run_and_a_second_one_goes_on_in_the_thread() -> None:

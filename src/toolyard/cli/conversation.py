@@ -77,7 +77,7 @@ class LocalChatClient:
                 await yard.answer(*call, decision.content)
 
     async def list_refusals(self) -> Mapping[str, str]:
-        state = await self._yard.service.view(self.conversation)
+        state = await self._yard.service.conversations.view(self.conversation)
         views = {call_id: build_approval_view(state, call, LOCAL_CALLER) for call_id, call in state.calls.items()}
         return {call_id: view.refusal for call_id, view in views.items() if view is not None and view.refusal}
 

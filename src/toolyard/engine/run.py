@@ -74,7 +74,7 @@ class Run(Generic[OutputT]):
         RunFailed if the run failed, or if it has an output type and ended without an output, for example at a limit.
         """
         view = await self.wait_for_rest()
-        result = build_run_result(view, self._service.find_tool)
+        result = build_run_result(view, self._service.tools.find)
         if self._output_type is None:
             return cast("RunResult[OutputT]", result)
         if view.ending != "done" or view.detail:
@@ -104,12 +104,14 @@ class Run(Generic[OutputT]):
         """Start the run, or follow it from its start if it was started before. The caller detaches the reader."""
         async with self._starting:  # a second iteration waits until the run has its place in the log
             if self._from is None:
-                started = await self._service.start_run(self.conversation, self._start)
+                started = await self._service.runs.start(self.conversation, self._start)
                 self.conversation, self.id, self.repeated = started.conversation, started.run_id, started.repeated
                 self._from = started.reader.cursor
                 return started.reader
-        return await self._service.follow(self.conversation, self._from)
+        return await self._service.conversations.follow(self.conversation, self._from)
 
     async def stop(self, call_id: str = "") -> None:
         """Stop the whole run, or one call of it."""
-        await self._service.submit(self.conversation, Stop(by=self._start.by, call_id=call_id, run_id=self.id))
+        await self._service.conversations.submit(
+            self.conversation, Stop(by=self._start.by, call_id=call_id, run_id=self.id)
+        )

@@ -279,7 +279,7 @@ async def test_a_message_is_edited_and_answered_again(process: ChatProcess) -> N
         assert (len(edited.messages), edited.text) == (2, "Three.")
         again = await chat.act("regenerate")
         assert (len(again.messages), again.text) == (2, "Four.")
-        (conversation,) = await served.yard.service.list_conversations(LOCAL_CALLER)
+        (conversation,) = await served.yard.service.conversations.list_cards(LOCAL_CALLER)
         history = await served.yard.history(conversation.id)
         assert [item.text for item in history if isinstance(item, UserMessage | ModelText)] == [
             "First, edited",

@@ -148,7 +148,7 @@ class Devices(RuleBasedStateMachine):
         assert {other.outcome for other in others} <= {"cancelled"}, others
 
     async def _read_entries(self) -> Sequence[Entry]:
-        return await self.yard.service.read_entries(self.conversation)
+        return await self.yard.service.conversations.read_entries(self.conversation)
 
 
 TestDevices = Devices.TestCase

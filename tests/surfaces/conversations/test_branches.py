@@ -134,7 +134,7 @@ async def test_a_fork_keeps_its_whole_results_when_its_origin_is_deleted_and_inh
         reader.detach()
         (handle,) = [item.handle for item in await yard.history("c") if isinstance(item, Result) and item.handle]
         fork = await yard.fork("c")
-        await yard.service.submit("c", Delete(by=LOCAL_CALLER))
+        await yard.service.conversations.submit("c", Delete(by=LOCAL_CALLER))
         whole = await yard.result(fork, handle)
         assert whole is not None and LONG.encode() in whole
         with pytest.raises(RunWaiting):

@@ -47,7 +47,7 @@ class Scene:
     async def add(self, *items: Item) -> None:
         service, id = self.yard.service, self.path.rpartition("/")[2]
         for item in items:
-            await service.submit(id, AddMessage(by=ANN, items=(replace(item, at=service.clock.now()),)))
+            await service.conversations.submit(id, AddMessage(by=ANN, items=(replace(item, at=service.clock.now()),)))
 
 
 @asynccontextmanager

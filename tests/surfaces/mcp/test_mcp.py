@@ -260,11 +260,11 @@ async def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id(
             "tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}}
         )
         await host.send("POST", body, **headers, x_correlation_id="my-trace")
-        ((conversation, _),) = await yard.service.find_runs("my-trace")
-        events = [entry.event for entry in await yard.service.read_entries(conversation)]
+        ((conversation, _),) = await yard.service.runs.find("my-trace")
+        events = [entry.event for entry in await yard.service.conversations.read_entries(conversation)]
         assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
         assert [event.result.outcome for event in events if isinstance(event, CallEnded)] == ["ok"]
-        card = await yard.service.require_conversation(conversation, yard.access.authenticate({}))
+        card = await yard.service.conversations.require(conversation, yard.access.authenticate({}))
         assert card.title == "MCP: opening_hours"
 
 
@@ -457,8 +457,8 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
         body = client.build_request("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
         async with client.open_request("POST", body) as (_, _, stream), aclosing(stream):
             question = await anext(stream)
-            (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
-            (call_id,) = (await yard.service.view(card.id)).calls
+            (card,) = await yard.service.conversations.list_cards(yard.access.authenticate({}), unlisted=True)
+            (call_id,) = (await yard.service.conversations.view(card.id)).calls
             await yard.approve(card.id, call_id, caller=yard.access.authenticate({}))
             remaining = [message async for message in stream]
         assert remaining[0]["method"] == "notifications/cancelled"
@@ -469,6 +469,6 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
 
 async def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
     async with open_host(NativeScripted([]), tools=TOOLS) as (host, yard):
-        assert "web_search" in [tool.name for tool in yard.service.list_tools(LOCAL_ADMIN)]
+        assert "web_search" in [tool.name for tool in yard.service.tools.list_usable(LOCAL_ADMIN)]
         assert "web_search" not in tool_names(await host.request_modern("tools/list"))
         assert (await host.call_tool("web_search", {"query": "x"})).error["code"] == -32602

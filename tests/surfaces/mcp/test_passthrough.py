@@ -249,7 +249,7 @@ async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era
         answer = await host.call_tool("test_elicitation", {"message": "who?"})
         assert (answer.status, answer.error["code"]) == (400, -32021)
         assert answer.error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
-        (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
+        (card,) = await yard.service.conversations.list_cards(yard.access.authenticate({}), unlisted=True)
         ended = (await read_entries(yard, card.id))[-1].event
         assert isinstance(ended, RunEnded) and ended.ending == "cancelled"
 

@@ -157,7 +157,7 @@ async def test_a_model_that_cannot_be_used_is_refused_before_a_run_starts(
             assert words in error["message"]
         other, refused, _ = await client.ask("POST", "/ai/respond", {"prompt": "x", "model": model})
         assert (other, refused["error_type"]) == (422, "validation_error")
-        assert await yard.service.list_conversations(LOCAL, unlisted=True) == []
+        assert await yard.service.conversations.list_cards(LOCAL, unlisted=True) == []
 
 
 async def test_a_large_body_is_refused() -> None:

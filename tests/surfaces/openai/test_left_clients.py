@@ -151,7 +151,7 @@ async def test_a_run_that_waits_for_a_person_stays_and_its_conversation_is_named
             text = await answer.text()
             conversation = answer.headers["x-toolyard-conversation"]
         assert "waits for an approval" in text
-        state = await served.yard.service.view(conversation)
+        state = await served.yard.service.conversations.view(conversation)
         (waiting,) = state.calls
         await served.yard.approve(conversation, waiting)
         await wait_until(lambda: added == ["ordered milk"])

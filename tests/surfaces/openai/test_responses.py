@@ -327,7 +327,7 @@ async def test_a_delivery_that_is_sent_again_joins_and_a_retry_forks_nothing() -
         forked = await respond(served, "Again", previous_response_id=first.id)
         again = await respond(served, "Again", previous_response_id=first.id, extra_headers=retry)
         assert (again.id, again.output_text) == (forked.id, "two")
-        assert await served.yard.service.list_conversations(Caller(user="local"), unlisted=False) == []
+        assert await served.yard.service.conversations.list_cards(Caller(user="local"), unlisted=False) == []
     assert added == ["milk"]
 
 

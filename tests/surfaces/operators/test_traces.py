@@ -161,6 +161,6 @@ async def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_
         (run,) = parse_runs(body)
         (result,) = [event for event in received if event.get("state") == "finished"]
         assert (run.calls[0].id, run.calls[0].outcome) == (result["call_id"], "ok")
-        entries = await yard.service.read_entries(run.conversation)
+        entries = await yard.service.conversations.read_entries(run.conversation)
         assert {entry.correlation_id for entry in entries} == {TRACE}
         assert any(TRACE in str(entry.event) for entry in entries if "Result" in str(entry.event))

@@ -224,7 +224,9 @@ async def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: thread
         outcomes = [get_problem(get_result(await collect_events(yard.run("go")))) for _ in range(3)]
         assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
         assert get_result(await collect_events(yard.run("go"))).outcome == "ok"
-        assert yard.service.warnings() == ["2 synchronous call(s) hang past the deadline, each in a thread of its own"]
+        assert yard.service.tools.warnings() == [
+            "2 synchronous call(s) hang past the deadline, each in a thread of its own"
+        ]
 
 
 async def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: threading.Event) -> None:

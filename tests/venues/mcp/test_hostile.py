@@ -74,7 +74,7 @@ async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_pa
 async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path, "odd", trust=True)
     async with open_yard([], servers={"odd": plain.spec}) as yard:
-        offered = {tool.remote: tool for tool in yard.service.list_tools(Caller())}
+        offered = {tool.remote: tool for tool in yard.service.tools.list_usable(Caller())}
         assert all(NAME_PATTERN.fullmatch(tool.name) for tool in offered.values())
         assert offered["a_b_c"].name != offered["a.b/c"].name
         for remote in ("x" * 300, "a.b/c", "a_b_c", "ünïcode"):
@@ -94,7 +94,7 @@ async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_t
 async def test_a_tool_whose_schema_expands_to_too_much_is_left_out_alone_and_says_why(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path, "expands", trust=True)
     async with open_yard([], servers={"large": plain.spec}) as yard:
-        offered = [tool.remote for tool in yard.service.list_tools(Caller())]
+        offered = [tool.remote for tool in yard.service.tools.list_usable(Caller())]
         assert "add" in offered and "expands" not in offered
         (listed,) = [listed_tool for listed_tool in yard.servers.cards()[0].tools if listed_tool.name == "expands"]
         assert listed.state == "unusable" and "expands to more than 20,000 schemas" in listed.why
@@ -105,7 +105,7 @@ async def test_a_tool_whose_schema_expands_to_too_much_is_left_out_alone_and_say
 async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
     plain = PlainServer(tmp_path, "many", trust=True)
     async with open_yard([], servers={"many": plain.spec}) as yard:
-        assert len(yard.service.list_tools(Caller())) == 1009
+        assert len(yard.service.tools.list_usable(Caller())) == 1009
         assert get_result(await collect_events(yard.call("tool_999", {}))).outcome == "ok"
 
 
@@ -113,7 +113,7 @@ async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_pa
     (tmp_path / "bad").mkdir()
     bad, good = PlainServer(tmp_path / "bad", "dies", trust=True), PlainServer(tmp_path, trust=True)
     async with open_yard([], servers={"good": good.spec, "bad": bad.spec}) as yard:
-        names = {tool.server: tool.name for tool in yard.service.list_tools(Caller()) if tool.remote == "add"}
+        names = {tool.server: tool.name for tool in yard.service.tools.list_usable(Caller()) if tool.remote == "add"}
         for _ in range(6):
             lost, done = await asyncio.gather(
                 collect_events(yard.call(names["bad"], {})), collect_events(yard.call(names["good"], {}))

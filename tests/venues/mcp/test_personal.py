@@ -72,7 +72,7 @@ async def call_tool(yard: Yard, caller: Caller, tool: str = "look") -> str:
 
 
 def list_descriptions(yard: Yard, caller: Caller) -> dict[str, str]:
-    return {tool.name: tool.description for tool in yard.service.list_tools(caller) if tool.server}
+    return {tool.name: tool.description for tool in yard.service.tools.list_usable(caller) if tool.server}
 
 
 def list_quarantined(yard: Yard) -> list[ServerTool]:
@@ -124,7 +124,9 @@ def test_what_is_accepted_for_one_caller_changes_nothing_for_another() -> None:
         assert await call_tool(yard, BOB, "more") == "more for bob"
         assert await call_tool(yard, ANN, "more") == "unknown_tool"
         assert await call_tool(yard, ANN) == "look for ann"
-        reads = {who.user: {tool.name: tool.read_only for tool in yard.service.list_tools(who)} for who in (ANN, BOB)}
+        reads = {
+            who.user: {tool.name: tool.read_only for tool in yard.service.tools.list_usable(who)} for who in (ANN, BOB)
+        }
         assert (reads["ann"]["look"], reads["bob"]["look"]) == (True, False), "each by its own hints"
         await configure_user(server, CARL, look=EVIL)
         await relist(yard, CARL)
@@ -183,11 +185,13 @@ def test_a_caller_gets_what_is_accepted_of_a_server_that_has_nothing_for_all() -
         await yard.servers.act("own", "accept")
         assert (list_descriptions(yard, BOB), list_descriptions(yard, ANN)) == ({"more": "More."}, {})
         assert await call_tool(yard, BOB, "more") == "more for bob"
-        assert yard.service.find_servers(BOB, "resources") == ["own"]
-        assert yard.service.find_servers(ANN, "resources") == [], "whoever gets none of its tools gets nothing of it"
+        assert yard.service.tools.find_servers(BOB, "resources") == ["own"]
+        assert yard.service.tools.find_servers(ANN, "resources") == [], (
+            "whoever gets none of its tools gets nothing of it"
+        )
         await configure_user(server, BOB, more="More.", nothing="yes", hang="yes")
         started, run = await wait_for_event(yard.call("more", {}, caller=BOB), CallStarted)
-        assert yard.service.find_only_call("own") == started.call_id
+        assert yard.service.tools.find_only_call("own") == started.call_id
         await run.stop()
 
     run_with_personal(test, before={NOBODY: {"nothing": "yes"}})
@@ -252,10 +256,10 @@ def test_after_a_restart_a_call_is_not_run_by_the_rules_of_what_others_get(tmp_p
         await yard.servers.act("own", "accept", ["look"])
 
     async def second(yard: Yard, server: HttpServerProcess) -> None:
-        assert [tool.read_only for tool in yard.service.list_tools(BOB) if tool.name == "look"] == [True]
+        assert [tool.read_only for tool in yard.service.tools.list_usable(BOB) if tool.name == "look"] == [True]
         call_result = get_result(await collect_events(yard.call("look", {}, caller=BOB)))
         assert get_problem(call_result)[1] == "permission_denied" and "ask for it again" in call_result.content
-        assert [tool.read_only for tool in yard.service.list_tools(BOB) if tool.name == "look"] == [False]
+        assert [tool.read_only for tool in yard.service.tools.list_usable(BOB) if tool.name == "look"] == [False]
         assert await call_tool(yard, BOB, "add") == "add for bob", "what is the same for all runs"
         assert await configure_user(server, BOB) == 1
 

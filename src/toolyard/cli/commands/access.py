@@ -65,7 +65,7 @@ async def _explain(options: argparse.Namespace) -> AccessExplanation:
             raise UsageError(f"there is no key named {options.key!r}; `toolyard keys list` shows the names")
     wiring = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
     async with Yard.from_wiring(wiring) as yard:
-        return yard.service.explain_access(caller, options.tool_name)
+        return yard.service.tools.explain_access(caller, options.tool_name)
 
 
 def render_explanation(access: AccessExplanation) -> str:

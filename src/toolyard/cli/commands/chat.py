@@ -112,7 +112,7 @@ async def _open_client(options: argparse.Namespace, terminal: Terminal | None, o
         except Misconfigured as error:
             url = find_owner_url(wired.store, error)
         else:
-            greet(f"model {yard.service.default_model} · {_describe_tools(yard)}")
+            greet(f"model {yard.service.models.default} · {_describe_tools(yard)}")
             return LocalChatClient(yard)
     server = await opened.enter_async_context(connect(url, options.key))
     health = await server.request("GET", "/ai/tools/health", _Health)  # fail now, not after the first message

@@ -116,7 +116,7 @@ class Exchanges:
         return stream_events(run.reader, encoder, thread.correlation_id), dict(run.headers)
 
     async def _load(self, thread: Thread) -> State:
-        state = await self._service.view(thread.conversation)
+        state = await self._service.conversations.view(thread.conversation)
         # The id is derived from the caller, so that this can only be a thread that was deleted meanwhile.
         return state if state.owner is None or thread.caller.owns(state.owner) else State()
 
@@ -136,7 +136,7 @@ class Exchanges:
     async def _build_snapshots(self, run: ThreadRun, body: RunInput) -> list[list[Message]]:
         """Return the messages of the thread before those that the stream brings, as snapshots to send in this order."""
         seen = run.reader.cursor.seq
-        entries = await self._service.read_entries(run.view.conversation, until=seen) if seen else ()
+        entries = await self._service.conversations.read_entries(run.view.conversation, until=seen) if seen else ()
         # Folding a long log takes long: other conversations go on meanwhile.
         messages = await asyncio.to_thread(lambda: build_messages(fold(entries), list_message_ids(entries)))
         instructions = [_to_message(message) for message in body.messages if message.role in ("system", "developer")]

@@ -39,8 +39,8 @@ def routes(backend: Backend) -> Sequence[HTTPRouteHandler]:
     async def show_capabilities(request: HttpRequest) -> dict[str, object]:
         """Return what the agent can do for this caller, as AG-UI's AgentCapabilities."""
         caller = get_request_context(request.scope).caller
-        tools = service.list_tools(caller, include_native=False)
-        return build_capabilities(tools, service.limits_for(caller), version("toolyard"))
+        tools = service.tools.list_usable(caller, include_native=False)
+        return build_capabilities(tools, service.runs.limits_for(caller), version("toolyard"))
 
     return [run_agent, show_capabilities]
 

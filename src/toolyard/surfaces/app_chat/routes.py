@@ -162,26 +162,28 @@ class RequestHandler:
     async def _start_run(self, data: ConversationBody) -> AppResponse:
         service, caller, conversation_id = self._service, self._caller, data.conversation_id
         if conversation_id:
-            await service.require_conversation(conversation_id, caller)
+            await service.conversations.require(conversation_id, caller)
         first = find_first_new(data)
         new = data.messages[first:]
         used_ids = await find_used_ids(service, conversation_id, (message.id for message in new))
         history = await read_history(new, service.clock, add_app_message, first, used_ids)
         input, sources = await remove_sentences(service, history, caller)
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]
-        overridden = service.list_taken_names((tool.name for tool in tools), caller)
+        overridden = service.tools.list_taken_names((tool.name for tool in tools), caller)
         settings = replace(
             parse_settings(data, service.default_settings),
             title=find_title(input),
             ephemeral=not conversation_id and not should_keep(data),
         )
-        start = service.build_start(
+        start = service.runs.build_start(
             caller,
             input,
             correlation_id=self._correlation_id,
             tool_choice=data.tool_choice,
             model=data.model,
-            limits=None if conversation_id else compute_remaining_limits(data.messages, service.limits_for(caller)),
+            limits=None
+            if conversation_id
+            else compute_remaining_limits(data.messages, service.runs.limits_for(caller)),
             web_search=data.search_mode,
             options=data.answer_options,
             language=data.language,
@@ -192,12 +194,12 @@ class RequestHandler:
             request=self._key,
         )
         headers = await admit_once(service, caller, self._key)
-        if conversation_id and await service.find_request(self._key) is None:
+        if conversation_id and await service.conversations.find_request(self._key) is None:
             await self._update_settings(conversation_id, data)
         conversation = conversation_id or service.clock.new_id("conversation")
         for source in sources:
-            await service.copy_blobs(source, conversation, input)
-        started = await service.start_run(conversation, start, include_argument_deltas=False)
+            await service.conversations.copy_blobs(source, conversation, input)
+        started = await service.runs.start(conversation, start, include_argument_deltas=False)
         reader = started.reader
         if started.repeated and self._cursor is not None:
             reader.detach()
@@ -211,12 +213,12 @@ class RequestHandler:
 
     async def _update_settings(self, conversation: str, data: ConversationBody) -> None:
         """Change the conversation's system prompt and context if the request brings other ones."""
-        settings = (await self._service.view(conversation)).settings
+        settings = (await self._service.conversations.view(conversation)).settings
         new_settings = parse_settings(data, settings)
         if new_settings != settings:
             change = SettingsChange(system_prompt=new_settings.system_prompt, context=new_settings.context)
             command = Change(by=self._caller, correlation_id=self._correlation_id, change=change)
-            await self._service.submit(conversation, command)
+            await self._service.conversations.submit(conversation, command)
 
     async def _deliver_results(
         self, conversation_id: str, results: Sequence[tuple[str, Value | Failure]], *, whole_history: bool = False
@@ -228,17 +230,17 @@ class RequestHandler:
         service, caller = self._service, self._caller
         conversation, answers = parse_results(conversation_id, results)
         try:
-            await service.require_conversation(conversation, caller, "decide")
+            await service.conversations.require(conversation, caller, "decide")
         except NotFound:
             if conversation_id:
                 raise
             raise Refused("no run waits for these results: it has ended, or never was") from None
-        if record := await service.find_request(self._key):
+        if record := await service.conversations.find_request(self._key):
             return await self._join_delivery(record)
         # Open the response before delivering: the run goes on at once, and its next entries must not be missed.
         response = await self._open_response(conversation)
         if whole_history:
-            calls = (await service.view(conversation)).calls
+            calls = (await service.conversations.view(conversation)).calls
             closed = {call_id for call_id in answers if call_id in calls and calls[call_id].phase == "closed"}
             # If nothing is new, deliver all of them, so that the application is told by Refused.
             answers = {call_id: answers[call_id] for call_id in answers if call_id not in closed} or answers
@@ -255,10 +257,10 @@ class RequestHandler:
         """Deliver results, or return the record of a request with the same key that has delivered them."""
         service = self._service
         try:
-            return await response.perform(service.deliver(conversation, answers, self._caller, request=self._key))
+            return await response.perform(service.runs.deliver(conversation, answers, self._caller, request=self._key))
         except Refused:
             # No call waits any more: the same request, sent to another process, may have delivered just before.
-            if record := await service.find_request(self._key):
+            if record := await service.conversations.find_request(self._key):
                 return record
             raise
 
@@ -267,7 +269,7 @@ class RequestHandler:
         after = Cursor(seq - 1)
         if self._cursor is not None and self._cursor.seq > after.seq:
             after = self._cursor
-        return await self._service.follow(conversation, after, include_argument_deltas=False)
+        return await self._service.conversations.follow(conversation, after, include_argument_deltas=False)
 
     async def _join_delivery(self, record: RequestRecord) -> AppResponse:
         """Return the response to results that an earlier request with the same key has delivered."""
@@ -278,7 +280,7 @@ class RequestHandler:
 
     async def _resume(self, conversation: str) -> AppResponse:
         """Follow the current run, or report how the last one ended."""
-        await self._service.require_conversation(conversation, self._caller, "decide")
+        await self._service.conversations.require(conversation, self._caller, "decide")
         return await self._open_response(conversation)
 
     async def _open_response(self, conversation: str) -> AppResponse:
@@ -287,9 +289,9 @@ class RequestHandler:
         It starts at the request's cursor, or now. Raise Refused if no run was ever started.
         """
         service = self._service
-        reader = await service.follow(conversation, self._cursor, include_argument_deltas=False)
+        reader = await service.conversations.follow(conversation, self._cursor, include_argument_deltas=False)
         try:
-            run_id = find_current_run_id(await load_open_runs(service, conversation, Cursor(reader.end)))
+            run_id = find_current_run_id(await load_open_runs(service.conversations, conversation, Cursor(reader.end)))
         except BaseException:
             reader.detach()
             raise
@@ -301,11 +303,11 @@ class RequestHandler:
         """Return a response that follows a run from where the reader is. It detaches the reader if that fails."""
         service, end = self._service, reader.end
         try:
-            state = await service.view(conversation)
+            state = await service.conversations.view(conversation)
             builder = AnswerBuilder(
                 conversation,
                 run_id,
-                await load_open_runs(service, conversation, reader.cursor),
+                await load_open_runs(service.conversations, conversation, reader.cursor),
                 self._notices,
                 seen_seq=reader.cursor.seq,
                 end_seq=end,
@@ -314,7 +316,7 @@ class RequestHandler:
         except BaseException:
             reader.detach()
             raise
-        limits = state.settings.limits or service.limits_for(self._caller)
+        limits = state.settings.limits or service.runs.limits_for(self._caller)
         return AppResponse(conversation, reader, builder, limits.run_seconds + ANSWER_GRACE_S)
 
 

@@ -36,7 +36,7 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
             tenant=caller.tenant,
             division=caller.division,
             keyless=access.is_local,
-            model=service.default_model,
+            model=service.models.default,
             prices=dict(service.prices),
             keeps_requests=service.wire_log is not None,
         )

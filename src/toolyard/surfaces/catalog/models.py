@@ -44,12 +44,12 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
         Lists of providers are fetched in the background: the first answer may have only the configured models.
         """
-        caller, cards = get_request_context(request.scope).caller, service.model_cards()
+        caller, cards = get_request_context(request.scope).caller, service.models.cards()
         hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
         return ModelList(
             models=[card for card in cards if caller.may_use_model(card.id)],
-            patterns=list(service.model_patterns),
-            list_problems=service.model_list_problems(),
+            patterns=list(service.models.patterns),
+            list_problems=service.models.list_problems(),
             providers=PROVIDER_SETUPS,
             hint=hint,
         )

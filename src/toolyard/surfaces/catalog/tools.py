@@ -48,7 +48,9 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/tools", responses=ERRORS, tags=["tools"])
     async def list_tools(request: HttpRequest) -> ToolList:
         """List the tools that the caller may use, by name."""
-        usable = sorted(service.list_tools(get_request_context(request.scope).caller), key=lambda tool: tool.name)
+        usable = sorted(
+            service.tools.list_usable(get_request_context(request.scope).caller), key=lambda tool: tool.name
+        )
         return ToolList(tools=[build_tool_card(tool) for tool in usable], count=len(usable))
 
     return [list_tools]

@@ -45,7 +45,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         await load_state(service, conversation_id, context.caller)
         key = await read_request_key(request)
         command = Rewind(by=context.caller, correlation_id=context.correlation_id, request=key, to=data.to)
-        record = await service.submit_once(conversation_id, command)
+        record = await service.conversations.submit_once(conversation_id, command)
         answer = await load_answer(service, request, conversation_id, "Conversation rewound")
         return Response(answer, headers=REPLAYED_HEADERS if record else {})
 
@@ -58,7 +58,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         Settings and whole results are copied too; approvals that were given for the whole conversation are not.
         """
         context, target = get_request_context(request.scope), service.clock.new_id("conversation")
-        record = await service.fork(
+        record = await service.conversations.fork(
             conversation_id,
             target,
             context.caller,

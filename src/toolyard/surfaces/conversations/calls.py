@@ -96,7 +96,7 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
             remember=decision.remember,
             reason=decision.reason,
         )
-        await submit_for_call(service.submit(conversation_id, command), state, call_id)
+        await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
         remaining = await _count_remaining(service, conversation_id, call_id)
         message = f"Approval counted; {remaining} more needed" if remaining else "Call approved"
         return CallAnswer(call_id=call_id, message=message, remaining=remaining)
@@ -110,7 +110,7 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
         context, reason = get_request_context(request.scope), data.reason if data else ""
         state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
         command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
-        await submit_for_call(service.submit(conversation_id, command), state, call_id)
+        await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call denied")
 
     return [approve, deny]
@@ -132,7 +132,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
             reply=data.reply,
             content=data.content,
         )
-        await submit_for_call(service.submit(conversation_id, command), state, call_id)
+        await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Question answered")
 
     @post(f"{CALL_PATH}/result", status_code=200, responses=ERRORS, tags=["calls"])
@@ -143,7 +143,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         call_id = parse_call_id(call_id)[1]
         context, outcome = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
         state = await load_state(service, conversation_id, context.caller, "decide")
-        await submit_for_call(service.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
+        await submit_for_call(service.runs.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
         return CallAnswer(call_id=call_id, message="Result received")
 
     @get(f"{CALL_PATH}/original", responses=ERRORS, tags=["calls"])
@@ -152,7 +152,7 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         call_id = parse_call_id(call_id)[1]
         caller = require_admin(request, "reading a result with its secrets")
         await load_state(service, conversation_id, caller, "see")
-        body = await service.read_original(conversation_id, call_id)
+        body = await service.conversations.read_original(conversation_id, call_id)
         if body is None:
             raise NotFound(f"nothing was redacted in the result of the call {call_id[:80]!r}")
         await service.auditor.write("original.read", f"{conversation_id}/{call_id}", by=caller)
@@ -169,11 +169,11 @@ async def load_state_to_decide(service: Service, conversation: str, call_id: str
     try:
         return await load_state(service, conversation, caller, "decide")
     except NotFound:
-        state = await service.view(conversation)
+        state = await service.conversations.view(conversation)
         if state.owner is None or state.owner.tenant != caller.tenant:
             raise
         # From the log, not from the state, so that an approver who comes too late is told that the call was decided.
-        entries = await service.read_entries(conversation)
+        entries = await service.conversations.read_entries(conversation)
         judged = (entry.event for entry in entries if isinstance(entry.event, CallJudged))
         if any(event.call_id == call_id and event.terms and event.terms.names(caller) for event in judged):
             return state
@@ -181,7 +181,7 @@ async def load_state_to_decide(service: Service, conversation: str, call_id: str
 
 
 async def _count_remaining(service: Service, conversation: str, call_id: str) -> int:
-    call = (await service.view(conversation)).calls.get(call_id)
+    call = (await service.conversations.view(conversation)).calls.get(call_id)
     return count_remaining(call) if call is not None and call.phase == "asking" else 0
 
 

@@ -81,7 +81,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
             request=await read_request_key(request),
             change=SettingsChange(notes={context_id: parse_note(data)}),
         )
-        record = await service.submit_once(conversation_id, command)
+        record = await service.conversations.submit_once(conversation_id, command)
         if record is not None:
             context_id = await find_added_note(service, record)
         answer = ContextAnswer(context_id=context_id, context=data, message="Context added")
@@ -96,7 +96,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
         find_note((await load_state(service, conversation_id, context.caller)).settings, context_id)
         change = SettingsChange(note_edits={context_id: parse_note_edit(data)})
         await submit_change(service, context, conversation_id, change)
-        note = find_note((await service.view(conversation_id)).settings, context_id)
+        note = find_note((await service.conversations.view(conversation_id)).settings, context_id)
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
 
     @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
@@ -113,7 +113,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def find_added_note(service: Service, record: RequestRecord) -> str:
     """Return the id of the text that an earlier request with the same key has added: the last one at that time."""
-    entry = await service.read_entry(record.conversation, record.seq)
+    entry = await service.conversations.read_entry(record.conversation, record.seq)
     if entry is None or not isinstance(entry.event, ConversationChanged):
         raise NotFound("the context that was added with this Idempotency-Key was deleted")
     return list(entry.event.settings.context)[-1]
@@ -127,4 +127,6 @@ def find_note(settings: Settings, context_id: str) -> Note:
 
 
 async def submit_change(service: Service, context: RequestContext, conversation: str, change: SettingsChange) -> None:
-    await service.submit(conversation, Change(by=context.caller, correlation_id=context.correlation_id, change=change))
+    await service.conversations.submit(
+        conversation, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
+    )

@@ -151,7 +151,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
     async def list_page(request: HttpRequest, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
         caller, position = get_request_context(request.scope).caller, parse_position(after)
-        cards = await service.list_conversations(
+        cards = await service.conversations.list_cards(
             caller, text=text, after=position, limit=limit + 1, everyone=whose == "tenant"
         )  # one more than requested, to know whether there is another page
         return build_list(cards, limit)
@@ -164,9 +164,9 @@ def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
             by=context.caller,
             correlation_id=context.correlation_id,
             request=await read_request_key(request),
-            settings=parse_new(data, service.default_settings, service.limits_for(context.caller)),
+            settings=parse_new(data, service.default_settings, service.runs.limits_for(context.caller)),
         )
-        record = await service.submit_once(conversation_id, command)
+        record = await service.conversations.submit_once(conversation_id, command)
         created = record.conversation if record else conversation_id
         answer = await load_answer(service, request, created, f"Conversation {data.title!r} created")
         return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
@@ -205,8 +205,8 @@ def _item_routes(service: Service) -> list[HTTPRouteHandler]:
         """Change some settings of a conversation. They apply from the next run on."""
         context = get_request_context(request.scope)
         await load_state(service, conversation_id, context.caller)
-        change = parse_change(data, service.limits_for(context.caller))
-        await service.submit(
+        change = parse_change(data, service.runs.limits_for(context.caller))
+        await service.conversations.submit(
             conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
         )
         return await load_answer(service, request, conversation_id, "Conversation changed")
@@ -215,7 +215,9 @@ def _item_routes(service: Service) -> list[HTTPRouteHandler]:
     async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
         """Delete a conversation with everything that belongs to it. Its run is stopped."""
         context = get_request_context(request.scope)
-        await service.submit(conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id))
+        await service.conversations.submit(
+            conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id)
+        )
         return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
 
     return [show, change, remove]
@@ -223,10 +225,10 @@ def _item_routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def load_answer(service: Service, request: HttpRequest, conversation_id: str, message: str) -> ConversationAnswer:
     caller = get_request_context(request.scope).caller
-    card = await service.require_conversation(conversation_id, caller, "see")
+    card = await service.conversations.require(conversation_id, caller, "see")
     state = await load_state(service, conversation_id, caller, "see")
     allowed_tools = list_allowed_tools(service, caller, state.settings)
-    conversation = build_conversation(card, state, service.limits_for(caller), allowed_tools)
+    conversation = build_conversation(card, state, service.runs.limits_for(caller), allowed_tools)
     return ConversationAnswer(conversation=conversation, message=message)
 
 

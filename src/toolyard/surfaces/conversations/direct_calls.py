@@ -42,16 +42,16 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> Response[DirectCallAnswer]:
         """Call a tool without a model. It is validated, authorized and run as a model's call would be."""
         context, clock = get_request_context(request.scope), service.clock
-        await service.require_conversation(conversation_id, context.caller)
+        await service.conversations.require(conversation_id, context.caller)
         key = await read_request_key(request)
         new_call = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
-        start = service.build_start(
+        start = service.runs.build_start(
             context.caller, [new_call], correlation_id=context.correlation_id, request=key, may_open=False
         )
         async with locks.hold(key):
             headers = await admit_once(service, context.caller, key)
             await load_state(service, conversation_id, context.caller)
-            record = await service.submit_once(conversation_id, start)
+            record = await service.conversations.submit_once(conversation_id, start)
         call_id, run_id = (await find_direct_call(service, record)) if record else (new_call.id, start.run_id)
         answer = DirectCallAnswer(call_id=call_id, run_id=run_id, message=f"{data.tool} was called")
         return Response(answer, status_code=202, headers=REPLAYED_HEADERS if record else headers)
@@ -61,7 +61,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def find_direct_call(service: Service, record: RequestRecord) -> tuple[str, str]:
     """Return the ids of the call and the run that an earlier request with the same key has started."""
-    entry = await service.read_entry(record.conversation, record.seq)
+    entry = await service.conversations.read_entry(record.conversation, record.seq)
     if entry is None or not isinstance(entry.event, RunQueued):
         raise NotFound("the call that was made with this Idempotency-Key was deleted")
     return entry.event.input[0].id, entry.run

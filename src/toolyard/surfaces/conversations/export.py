@@ -51,7 +51,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         """Return a conversation as a file: Markdown to read, or JSON with everything that the caller may see."""
         caller = get_request_context(request.scope).caller
-        card = await service.require_conversation(conversation_id, caller, "see")
+        card = await service.conversations.require(conversation_id, caller, "see")
         state = await load_state(service, conversation_id, caller, "see")
         await service.auditor.write("conversation.export", conversation_id, by=caller)
         if format == "markdown":
@@ -61,7 +61,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         tools = list_allowed_tools(service, caller, state.settings)
         answer = ConversationExport(
             exported_at=to_iso_time(service.clock.now()),
-            conversation=build_conversation(card, state, service.limits_for(caller), tools),
+            conversation=build_conversation(card, state, service.runs.limits_for(caller), tools),
             items=list(state.full_history),
             branches=list_branches(state),
         )

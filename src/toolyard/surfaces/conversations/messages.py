@@ -79,13 +79,13 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         context = get_request_context(request.scope)
         state = await load_state(service, conversation_id, context.caller)
         key = await read_request_key(request)
-        record = await service.find_request(key)
+        record = await service.conversations.find_request(key)
         if record is None:
-            items = service.redact_items(parse_new_message(data, state, service.clock))
+            items = service.runs.redact_items(parse_new_message(data, state, service.clock))
             command = AddMessage(
                 by=context.caller, correlation_id=context.correlation_id, request=key, items=items, may_open=False
             )
-            record = await service.submit_once(conversation_id, command)
+            record = await service.conversations.submit_once(conversation_id, command)
             if record is None:
                 answer = MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
                 return Response(answer, status_code=201)
@@ -101,10 +101,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         if not ids:
             raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
         before = [message.id for message in to_messages(state.full_history)]
-        await service.submit(
+        await service.conversations.submit(
             conversation_id, RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=ids)
         )
-        left = {message.id for message in to_messages((await service.view(conversation_id)).full_history)}
+        left = {message.id for message in to_messages((await service.conversations.view(conversation_id)).full_history)}
         return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
 
     return [list_messages, add_message, delete_message]
@@ -112,9 +112,9 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 async def load_added_message(service: Service, record: RequestRecord) -> MessageAnswer:
     """Return the message that an earlier request with the same key has added. Raise NotFound if it was deleted."""
-    entry = await service.read_entry(record.conversation, record.seq)
+    entry = await service.conversations.read_entry(record.conversation, record.seq)
     added = entry.event.item.id if entry and isinstance(entry.event, MessageAdded) else ""
-    state = await service.view(record.conversation)
+    state = await service.conversations.view(record.conversation)
     # A rewind may have left the message on a branch.
     for path in (state.full_history, *(branch.history for branch in state.branches)):
         if path.contains_id(added):

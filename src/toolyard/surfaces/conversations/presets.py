@@ -92,7 +92,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         caller = get_request_context(request.scope).caller
         check_preset_name(name)
         check_default_options(data.settings.options)
-        check_max_turns(data.settings.max_turns or 0, service.limits_for(caller))
+        check_max_turns(data.settings.max_turns or 0, service.runs.limits_for(caller))
         settings = msgspec.json.encode(data.settings)
         preset = await service.presets.save(caller, name, settings, shared=data.shared)
         return PresetAnswer(preset=build_preset_view(preset, caller), message=f"the preset {name!r} is saved")

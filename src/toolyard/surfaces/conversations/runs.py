@@ -105,24 +105,24 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
         context, notices = get_request_context(request.scope), build_notices(service, request)
         # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
         # the conversation may have been deleted during it.
-        await service.require_conversation(conversation_id, context.caller)
+        await service.conversations.require(conversation_id, context.caller)
         key = await read_request_key(request)
         async with locks.hold(key):
             headers = await admit_once(service, context.caller, key)
             state = await load_state(service, conversation_id, context.caller)
-            limits = resolve_limits(state.settings, service.limits_for(context.caller))
+            limits = resolve_limits(state.settings, service.runs.limits_for(context.caller))
             attached = parse_attached(data, state)
             if (
                 not data.content
                 and not attached
                 and not has_question(state.history)
-                and await service.find_request(key) is None
+                and await service.conversations.find_request(key) is None
             ):
                 raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
             start = replace(parse_chat(data, attached, context, limits, service), request=key)
             if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
                 return await start_and_stream(service, request, conversation_id, start, headers)
-            started = await service.start_run(conversation_id, start, include_argument_deltas=False)
+            started = await service.runs.start(conversation_id, start, include_argument_deltas=False)
         answer = await wait_for_answer(service, started, limits, notices)
         return Response(
             answer,
@@ -146,10 +146,13 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         # A browser's EventSource reconnects to the same URL, whose `after` is outdated; the header has the latest id.
         cursor = parse_cursor(request.headers.get("last-event-id") or after)
         await load_state(service, conversation_id, context.caller, "see")
-        reader = await service.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
+        reader = await service.conversations.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
         try:
             encoder = (
-                ObjectEncoder(await load_open_runs(service, conversation_id, cursor), build_notices(service, request))
+                ObjectEncoder(
+                    await load_open_runs(service.conversations, conversation_id, cursor),
+                    build_notices(service, request),
+                )
                 if form == "objects"
                 else EntryEncoder()
             )
@@ -168,7 +171,7 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         stop = Stop(
             by=context.caller, correlation_id=context.correlation_id, call_id=target.call_id, run_id=target.run_id
         )
-        await service.submit(conversation_id, stop)
+        await service.conversations.submit(conversation_id, stop)
         return CancelAnswer(message="The call is being stopped" if target.call_id else "The run is being stopped")
 
     return [events, cancel]
@@ -201,7 +204,7 @@ def parse_chat(
     texts = (TextPart(text=data.content),) if data.content else ()
     parts = (*texts, *attached)
     message = UserMessage(id=message_id, at=clock.now(), parts=parts)
-    return service.build_start(
+    return service.runs.build_start(
         context.caller,
         [message] if parts else [],
         correlation_id=context.correlation_id,

@@ -72,7 +72,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     async def create_share(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewShare]) -> NewShareAnswer:
         """Make a read-only link to the conversation as it is now, for everybody of the tenant who is signed in."""
         caller = get_request_context(request.scope).caller
-        card = await service.require_conversation(conversation_id, caller)
+        card = await service.conversations.require(conversation_id, caller)
         state = await load_state(service, conversation_id, caller)
         content = TranscriptContent(arguments=data.include_arguments, reasoning=data.include_reasoning)
         transcript = build_transcript(card, state.full_history, content)
@@ -93,14 +93,14 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get(SHARES_PATH, responses=ERRORS, tags=["shares"])
     async def list_shares(request: HttpRequest, conversation_id: PathId) -> ShareList:
         """List the links of a conversation that work, oldest first."""
-        await service.require_conversation(conversation_id, get_request_context(request.scope).caller)
+        await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
         shares = [build_share_view(share) for share in await service.shares.list(conversation_id)]
         return ShareList(shares=shares, count=len(shares))
 
     @delete(f"{SHARES_PATH}/{{share_id:str}}", status_code=200, responses=ERRORS, tags=["shares"])
     async def revoke_share(request: HttpRequest, conversation_id: PathId, share_id: PathId) -> ShareRevoked:
         """Revoke a link. It leads nowhere from now on."""
-        await service.require_conversation(conversation_id, get_request_context(request.scope).caller)
+        await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
         await service.shares.revoke(conversation_id, share_id)
         return ShareRevoked(message="the link is revoked")
 

@@ -30,7 +30,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """
         context = get_request_context(request.scope)
         await load_state(service, conversation_id, context.caller, "see")
-        reader = await service.follow(conversation_id, include_argument_deltas=False)
+        reader = await service.conversations.follow(conversation_id, include_argument_deltas=False)
         encoder = CallEventEncoder(conversation_id, service.clock.now())
         return build_stream_response(stream_events(reader, encoder, context.correlation_id))
 

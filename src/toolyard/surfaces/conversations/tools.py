@@ -63,10 +63,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         # A provider's search is enabled before a request or the conversation asks for searches, or after that.
         known_tools = list_allowed_tools(service, context.caller).all
         change = build_tools_change(settings, known_tools, name, enable=enable)
-        await service.submit(
+        await service.conversations.submit(
             conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
         )
-        settings = (await service.view(conversation_id)).settings
+        settings = (await service.conversations.view(conversation_id)).settings
         message = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
         return build_enabled_tools(list_allowed_tools(service, context.caller, settings), settings, message)
 
@@ -75,7 +75,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """List the tools that can be enabled: those that the caller may use and whose servers run."""
         caller = get_request_context(request.scope).caller
         settings = (await load_state(service, conversation_id, caller, "see")).settings
-        tools = [build_available_tool(tool) for tool in service.list_tools(caller, settings)]
+        tools = [build_available_tool(tool) for tool in service.tools.list_usable(caller, settings)]
         return AvailableTools(available_tools=tools, count=len(tools))
 
     @get(TOOLS_PATH, responses=ERRORS, tags=["tools"])

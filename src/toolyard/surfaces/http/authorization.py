@@ -21,8 +21,8 @@ async def load_state(
     service: Service, conversation: str, caller: Caller, permission: Literal["see", "decide", "own"] = "own"
 ) -> State:
     """Return the state of a conversation. Raise NotFound if the caller lacks the permission, or it does not exist."""
-    await service.require_conversation(conversation, caller, permission)
-    state = await service.view(conversation)
+    await service.conversations.require(conversation, caller, permission)
+    state = await service.conversations.view(conversation)
     # It may have been deleted since the check above. It may also be deleted before the route submits its command: one
     # that may open a conversation then says `may_open=False`.
     if state.owner is None:
@@ -36,7 +36,7 @@ def resolve_max_turns(settings: Settings, server_limits: Limits) -> int:
 
 async def admit_request(service: Service, caller: Caller) -> dict[str, str]:
     """Count a request that starts a run, and return the rate-limit headers. Raise RateLimited if there are too many."""
-    allowance, per_minute = await service.admit(caller), service.requests_per_minute(caller)
+    allowance, per_minute = await service.runs.admit(caller), service.runs.requests_per_minute(caller)
     if not per_minute:
         return {}
     return build_rate_headers(per_minute, allowance.remaining, (per_minute - allowance.remaining) * 60 / per_minute)

@@ -38,7 +38,7 @@ async def admit_once(service: Service, caller: Caller, key: RequestKey | None) -
 
     Raise RateLimited if there are too many, or Invalid if the key was sent with another body.
     """
-    return {} if await service.find_request(key) else await admit_request(service, caller)
+    return {} if await service.conversations.find_request(key) else await admit_request(service, caller)
 
 
 def build_request_key(key: str, caller: Caller, method: str, path: str, body: bytes) -> RequestKey:

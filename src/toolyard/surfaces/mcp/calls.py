@@ -137,7 +137,7 @@ class ToolCallHandler:
         """Stop the run of the call: the client has cancelled it or has disconnected."""
         self._cancelled = True
         with suppress(ToolyardError):  # the run may have ended already, or not have begun yet
-            await self._service.submit(self._conversation, Stop(by=self._peer.caller))
+            await self._service.conversations.submit(self._conversation, Stop(by=self._peer.caller))
 
     async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
         """Yield the messages for the client, the response last; None for a heartbeat where nothing happens."""
@@ -164,10 +164,10 @@ class ToolCallHandler:
     async def _follow(self, start: Start | None, after: Cursor | None) -> Reader:
         """Start the run, or go on with one that was started before, and return a reader of it. Raise RateLimited."""
         if start is None:
-            return await self._service.follow(self._conversation, after)
+            return await self._service.conversations.follow(self._conversation, after)
         async with self._locks.hold(start.request):
             await admit_once(self._service, self._peer.caller, start.request)
-            started = await self._service.start_run(self._conversation, start)
+            started = await self._service.runs.start(self._conversation, start)
         if started.repeated:
             await self._join(started)
         return started.reader
@@ -187,7 +187,7 @@ class ToolCallHandler:
 
     async def _join(self, started: StartedRun) -> None:
         """Go on with the call of an earlier request that had the same Idempotency-Key."""
-        entry = await self._service.read_entry(started.conversation, started.reader.cursor.seq + 1)
+        entry = await self._service.conversations.read_entry(started.conversation, started.reader.cursor.seq + 1)
         assert entry is not None and isinstance(entry.event, RunQueued) and isinstance(entry.event.input[0], Call)
         self._discard_open_call()
         self._conversation, self._call, self.replayed = started.conversation, entry.event.input[0], True
@@ -211,7 +211,7 @@ class ToolCallHandler:
         service, clock = self._service, self._service.clock
         self._conversation = clock.new_id("conversation")
         self._call = Call(id=clock.new_id("call"), at=clock.now(), tool=self._name, arguments=self._arguments)
-        return service.build_start(
+        return service.runs.build_start(
             self._peer.caller,
             (self._call,),
             correlation_id=self._peer.correlation_id,
@@ -245,11 +245,11 @@ class ToolCallHandler:
         The state is not signed, so everything in it is checked against the log: owner, tool, arguments and event.
         """
         try:
-            await self._service.require_conversation(request_state.conversation, self._peer.caller)
+            await self._service.conversations.require(request_state.conversation, self._peer.caller)
         except NotFound:
             return None
-        call = _find_call(await self._service.view(request_state.conversation), request_state.call_id)
-        entry = await self._service.read_entry(request_state.conversation, request_state.seq)
+        call = _find_call(await self._service.conversations.view(request_state.conversation), request_state.call_id)
+        entry = await self._service.conversations.read_entry(request_state.conversation, request_state.seq)
         wait = entry.event if entry else None
         if call is None or (call.tool, call.arguments) != (self._name, self._arguments):
             return None
@@ -305,7 +305,7 @@ class ToolCallHandler:
     async def _handle_wait(self, wait: WaitEvent, seq: int) -> list[Json]:
         """Ask the client what the call waits for; if it cannot be asked, answer with who can decide, and where."""
         # The reader may be behind: another client may have decided since this entry was written.
-        current = (await self._service.view(self._conversation)).calls.get(self._call.id)
+        current = (await self._service.conversations.view(self._conversation)).calls.get(self._call.id)
         if current is None or current.phase not in ("asking", "parked"):
             return []
         request_state = RequestState(conversation=self._conversation, call_id=self._call.id, seq=seq)
@@ -333,7 +333,7 @@ class ToolCallHandler:
         command = build_command(wait, self._call, replies, self._peer.caller)
         # Refused: somebody else has decided, or this very request had done so before its response got lost.
         with suppress(Refused):
-            await self._service.submit(self._conversation, command)
+            await self._service.conversations.submit(self._conversation, command)
 
     async def _report_undecided(self, wait: WaitEvent, request_state: RequestState, lacking: Json) -> Json:
         """Return the response for a client that cannot be asked: a person can decide the call over HTTP.
@@ -375,11 +375,13 @@ class ToolCallHandler:
     async def _render_result(self, result: Result) -> Json:
         """Return the result for the client: a server's own, else the full content. Raise a server's RpcError."""
         if result.native:
-            native = await self._service.read_blob(self._conversation, result.native)
+            native = await self._service.conversations.read_blob(self._conversation, result.native)
             return self._add_metadata(render.encode_result(result, None, native))
         if self._tool.venue == "mcp" and (rpc_error := render.extract_rpc_error(result)):
             raise rpc_error
-        full_content = await self._service.read_blob(self._conversation, result.handle) if result.handle else None
+        full_content = (
+            await self._service.conversations.read_blob(self._conversation, result.handle) if result.handle else None
+        )
         return self._add_metadata(render.encode_result(result, full_content, None))
 
     def _add_metadata(self, result: Json) -> Json:
@@ -393,9 +395,11 @@ def _needs_others(wait: WaitEvent) -> bool:
 
 def _find_tool(service: Service, peer: Peer, name: str) -> Tool:
     """Return the tool of this name. Raise RpcError if there is none that the caller may use."""
-    tool = next((tool for tool in service.list_tools(peer.caller, include_native=False) if tool.name == name), None)
+    tool = next(
+        (tool for tool in service.tools.list_usable(peer.caller, include_native=False) if tool.name == name), None
+    )
     if tool is None:
-        raise RpcError(INVALID_PARAMS, service.describe_missing_tool(name, peer.caller).error)
+        raise RpcError(INVALID_PARAMS, service.tools.describe_missing(name, peer.caller).error)
     return tool
 
 

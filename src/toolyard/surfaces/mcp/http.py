@@ -189,7 +189,7 @@ class McpEndpoint:
         # Without a version the headers cannot match anything: `parse_modern_peer` then reports what is missing.
         if read_version(message.params) is not None:
             check_headers(
-                http_request.headers, message, self._dispatcher.service.list_tools(caller, include_native=False)
+                http_request.headers, message, self._dispatcher.service.tools.list_usable(caller, include_native=False)
             )
         peer = replace(
             parse_modern_peer(message.params, caller, http_request.context.correlation_id),

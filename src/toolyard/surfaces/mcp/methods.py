@@ -71,8 +71,9 @@ class Dispatcher:
     async def wait_for_tool(self, request: RpcRequest, caller: Caller) -> None:
         """Wait while a server that is starting may still list the tool of a `tools/call` request."""
         name = request.params.get("name")
-        await self.service.wait_for_tools(
-            caller, lambda: any(tool.name == name for tool in self.service.list_tools(caller, include_native=False))
+        await self.service.tools.wait_for(
+            caller,
+            lambda: any(tool.name == name for tool in self.service.tools.list_usable(caller, include_native=False)),
         )
 
     def find_method(self, request: RpcRequest, peer: Peer) -> Method:
@@ -83,11 +84,11 @@ class Dispatcher:
         return method
 
     async def _list_tools(self, request: RpcRequest, peer: Peer) -> Json:
-        await self.service.wait_for_tools(peer.caller)
+        await self.service.tools.wait_for(peer.caller)
         definition = self.service.mcp_proxy.get_definition
         tools = [
             render.encode_tool(tool, definition(tool.server, tool.remote, peer.caller) if tool.venue == "mcp" else {})
-            for tool in self.service.list_tools(peer.caller, include_native=False)
+            for tool in self.service.tools.list_usable(peer.caller, include_native=False)
         ]
         return {"tools": tools}
 

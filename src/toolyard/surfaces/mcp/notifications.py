@@ -100,7 +100,7 @@ class NotificationFeeds:
         if not self._feeds:
             listening = (
                 self._service.mcp_proxy.subscribe(self._on_notification),
-                self._service.on_tools_changed(self._on_tools_changed),
+                self._service.tools.on_changed(self._on_tools_changed),
             )
             self._unsubscribers.extend(listening)
         feed = NotificationFeed(caller, lists, client_state)
@@ -131,13 +131,13 @@ class NotificationFeeds:
         """
         feeds = [feed for feed in self._feeds if caller is None or feed.caller.owns(caller)]
         if method == LOG_MESSAGE:
-            call_id = self._service.find_only_call(server)
+            call_id = self._service.tools.find_only_call(server)
             for feed in feeds:
                 if call_id in feed.client_state.open_calls:
                     feed.push_log(params)
         elif method == RESOURCE_UPDATED:
             for feed in feeds:
-                if server in self._service.find_servers(feed.caller, "resources"):
+                if server in self._service.tools.find_servers(feed.caller, "resources"):
                     feed.push(method, params)
         elif method in LIST_NOTIFICATIONS and (caller is not None or not method.startswith("notifications/tools/")):
             capability = method.split("/")[1]

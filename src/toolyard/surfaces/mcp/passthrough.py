@@ -57,7 +57,7 @@ class McpPassthrough:
     async def list_items(self, request: RpcRequest, peer: Peer) -> Json:
         capability, field, key = LIST_METHODS[request.method]
         items: list[Json] = []
-        servers = self._service.find_servers(peer.caller, capability)
+        servers = self._service.tools.find_servers(peer.caller, capability)
         lists = await self._list_all(request.method, field, servers, peer)
         for server, listed in zip(servers, lists, strict=True):
             items += self._register_items(peer.caller, server, listed, key, {str(item.get(key)) for item in items})
@@ -66,7 +66,7 @@ class McpPassthrough:
     async def read_resource(self, request: RpcRequest, peer: Peer) -> Json:
         """Read a resource from the server that listed it, else from the first of the others that has it."""
         uri = require_text(request.params, "uri")
-        servers = self._service.find_servers(peer.caller, "resources")
+        servers = self._service.tools.find_servers(peer.caller, "resources")
         owner = self._owners.get((peer.caller, "uri", uri))
         owners = [server for server in servers if server == owner]
         others = [server for server in servers if server != owner]
@@ -165,7 +165,7 @@ class McpPassthrough:
     def _lookup_owner(self, method: str, name: str, peer: Peer) -> tuple[str, str] | None:
         capability, _, key = LIST_METHODS[method]
         server = self._owners.get((peer.caller, key, name))
-        if server is None or server not in self._service.find_servers(peer.caller, capability):
+        if server is None or server not in self._service.tools.find_servers(peer.caller, capability):
             return None
         return server, name.removeprefix(f"{server}__") if key == "name" else name
 

@@ -105,7 +105,7 @@ async def _goes_on(request: ContinuedRequest) -> bool:
 async def find_in_conversation(service: Service, conversation: str, caller: Caller) -> Continuation:
     """Return where a request goes on that names a conversation. Raise FieldNotFound, or Invalid for a chosen id."""
     try:
-        await service.require_conversation(conversation, caller)
+        await service.conversations.require(conversation, caller)
     except NotFound as error:
         raise FieldNotFound(str(error), "conversation") from None
     if not is_own_conversation(conversation):
@@ -114,13 +114,13 @@ async def find_in_conversation(service: Service, conversation: str, caller: Call
 
 
 async def load_runs(service: Service, conversation: str) -> OpenRuns:
-    reader = await service.follow(conversation)
+    reader = await service.conversations.follow(conversation)
     try:
         end = reader.end
-        runs = await load_open_runs(service, conversation, Cursor(end))
+        runs = await load_open_runs(service.conversations, conversation, Cursor(end))
         # A reader may be behind the store if another replica has the conversation: a decision that this request has
         # just made must be seen.
-        for entry in await service.read_entries(conversation, after=end):
+        for entry in await service.conversations.read_entries(conversation, after=end):
             runs.apply(entry)
         return runs
     finally:
@@ -136,7 +136,9 @@ async def _fork_if_needed(service: Service, continuation: Continuation, caller: 
     if not continuation.fork_after:
         return continuation.conversation
     target = service.clock.new_id("conversation")
-    await service.fork(continuation.conversation, target, caller, after=continuation.fork_after, unlisted=True)
+    await service.conversations.fork(
+        continuation.conversation, target, caller, after=continuation.fork_after, unlisted=True
+    )
     return target
 
 
@@ -157,7 +159,7 @@ async def _find_stored(
         call_id = parse_call_id(client_id)[1]
         if (
             call_id in results
-            or (is_same := await service.has_result(conversation, call_id, str(output.value))) is None
+            or (is_same := await service.runs.has_result(conversation, call_id, str(output.value))) is None
         ):
             continue
         if not is_same:

@@ -70,7 +70,7 @@ class Conversations:
 
     async def load(self, request: HttpRequest, conversation_id: str) -> OpenAIConversation:
         caller = get_request_context(request.scope).caller
-        card = await self._service.require_conversation(conversation_id, caller, "see")
+        card = await self._service.conversations.require(conversation_id, caller, "see")
         state = await load_state(self._service, conversation_id, caller, "see")
         return OpenAIConversation(id=card.id, created_at=int(card.created_at), metadata=state.settings.metadata)
 
@@ -85,7 +85,7 @@ class Conversations:
         settings = replace(service.default_settings, title=metadata.get("title", ""), metadata=metadata)
         items = self._read_items(data.items, History()) if data.items else ()
         opening = Open(by=context.caller, correlation_id=context.correlation_id, settings=settings)
-        await service.submit(conversation_id, opening)
+        await service.conversations.submit(conversation_id, opening)
         if items:
             await self._add(request, conversation_id, items)
         return await self.load(request, conversation_id)
@@ -105,31 +105,33 @@ class Conversations:
             reader.add(builder, index, item)
         if not builder.items:
             raise invalid_field("items", "has nothing that is kept: send messages, calls or results")
-        return self._service.redact_items(builder.items)
+        return self._service.runs.redact_items(builder.items)
 
     async def _add(self, request: HttpRequest, conversation_id: str, items: tuple[Item, ...]) -> None:
         context = get_request_context(request.scope)
         command = AddMessage(by=context.caller, correlation_id=context.correlation_id, items=items, may_open=False)
-        await self._service.submit(conversation_id, command)
+        await self._service.conversations.submit(conversation_id, command)
 
     async def update(self, request: HttpRequest, conversation_id: str, data: MetadataBody) -> OpenAIConversation:
         context = get_request_context(request.scope)
-        await self._service.require_conversation(conversation_id, context.caller, "own")
+        await self._service.conversations.require(conversation_id, context.caller, "own")
         change = SettingsChange(metadata=check_metadata(data.metadata))
         command = Change(by=context.caller, correlation_id=context.correlation_id, change=change)
-        await self._service.submit(conversation_id, command)
+        await self._service.conversations.submit(conversation_id, command)
         return await self.load(request, conversation_id)
 
     async def remove(self, request: HttpRequest, conversation_id: str) -> None:
         context = get_request_context(request.scope)
-        await self._service.submit(conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id))
+        await self._service.conversations.submit(
+            conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id)
+        )
 
     async def remove_item(self, request: HttpRequest, conversation_id: str, item_id: str) -> OpenAIConversation:
         context = get_request_context(request.scope)
-        await self._service.require_conversation(conversation_id, context.caller, "own")
+        await self._service.conversations.require(conversation_id, context.caller, "own")
         item = find_item(await self.load_items(request, conversation_id), item_id).item
         command = RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=frozenset({item.id}))
-        await self._service.submit(conversation_id, command)
+        await self._service.conversations.submit(conversation_id, command)
         return await self.load(request, conversation_id)
 
 

@@ -61,7 +61,7 @@ def find_delivered_call(items: Sequence[Item]) -> LinkedCall | None:
 async def let_go(service: Service, view: RunView, caller: Caller) -> bool:
     """Deny what a run waits for, since its user has gone on. Return False if it waits for others: then it stays."""
     try:
-        await service.submit(view.conversation, Stop(by=caller, run_id=view.run_id, went_on=True))
+        await service.conversations.submit(view.conversation, Stop(by=caller, run_id=view.run_id, went_on=True))
     except Refused:
         return False
     return True
@@ -85,7 +85,7 @@ async def find_decided_run(service: Service, linked: LinkedCall, caller: Caller)
 async def watch_decided_run(service: Service, linked: LinkedCall, caller: Caller) -> AsyncGenerator[RunView, None]:
     """Yield the run of a linked call until it waits or has ended; nothing if it is somebody else's or not there."""
     try:
-        await service.require_conversation(linked.conversation, caller)
+        await service.conversations.require(linked.conversation, caller)
     except NotFound:
         return
     async with aclosing(watch_current_run(service, linked.conversation, caller)) as views:

@@ -54,7 +54,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 def _list_cards(request: HttpRequest, service: Service) -> list[ModelCard]:
     """Return the models that the caller's key is for."""
     caller = get_request_context(request.scope).caller
-    return [card for card in service.model_cards() if caller.may_use_model(card.id)]
+    return [card for card in service.models.cards() if caller.may_use_model(card.id)]
 
 
 def resolve_model(name: str) -> str:

@@ -79,9 +79,9 @@ async def identify_request(request: HttpRequest, *, is_delivery: bool) -> Reques
 async def find_earlier(service: Service, identity: RequestIdentity) -> RequestRecord | None:
     """Return the record of the last request with the same key, or caller and body; None if there is none."""
     if identity.own_key is not None:
-        return await service.find_request(identity.own_key)
+        return await service.conversations.find_request(identity.own_key)
     # Stores look for the whole key first and then for the last one that begins with it.
-    return await service.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
+    return await service.conversations.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
 
 
 def _hash_prefix(caller: Caller, path: str, text: str) -> str:

@@ -193,7 +193,7 @@ class RunStarter:
             view = await load_front_run(self._service, record.conversation)
             if view is None or view.run_id != record.run or not waits_for_person(view):
                 return None
-        started = await self._service.repeat_request(record, context.correlation_id)
+        started = await self._service.runs.repeat(record, context.correlation_id)
         headers = {"x-request-id": context.correlation_id}
         return admit_started(started, {**headers, **REPLAYED_HEADERS} if started.repeated else headers)
 
@@ -204,7 +204,7 @@ class RunStarter:
         service = self._service
         conversation, defaults = service.clock.new_id("conversation"), service.default_settings
         for source in sources:
-            await service.copy_blobs(source, conversation, request.items)
+            await service.conversations.copy_blobs(source, conversation, request.items)
         settings = replace(
             defaults,
             ephemeral=not request.keep,
@@ -213,7 +213,7 @@ class RunStarter:
             asked_tools=request.asked_tools,
         )
         start = self._build_start(context, request, key, settings=settings)
-        return await service.start_run(conversation, start, include_argument_deltas=bool(request.tools))
+        return await service.runs.start(conversation, start, include_argument_deltas=bool(request.tools))
 
     async def continue_conversation(
         self,
@@ -229,9 +229,9 @@ class RunStarter:
         """
         service = self._service
         with name_sent_fields(request.option_fields):
-            delivers = await service.encode_results(conversation, results, context.caller) if results else ()
+            delivers = await service.runs.encode_results(conversation, results, context.caller) if results else ()
             start = self._build_start(context, request, key, delivers=delivers, may_open=False)
-            started = await service.start_run(conversation, start, include_argument_deltas=bool(request.tools))
+            started = await service.runs.start(conversation, start, include_argument_deltas=bool(request.tools))
         return admit_started(started, {"x-request-id": context.correlation_id})
 
     def _build_start(
@@ -244,7 +244,7 @@ class RunStarter:
         delivers: Sequence[Result] = (),
         may_open: bool = True,
     ) -> Start:
-        return self._service.build_start(
+        return self._service.runs.build_start(
             context.caller,
             request.items,
             correlation_id=context.correlation_id,
@@ -271,7 +271,7 @@ class RunStarter:
         assert state.run is not None
         command = Delete(by=caller) if state.settings.ephemeral else Stop(by=caller, run_id=state.run.id)
         try:
-            await self._service.submit(conversation, command)
+            await self._service.conversations.submit(conversation, command)
         except ToolyardError as error:
             _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
 
@@ -283,7 +283,7 @@ def build_ignored_header(
 
     `unread` are further fields that have no effect.
     """
-    ignored = service.list_ignored_options(resolve_model(model), options) if options != DEFAULT_OPTIONS else ()
+    ignored = service.models.list_ignored_options(resolve_model(model), options) if options != DEFAULT_OPTIONS else ()
     names = [*(fields.get(name, name) for name in ignored), *unread]
     return {IGNORED_HEADER: ", ".join(names)} if names else {}
 
@@ -301,7 +301,7 @@ def read_server_tools(
         case str():
             raise invalid_field("toolyard.server_tools", 'must be "all", "none" or a list of names')
         case names:
-            names_of_server = {tool.name for tool in service.list_tools(caller)}
+            names_of_server = {tool.name for tool in service.tools.list_usable(caller)}
             if unknown := [name for name in names if name not in names_of_server]:
                 raise invalid_field("toolyard.server_tools", f"there is no tool {unknown[0][:80]!r}")
             return frozenset(names)
@@ -323,7 +323,7 @@ async def wait_for_rest(service: Service, admitted: AdmittedRun, caller: Caller,
     view, reader = admitted.view, admitted.reader
     hold = Hold(hold_s)
     try:
-        async with asyncio.timeout(service.limits_for(caller).run_seconds + ANSWER_GRACE_S + hold_s):
+        async with asyncio.timeout(service.runs.limits_for(caller).run_seconds + ANSWER_GRACE_S + hold_s):
             while not await _read_to_rest(view, reader, hold):
                 if reader.is_detached:
                     raise Unavailable("the client has left")

@@ -30,13 +30,13 @@ async def load_waiting(service: Service, conversation: str, caller: Caller) -> S
     While another call of the run goes on, such as one that a person has just approved, it is waited for.
     """
     try:
-        await service.require_conversation(conversation, caller)
+        await service.conversations.require(conversation, caller)
     except NotFound:
         return None
     view = await wait_for_current_run(service, conversation, caller)
     if view is None or view.status != "waiting" or view.request is None or not view.request.ends_on_expiry:
         return None
-    state = await service.view(conversation)
+    state = await service.conversations.view(conversation)
     return state if state.run is not None and state.run.suspended_at is not None else None
 
 

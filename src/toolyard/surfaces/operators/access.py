@@ -32,7 +32,7 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
         if key:
             admin = require_admin(request, "the access of a key is explained to administrators")
             caller = find_visible_caller(access, key, admin)
-        return AccessAnswer(access=service.explain_access(caller, tool))
+        return AccessAnswer(access=service.tools.explain_access(caller, tool))
 
     return [explain_access]
 

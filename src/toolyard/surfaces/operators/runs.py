@@ -133,7 +133,7 @@ class LiveAnswer(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    digests = Digests(service.read_entries)
+    digests = Digests(service.conversations.read_entries)
 
     @get("/traces", responses=ERRORS, tags=["traces"])
     async def list_runs(
@@ -153,7 +153,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             RunQuery(user=user, tool=tool, outcome=outcome, ending=ending),
         )
         if conversation:
-            card = await service.require_conversation(conversation, caller, "see")
+            card = await service.conversations.require(conversation, caller, "see")
             runs = [run for run in await digests.list_runs(card) if query.matches(run)][:MAX_SCANNED]
             return RunList(runs=runs, count=len(runs), next=None)
         return await find_runs(
@@ -181,10 +181,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """List the runs that are running or waiting now."""
         caller = get_request_context(request.scope).caller
         if whose == "deciding":
-            cards = await service.list_waiting_conversations(caller)
+            cards = await service.conversations.list_waiting(caller)
         else:
-            cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
-        states = [(card, await service.view(card.id)) for card in cards]
+            cards = await service.conversations.list_open(caller, everyone=whose == "tenant")
+        states = [(card, await service.conversations.view(card.id)) for card in cards]
         runs = [run for card, state in states if (run := build_open_run(card, state, caller, details=details))]
         if whose == "deciding":
             runs = [run for run in map(_keep_decidable, runs) if run.calls]
@@ -220,7 +220,9 @@ async def _read_next_cards(
     service: Service, caller: Caller, after: ListPosition | None, *, everyone: bool
 ) -> Sequence[ConversationCard]:
     """Return the next page of conversations, the most recently changed first."""
-    return await service.list_conversations(caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True)
+    return await service.conversations.list_cards(
+        caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True
+    )
 
 
 def build_open_run(card: ConversationCard, state: State, caller: Caller, *, details: bool = False) -> OpenRun | None:

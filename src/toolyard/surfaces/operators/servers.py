@@ -270,12 +270,12 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
         context = get_request_context(request.scope)
         caller = context.caller
-        await service.wait_for_tools(caller, lambda: bool(find_server_card(servers, server_id, caller).tools))
+        await service.tools.wait_for(caller, lambda: bool(find_server_card(servers, server_id, caller).tools))
         card = find_server_card(servers, server_id, caller)
         tool = _find_accepted_tool(card, data.tool_name, caller)
         clock = service.clock
         call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
-        start = service.build_start(
+        start = service.runs.build_start(
             context.caller,
             (call,),
             correlation_id=context.correlation_id,

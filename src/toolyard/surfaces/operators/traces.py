@@ -46,8 +46,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/conversations/{conversation_id:str}/runs/{run_id:str}", responses=ERRORS, tags=["traces"])
     async def show_run(request: HttpRequest, conversation_id: PathId, run_id: PathId) -> RunAnswer:
         """Return one run: its turns, calls and waits with their times. Ends are missing while the run is open."""
-        await service.require_conversation(conversation_id, get_request_context(request.scope).caller, "see")
-        trace = build_trace(await service.read_entries(conversation_id), run_id)
+        await service.conversations.require(conversation_id, get_request_context(request.scope).caller, "see")
+        trace = build_trace(await service.conversations.read_entries(conversation_id), run_id)
         if trace is None:
             raise NotFound(f"there is no run {run_id[:80]!r} in this conversation")
         return RunAnswer(run=trace)
@@ -68,7 +68,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> RecordedTurnAnswer:
         """Return the model request and response of a turn, if `keep_requests` is on. For operators."""
         caller = get_request_context(request.scope).caller
-        await service.require_conversation(conversation_id, caller, "see")
+        await service.conversations.require(conversation_id, caller, "see")
         if not caller.roles & OPERATOR_ROLES:
             raise Forbidden("what is sent to models is shown to the roles operator and admin")
         turn = await service.wire_log.read(conversation_id, run_id, number) if service.wire_log else None
@@ -84,7 +84,7 @@ async def find_visible_runs(service: Service, correlation_id: str, caller: Calle
     """Return the conversations and runs of a correlation id that the caller may see."""
     visible_runs: list[tuple[str, str]] = []
     can_see: dict[str, bool] = {}
-    for conversation, run_id in await service.find_runs(correlation_id):
+    for conversation, run_id in await service.runs.find(correlation_id):
         if conversation not in can_see:
             can_see[conversation] = await _can_see(service, conversation, caller)
         if can_see[conversation]:
@@ -94,7 +94,7 @@ async def find_visible_runs(service: Service, correlation_id: str, caller: Calle
 
 async def _can_see(service: Service, conversation: str, caller: Caller) -> bool:
     try:
-        await service.require_conversation(conversation, caller, "see")
+        await service.conversations.require(conversation, caller, "see")
     except NotFound:
         return False
     return True
@@ -105,6 +105,6 @@ async def build_traces(service: Service, runs: Sequence[tuple[str, str]]) -> lis
     logs: dict[str, Sequence[Entry]] = {}
     for conversation, _ in runs:
         if conversation not in logs:
-            logs[conversation] = await service.read_entries(conversation)
+            logs[conversation] = await service.conversations.read_entries(conversation)
     traces = (build_trace(logs[conversation], run_id) for conversation, run_id in runs)
     return [trace for trace in traces if trace is not None]

@@ -93,7 +93,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         """Start a run for a prompt and stream its events."""
         context = get_request_context(request.scope)
         if data.conversation_id:
-            await service.require_conversation(data.conversation_id, context.caller)
+            await service.conversations.require(data.conversation_id, context.caller)
         input, sources = await remove_sentences(service, await read_input(data, service), context.caller)
         has_history = bool(data.history or data.conversation_history)
         settings = replace(
@@ -101,7 +101,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             title=build_title(data.prompt),
             ephemeral=has_history if data.keep is None else not data.keep,
         )
-        start = service.build_start(
+        start = service.runs.build_start(
             context.caller,
             input,
             correlation_id=context.correlation_id,
@@ -120,7 +120,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         async with locks.hold(start.request):
             headers = await admit_once(service, context.caller, start.request)
             for source in sources:
-                await service.copy_blobs(source, conversation, input)
+                await service.conversations.copy_blobs(source, conversation, input)
             return await start_and_stream(service, request, conversation, start, headers)
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
@@ -145,7 +145,7 @@ async def read_input(data: RespondBody, service: Service) -> list[Item]:
 
 def build_health(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
     """Return the health report. A failed server is only a warning, because the tools of the others still work."""
-    audit = service.audit_tools(caller)
+    audit = service.tools.check_health(caller)
     names = ToolNames(
         total_schemas=len(audit.schemas),
         total_dispatchers=len(audit.dispatchers),
@@ -159,12 +159,15 @@ def build_health(service: Service, servers: Servers, caller: Caller, store_probl
     cards = list_visible_servers(servers, caller)
     states = [build_server_health(card, caller) for card in cards]
     mismatch = bool(names.schema_only or names.dispatcher_only)
-    warnings = [*service.warnings(), *(warning for card in cards for warning in list_server_warnings(card, caller))]
+    warnings = [
+        *service.tools.warnings(),
+        *(warning for card in cards for warning in list_server_warnings(card, caller)),
+    ]
     status = "unhealthy" if mismatch or store_problem else "warning" if warnings else "healthy"
     return ToolsHealth(
         status=status,
         tools=names,
-        model=service.default_model,
+        model=service.models.default,
         store=store_problem or "ok",
         servers=states,
         warnings=warnings,

@@ -25,9 +25,9 @@ async def wait_for_current_run(service: Service, conversation: str, caller: Call
 
 async def load_front_run(service: Service, conversation: str) -> RunView | None:
     """Return the run of a conversation that has started and not ended, as it is now."""
-    reader = await service.follow(conversation)
+    reader = await service.conversations.follow(conversation)
     try:
-        return (await load_open_runs(service, conversation, Cursor(reader.end))).front
+        return (await load_open_runs(service.conversations, conversation, Cursor(reader.end))).front
     finally:
         reader.detach()
 
@@ -36,11 +36,11 @@ async def watch_current_run(
     service: Service, conversation: str, caller: Caller
 ) -> AsyncGenerator[RunView | None, None]:
     """Yield the current or last run of a conversation now, and at least every HEARTBEAT_S until it is at rest."""
-    reader = await service.follow(conversation)
+    reader = await service.conversations.follow(conversation)
     try:
-        runs = await load_open_runs(service, conversation, Cursor(reader.end))
+        runs = await load_open_runs(service.conversations, conversation, Cursor(reader.end))
         view = runs.front or runs.last
-        end_at = asyncio.get_running_loop().time() + service.limits_for(caller).run_seconds
+        end_at = asyncio.get_running_loop().time() + service.runs.limits_for(caller).run_seconds
         yield view
         while view is not None and not view.at_rest:
             left_s = end_at - asyncio.get_running_loop().time()
@@ -58,9 +58,11 @@ async def follow_run(
     service: Service, conversation: str, run_id: str, *, include_argument_deltas: bool = False
 ) -> StartedRun:
     """Follow a run from its start. The caller detaches the reader."""
-    entries = await service.read_entries(conversation)
+    entries = await service.conversations.read_entries(conversation)
     first = next((entry.seq for entry in entries if entry.run == run_id), 0)
     if not first:
         raise NotFound("the conversation was deleted")
-    reader = await service.follow(conversation, Cursor(first - 1), include_argument_deltas=include_argument_deltas)
+    reader = await service.conversations.follow(
+        conversation, Cursor(first - 1), include_argument_deltas=include_argument_deltas
+    )
     return StartedRun(conversation=conversation, run_id=run_id, reader=reader, repeated=True)

@@ -204,4 +204,4 @@ async def read_history(
 async def find_used_ids(service: Service, conversation: str, ids: Iterable[object]) -> set[str]:
     """Return those of a client's ids that a stored conversation has already; an empty `conversation` is a new one."""
     texts = {message_id for message_id in ids if message_id and isinstance(message_id, str)}
-    return (await service.view(conversation)).find_used_ids(texts) if conversation and texts else set()
+    return (await service.conversations.view(conversation)).find_used_ids(texts) if conversation and texts else set()

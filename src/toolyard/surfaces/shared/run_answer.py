@@ -78,7 +78,7 @@ async def wait_for_answer(service: Service, started: StartedRun, limits: Limits,
     finally:
         started.reader.detach()
     raise_model_failure(view)
-    state = await service.view(started.conversation)
+    state = await service.conversations.view(started.conversation)
     notice = notices.describe_waiting(view)
     if _is_behind_waiting_run(state, view.run_id):
         front = await load_front_run(service, started.conversation)
@@ -87,7 +87,7 @@ async def wait_for_answer(service: Service, started: StartedRun, limits: Limits,
 
 
 async def _wait_until_rest(service: Service, started: StartedRun, view: RunView) -> None:
-    if _is_behind_waiting_run(await service.view(started.conversation), view.run_id):
+    if _is_behind_waiting_run(await service.conversations.view(started.conversation), view.run_id):
         return
     log_end = started.reader.end
     async for item in started.reader:
@@ -99,7 +99,7 @@ async def _wait_until_rest(service: Service, started: StartedRun, view: RunView)
         if (
             not is_own
             and isinstance(item.event, RunSuspended)
-            and _is_behind_waiting_run(await service.view(started.conversation), view.run_id)
+            and _is_behind_waiting_run(await service.conversations.view(started.conversation), view.run_id)
         ):
             return
 

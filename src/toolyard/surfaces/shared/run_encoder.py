@@ -146,7 +146,7 @@ async def start_and_stream(
 
     An error of the start is raised here, before the response has begun, and so is a failure before the model answers.
     """
-    started = await service.start_run(conversation, start, include_argument_deltas=False)
+    started = await service.runs.start(conversation, start, include_argument_deltas=False)
     try:
         # A conversation that the request has opened has no run in front.
         runs_in_front = None if start.may_open else await _load_runs_in_front(service, started)
@@ -164,7 +164,7 @@ async def start_and_stream(
 
 async def _load_runs_in_front(service: Service, started: StartedRun) -> OpenRuns | None:
     """Return the runs that the started one waits for as of where its reader starts; None if it is not queued."""
-    state = await service.view(started.conversation)
+    state = await service.conversations.view(started.conversation)
     if all(run.id != started.run_id for run in state.queue):
         return None
-    return await load_open_runs(service, started.conversation, started.reader.cursor)
+    return await load_open_runs(service.conversations, started.conversation, started.reader.cursor)

@@ -212,9 +212,9 @@ class Threads:
         """
         async with self._hold(thread):
             await self._require_thread(thread)
-            reader = await self._service.follow(thread.conversation)
+            reader = await self._service.conversations.follow(thread.conversation)
             try:
-                runs = await load_open_runs(self._service, thread.conversation, reader.cursor)
+                runs = await load_open_runs(self._service.conversations, thread.conversation, reader.cursor)
                 open_decisions = [decision for decision in decisions if _waits(runs, decision.call_id, "approval")]
                 open_results = {id: result for id, result in results.items() if _waits(runs, id, "client")}
                 left = [decision for decision in decisions if decision not in open_decisions]
@@ -243,7 +243,7 @@ class Threads:
             await self._require_thread(thread)
         except NotFound:
             return None
-        state = await self._service.view(thread.conversation)
+        state = await self._service.conversations.view(thread.conversation)
         run_id = state.run.id if state.run is not None else state.queue[0].id if state.queue else ""
         return await self._follow(thread, run_id) if run_id else None
 
@@ -260,14 +260,14 @@ class Threads:
 
     async def _load(self, thread: Thread) -> State:
         """Return the state of a thread, empty for a new one. Raise NotFound if it is not the caller's."""
-        state = await self._service.view(thread.conversation)
+        state = await self._service.conversations.view(thread.conversation)
         if state.owner is not None and not thread.caller.owns(state.owner):
             raise NotFound("there is no such thread")
         return state
 
     async def _require_thread(self, thread: Thread) -> None:
         try:
-            await self._service.require_conversation(thread.conversation, thread.caller)
+            await self._service.conversations.require(thread.conversation, thread.caller)
         except NotFound:
             raise NotFound("there is no such thread") from None
 
@@ -293,7 +293,7 @@ class Threads:
         service = self._service
         headers = await admit_request(service, thread.caller)
         settings = service.default_settings
-        start = service.build_start(
+        start = service.runs.build_start(
             thread.caller,
             input,
             correlation_id=thread.correlation_id,
@@ -308,11 +308,11 @@ class Threads:
             may_open=bool(input),
         )
         try:
-            started = await service.start_run(thread.conversation, start)
+            started = await service.runs.start(thread.conversation, start)
         except Refused:
             # Another replica may have taken the same message just before. The log has it, even if the state that this
             # one knows does not yet.
-            entries = await service.read_entries(thread.conversation) if message is not None else ()
+            entries = await service.conversations.read_entries(thread.conversation) if message is not None else ()
             run_id = find_answering_run(entries, message.item_id) if message is not None else ""
             if not run_id:
                 raise
@@ -326,18 +326,18 @@ class Threads:
 
     async def _rewind(self, thread: Thread, to: str) -> None:
         command = Rewind(by=thread.caller, correlation_id=thread.correlation_id, to=to)
-        await self._service.submit(thread.conversation, command)
+        await self._service.conversations.submit(thread.conversation, command)
 
     async def _stop_runs(self, thread: Thread) -> State:
         """Stop the runs of a thread, and return the state once they have ended: no history is rewound before that."""
         service, conversation = self._service, thread.conversation
-        reader = await service.follow(conversation)
+        reader = await service.conversations.follow(conversation)
         try:
             state = await self._load(thread)
             for run_id in [run.id for run in (*reversed(state.queue), *((state.run,) if state.run else ()))]:
                 stop = Stop(by=thread.caller, correlation_id=thread.correlation_id, run_id=run_id)
                 with suppress(Refused):  # it has ended meanwhile
-                    await service.submit(conversation, stop)
+                    await service.conversations.submit(conversation, stop)
             async with asyncio.timeout(STOP_S):
                 while not state.is_idle:
                     await reader.read_batch()
@@ -357,9 +357,11 @@ class Threads:
     ) -> None:
         service, conversation = self._service, thread.conversation
         if results:
-            await service.deliver(conversation, results, thread.caller)
+            await service.runs.deliver(conversation, results, thread.caller)
         for decision in decisions:
-            await service.submit(conversation, _build_command(thread, view.calls[decision.call_id], decision))
+            await service.conversations.submit(
+                conversation, _build_command(thread, view.calls[decision.call_id], decision)
+            )
 
     async def _hand_over_replies(self, thread: Thread, replies: Sequence[QuestionReply]) -> None:
         for reply in replies:
@@ -370,7 +372,7 @@ class Threads:
                 reply=reply.reply,
                 content=reply.content,
             )
-            await self._service.submit(thread.conversation, command)
+            await self._service.conversations.submit(thread.conversation, command)
 
     async def _find_taken(
         self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str], refusal: Refused
@@ -383,7 +385,7 @@ class Threads:
 
     async def _find_repeated(self, thread: Thread, decisions: Sequence[CallDecision], results: Iterable[str]) -> Entry:
         """Return the first entry of the answers that were given before. Raise Refused for any other answer."""
-        entries = await self._service.read_entries(thread.conversation)
+        entries = await self._service.conversations.read_entries(thread.conversation)
         answers: dict[str, Entry] = {}
         for entry in entries:
             match entry.event:
@@ -404,13 +406,13 @@ class Threads:
     async def _follow_from(self, thread: Thread, entry: Entry) -> ThreadRun:
         """Follow the run of an entry from right before it."""
         service, conversation, after = self._service, thread.conversation, Cursor(entry.seq - 1)
-        view = (await load_open_runs(service, conversation, after)).find(entry.run)
+        view = (await load_open_runs(service.conversations, conversation, after)).find(entry.run)
         if view is None:
             raise NotFound("the conversation was deleted")
-        return ThreadRun(view=view, reader=await service.follow(conversation, after))
+        return ThreadRun(view=view, reader=await service.conversations.follow(conversation, after))
 
     async def _follow_answer(self, thread: Thread, item_id: str) -> ThreadRun:
-        entries = await self._service.read_entries(thread.conversation)
+        entries = await self._service.conversations.read_entries(thread.conversation)
         return await self._follow(thread, find_answering_run(entries, item_id))
 
     async def _follow(self, thread: Thread, run_id: str) -> ThreadRun:

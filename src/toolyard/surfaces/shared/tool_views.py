@@ -52,7 +52,7 @@ class AllowedTools(Struct, frozen=True):
 
 def list_allowed_tools(service: Service, caller: Caller, settings: Settings | None = None) -> AllowedTools:
     """Return the tools that a caller may use, where the settings of a conversation are given in that one."""
-    return AllowedTools(service.list_tools(caller, settings), service.unavailable_tools(caller))
+    return AllowedTools(service.tools.list_usable(caller, settings), service.tools.list_unavailable(caller))
 
 
 def list_enabled_tools(allowed_tools: AllowedTools, settings: Settings) -> list[EnabledTool]:

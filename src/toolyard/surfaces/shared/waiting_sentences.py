@@ -86,10 +86,10 @@ def _select_sentences(items: Sequence[Item], sentences: Mapping[str, Sequence[st
 
 async def _find_ended_run(service: Service, conversation: str, call_id: str, caller: Caller) -> RunView | None:
     try:
-        await service.require_conversation(conversation, caller)
+        await service.conversations.require(conversation, caller)
     except NotFound:
         return None
-    entries = await service.read_entries(conversation)
+    entries = await service.conversations.read_entries(conversation)
     judged = (entry for entry in entries if isinstance(entry.event, CallJudged) and entry.event.call_id == call_id)
     run = next((entry.run for entry in judged), "")
     view = RunView(run_id=run, conversation=conversation)

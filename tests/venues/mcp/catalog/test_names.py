@@ -94,13 +94,13 @@ async def test_what_was_set_under_an_earlier_name_is_about_the_same_tool(tmp_pat
     )
     async with open_yard([], servers=build_servers(tmp_path, "one", names={}), store=store) as yard:
         assert await wait_for_names(yard, 1) == {"one": "look"}
-        await yard.service.submit("c", Open(by=Caller(), settings=Settings(tools=frozenset({"look"}))))
+        await yard.service.conversations.submit("c", Open(by=Caller(), settings=Settings(tools=frozenset({"look"}))))
     servers = build_servers(tmp_path, "one")
     async with build_yard([], servers=servers, store=store, apply_rules=rules.apply_rules) as yard:
         assert await wait_for_names(yard, 1) == {"one": "find"}
-        (find,) = [tool for tool in yard.service.list_tools(Caller()) if tool.name == "find"]
+        (find,) = [tool for tool in yard.service.tools.list_usable(Caller()) if tool.name == "find"]
         assert find.approval == "always", "[tool.look] of the file"
-        assert (await yard.service.view("c")).settings.allows(find)
+        assert (await yard.service.conversations.view("c")).settings.allows(find)
 
 
 class Moved:
@@ -189,13 +189,13 @@ async def test_an_approval_is_asked_for_again_if_the_name_stands_for_another_too
 async def test_enabled_tools_stay_with_their_server_when_the_name_moves(tmp_path: Path) -> None:
     async with open_moved(tmp_path) as moved:
         service = moved.yard.service
-        await service.submit("c", Open(by=Caller(), settings=Settings(tools=frozenset({"find"}))))
-        await service.submit("d", Open(by=Caller(), settings=Settings(tools=frozenset())))
+        await service.conversations.submit("c", Open(by=Caller(), settings=Settings(tools=frozenset({"find"}))))
+        await service.conversations.submit("d", Open(by=Caller(), settings=Settings(tools=frozenset())))
         await moved.yard.change("d", SettingsChange(enable_tool="find"))
 
         async def list_enabled(conversation: str) -> list[str]:
-            settings = (await service.view(conversation)).settings
-            return [tool.server for tool in service.list_tools(Caller()) if settings.allows(tool)]
+            settings = (await service.conversations.view(conversation)).settings
+            return [tool.server for tool in service.tools.list_usable(Caller()) if settings.allows(tool)]
 
         assert [await list_enabled(conversation) for conversation in "cd"] == [["one"], ["one"]]
         await moved.give_name_to_other()

@@ -163,7 +163,7 @@ async def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Pat
         (waiting,) = [listed_tool for listed_tool in yard.servers.cards()[0].tools if listed_tool.state == "changed"]
         assert EVIL in waiting.why and "-  " in waiting.why
         await yard.servers.act("plain", "accept")
-        assert any(tool.description == EVIL for tool in yard.service.list_tools(Caller()))
+        assert any(tool.description == EVIL for tool in yard.service.tools.list_usable(Caller()))
 
 
 async def test_what_a_server_changes_while_a_person_reads_it_is_not_accepted(tmp_path: Path) -> None:
@@ -269,4 +269,4 @@ async def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) 
     plain = PlainServer(tmp_path, trust=True, pin="off")
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         change_definition(plain)
-        await wait_until(lambda: any(tool.description == EVIL for tool in yard.service.list_tools(Caller())))
+        await wait_until(lambda: any(tool.description == EVIL for tool in yard.service.tools.list_usable(Caller())))

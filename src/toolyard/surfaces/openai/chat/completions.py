@@ -55,7 +55,7 @@ class Completions:
 
     async def create(self, request: HttpRequest, data: CompletionBody) -> Response[Completion] | Stream:
         service, starter, context = self._service, self._starter, get_request_context(request.scope)
-        model = service.default_model if data.model in ("", DEFAULT) else data.model
+        model = service.models.default if data.model in ("", DEFAULT) else data.model
         created, notices = int(service.clock.now()), build_notices(service, request)
         if not data.stream:
             admitted = await self._start(request, data, starter.start)

@@ -134,17 +134,17 @@ async def decide_calls(
         kind = Approve if decision.approve else Deny
         command = kind(by=by, correlation_id=trace, call_id=own_id, reason=decision.reason)
         with suppress(Refused):  # it was decided before, or has expired: the run tells
-            await service.submit(conversation, command)
+            await service.conversations.submit(conversation, command)
     return DecidedRun(conversation=conversation, run_id=run)
 
 
 async def _may_decide(service: Service, conversation: str, caller: Caller) -> bool:
     """Return whether the run is the caller's own: the answer shows all of it, which an approver need not see."""
     try:
-        await service.require_conversation(conversation, caller)
+        await service.conversations.require(conversation, caller)
     except NotFound:
         with suppress(NotFound):
-            await service.require_conversation(conversation, caller, "see")
+            await service.conversations.require(conversation, caller, "see")
             raise Forbidden("the run is another user's: decide its calls with POST …/calls/ID/approve") from None
         return False
     return True
@@ -152,6 +152,6 @@ async def _may_decide(service: Service, conversation: str, caller: Caller) -> bo
 
 async def _find_run(service: Service, conversation: str, call_id: str) -> str:
     """Return the run of a call; empty if there is none."""
-    entries = await service.read_entries(conversation)
+    entries = await service.conversations.read_entries(conversation)
     judged = (entry for entry in entries if isinstance(entry.event, CallJudged) and entry.event.call_id == call_id)
     return next((entry.run for entry in judged), "")

@@ -31,14 +31,14 @@ async def find_continuation(service: Service, body: ResponseBody, caller: Caller
     name = body.previous_response_id or ""
     previous = _parse_previous(name)
     try:
-        await service.require_conversation(previous.conversation, caller)
+        await service.conversations.require(previous.conversation, caller)
     except NotFound:
         raise build_missing_error(name) from None
     runs = await load_runs(service, previous.conversation)
     last = runs.front or runs.last
     if last is not None and last.run_id == previous.run and not runs.views.keys() - {previous.run}:
         return Continuation(conversation=previous.conversation, waiting=find_waiting(runs))
-    if not any(entry.run == previous.run for entry in await service.read_entries(previous.conversation)):
+    if not any(entry.run == previous.run for entry in await service.conversations.read_entries(previous.conversation)):
         raise build_missing_error(name)
     return Continuation(conversation=previous.conversation, fork_after=previous.run)
 

@@ -43,11 +43,11 @@ async def replace_references(
 async def _load_output(service: Service, conversation: str, caller: Caller) -> dict[str, OutputItem]:
     """Return the output items of all responses in a conversation, by their ids; none if it is not the caller's."""
     try:
-        await service.require_conversation(conversation, caller)
+        await service.conversations.require(conversation, caller)
     except NotFound:
         return {}
     views: dict[str, RunView] = {}
-    for entry in await service.read_entries(conversation):
+    for entry in await service.conversations.read_entries(conversation):
         if entry.run:
             views.setdefault(entry.run, RunView(run_id=entry.run, conversation=conversation)).apply(entry)
     return {str(item["id"]): item for view in views.values() for item in list_output(view)}

@@ -31,8 +31,8 @@ def read_request_tools(service: Service, request: HttpRequest, data: ResponseBod
     declared = read_declared_tools(
         data.tools,
         list_input(data),
-        lambda name: bool(service.list_taken_names([name], context.caller)),
-        lambda tools: service.can_search(context.caller, resolve_model(data.model), tools),
+        lambda name: bool(service.tools.list_taken_names([name], context.caller)),
+        lambda tools: service.runs.can_search(context.caller, resolve_model(data.model), tools),
     )
     if declared.left_out:
         names = ", ".join(declared.left_out)[:MAX_LOGGED_CHARS]

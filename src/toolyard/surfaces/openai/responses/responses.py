@@ -177,7 +177,7 @@ class Responses:
 
     def _read_traits(self, data: ResponseBody, tools: RequestTools) -> ResponseTraits:
         return ResponseTraits(
-            model=self._service.default_model if data.model in ("", DEFAULT) else data.model,
+            model=self._service.models.default if data.model in ("", DEFAULT) else data.model,
             created_at=int(self._service.clock.now()),
             instructions=data.instructions,
             store=data.store is not False,
@@ -249,9 +249,12 @@ class Responses:
         history: Sequence[Item] = await self._load_earlier(data.previous_response_id, caller)
         if conversation and not data.previous_response_id:
             await find_in_conversation(service, conversation, caller)
-            history = (await service.view(conversation)).history
+            history = (await service.conversations.view(conversation)).history
         names = whole.server_tools
-        tools = [*whole.tools, *(tool for tool in service.list_tools(caller) if names is None or tool.name in names)]
+        tools = [
+            *whole.tools,
+            *(tool for tool in service.tools.list_usable(caller) if names is None or tool.name in names),
+        ]
         texts = (whole.instructions, *(str(output.value) for output in outputs.values()))
         return (
             sum(map(estimate_tokens, (*history, *whole.items)))
@@ -267,7 +270,7 @@ class Responses:
             stored = await self.find_run(response_id, caller)
         except NotFound:
             raise build_missing_error(response_id) from None
-        state = await self._service.view(stored.view.conversation)
+        state = await self._service.conversations.view(stored.view.conversation)
         items = await asyncio.to_thread(find_fork_items, state, stored.view.run_id, stored.log)
         # The whole results stay with their conversation: the summary is made from what the model has read of them.
         return [replace(item, handle="", native="") if isinstance(item, Result) else item for item in items]
@@ -319,7 +322,7 @@ class Responses:
 
     async def _check_declaration(self, conversation: str, declaration: McpDeclaration) -> None:
         """Raise Invalid if a conversation, whose rules were set when it began, allows more than a declaration."""
-        settings = (await self._service.view(conversation)).settings
+        settings = (await self._service.conversations.view(conversation)).settings
         allowed, asked = declaration.allowed_tools, declaration.asked_tools
         if allowed is not None and (settings.tools is None or not settings.tools <= allowed):
             raise invalid_field("tools", "allowed_tools can be narrowed only where a conversation begins")
@@ -341,7 +344,9 @@ class Responses:
         reader = InputReader(delivered, links_approvals=not conversation)
         declared, declaration = tools.declared, tools.mcp
         if declaration is not None and declaration.allowed_tools is not None:
-            available = {tool.name for tool in service.list_tools(caller)} if server_tools is None else server_tools
+            available = (
+                {tool.name for tool in service.tools.list_usable(caller)} if server_tools is None else server_tools
+            )
             server_tools = frozenset(available & declaration.allowed_tools)
         return WholeRequest(
             items=await read_history(items, service.clock, reader.add, field="input"),
@@ -363,16 +368,18 @@ class Responses:
         parsed_id = parse_response_id(response_id)
         missing = NotFound(f"there is no response {response_id[:80]!r}: it was not stored, or deleted")
         try:
-            await self._service.require_conversation(parsed_id.conversation, caller)
+            await self._service.conversations.require(parsed_id.conversation, caller)
         except NotFound:
             raise missing from None
         view, created_at = RunView(run_id=parsed_id.run, conversation=parsed_id.conversation), 0.0
-        log = await self._service.read_entries(parsed_id.conversation)
+        log = await self._service.conversations.read_entries(parsed_id.conversation)
         for entry in log:
             if view.apply(entry) and isinstance(entry.event, RunQueued):
                 created_at = entry.at
         ids = _list_item_ids(view)
-        if view.request is None or (ids and not (await self._service.view(parsed_id.conversation)).find_used_ids(ids)):
+        if view.request is None or (
+            ids and not (await self._service.conversations.view(parsed_id.conversation)).find_used_ids(ids)
+        ):
             raise missing  # there never was one, or its messages were removed
         return StoredRun(view=view, created_at=int(created_at), log=log)
 
@@ -384,7 +391,7 @@ class Responses:
     def _find_traits(self, stored: StoredRun) -> ResponseTraits:
         request = stored.view.request
         note = request.context.get(INSTRUCTIONS) if request else None
-        model = (request.model if request else "") or self._service.default_model
+        model = (request.model if request else "") or self._service.models.default
         fields = msgspec.convert(request.client_fields if request else {}, ClientFields)
         instructions = note.text if note else None
         return ResponseTraits(model=model, created_at=stored.created_at, instructions=instructions, fields=fields)
@@ -405,7 +412,7 @@ class Responses:
                 view.apply(entry)
                 numbers.add(entry)
         has_tools = bool(whole.request and whole.request.app_tools)
-        reader = await self._service.follow(whole.conversation, start, include_argument_deltas=has_tools)
+        reader = await self._service.conversations.follow(whole.conversation, start, include_argument_deltas=has_tools)
         encoder = ResponseEncoder(
             view,
             reader.end,
@@ -426,12 +433,12 @@ class Responses:
         view = (await self.find_run(response_id, caller)).view
         if view.status != "ended":
             with suppress(Refused):  # it has ended meanwhile
-                await self._service.submit(view.conversation, Stop(by=caller, run_id=view.run_id))
+                await self._service.conversations.submit(view.conversation, Stop(by=caller, run_id=view.run_id))
             await self._wait_for_end(view)
         return await self.load(response_id, caller, base)
 
     async def _wait_for_end(self, view: RunView) -> None:
-        reader = await self._service.follow(view.conversation, START, include_argument_deltas=False)
+        reader = await self._service.conversations.follow(view.conversation, START, include_argument_deltas=False)
         ended = RunView(run_id=view.run_id)
         try:
             async for item in reader:
@@ -443,13 +450,13 @@ class Responses:
     async def delete(self, response_id: str, caller: Caller) -> None:
         stored = await self.find_run(response_id, caller)
         view = stored.view
-        card = await self._service.require_conversation(view.conversation, caller)
+        card = await self._service.conversations.require(view.conversation, caller)
         runs = {entry.run for entry in stored.log if isinstance(entry.event, RunQueued)}
         if card.unlisted and runs == {view.run_id}:
-            await self._service.submit(view.conversation, Delete(by=caller))
+            await self._service.conversations.submit(view.conversation, Delete(by=caller))
             return
-        ids = frozenset((await self._service.view(view.conversation)).find_used_ids(_list_item_ids(view)))
-        await self._service.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
+        ids = frozenset((await self._service.conversations.view(view.conversation)).find_used_ids(_list_item_ids(view)))
+        await self._service.conversations.submit(view.conversation, RemoveMessage(by=caller, ids=ids))
 
     def _describe(self, view: RunView, traits: ResponseTraits, base: str) -> str:
         """Return the sentence for what a run waits for, but for approvals that are items of their own."""

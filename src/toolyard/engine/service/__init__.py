@@ -1,0 +1,161 @@
+"""The engine's interface for surfaces: submit commands, follow conversations, read their state, list what exists.
+
+Wire protocols are left to the surfaces, and driving conversations to `ownership`.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation.settings import Settings
+from toolyard.core.ports import Clock, McpProxy
+from toolyard.core.settings.prices import Price
+from toolyard.core.settings.texts import CustomTexts
+from toolyard.core.store import Store
+from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, clean_reference
+from toolyard.core.store.figures import select_step
+from toolyard.engine.access.failed_sign_ins import FailedSignIns
+from toolyard.engine.access.presets import Presets
+from toolyard.engine.access.refused_attempts import RefusedAttempts
+from toolyard.engine.access.shares import Shares
+from toolyard.engine.dependencies import Deps
+from toolyard.engine.log.journal import Observe
+from toolyard.engine.replicas.command_delivery import CommandDelivery
+from toolyard.engine.replicas.due_work import DueWork
+from toolyard.engine.replicas.message_handler import Replicas
+from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.readiness import StoreProbe
+from toolyard.engine.replicas.requests import Requests
+from toolyard.engine.service.conversations import Conversations, require_overseer
+from toolyard.engine.service.models import Models
+from toolyard.engine.service.runs import Runs, StartedRun
+from toolyard.engine.service.tools import Tools
+from toolyard.observability.audit import Auditor
+from toolyard.observability.figures import FigureRecorder
+from toolyard.observability.metrics import Load, Metrics
+from toolyard.observability.run_log import RunLog
+from toolyard.observability.telemetry import Observers
+from toolyard.observability.wire_log import WireLog
+
+__all__ = ["Service", "StartedRun"]
+
+
+class Service:
+    """What surfaces call. Methods raise errors of `core.errors`, which the surfaces map to their protocols."""
+
+    def __init__(
+        self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, mcp_proxy: McpProxy, observers: Sequence[Observe] = ()
+    ) -> None:
+        self._deps = deps
+        self.mcp_proxy = mcp_proxy
+        self._store = store
+        self.shares = Shares(store, deps.clock)
+        self.presets = Presets(store, deps.clock)
+        self.auditor = Auditor(store, deps.clock)
+        self.failed_sign_ins = FailedSignIns(self.auditor, tasks.create_task)
+        self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
+        self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
+        self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
+        observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
+        self._owner = Owner(deps, store, tasks, observe)
+        self._due_work = DueWork(deps, store, self._owner, self.auditor)
+        self._probe = StoreProbe(store, tasks)
+        self._requests = Requests(store, deps.clock)
+        self._delivery = CommandDelivery(deps, store, self._owner, self._requests)
+        self._replicas = Replicas(store, self._owner, self._delivery)
+        self._tasks = tasks
+        self.conversations = Conversations(
+            deps, store, self._owner, self._requests, self._delivery, self.auditor, self.refused_attempts
+        )
+        self.runs = Runs(deps, store, self._owner, self.conversations)
+        self.tools = Tools(deps, self._owner, mcp_proxy)
+        self.models = Models(deps)
+
+    async def start(self) -> None:
+        """Resume every run that an earlier process left open, and wake runs when their waits are over."""
+        self._due_work.start(self._tasks)
+        self._replicas.start(self._tasks)
+
+    @property
+    def clock(self) -> Clock:
+        return self._deps.clock
+
+    @property
+    def default_settings(self) -> Settings:
+        return self._deps.default_settings
+
+    @property
+    def wire_log(self) -> WireLog | None:
+        return self._deps.wire_log
+
+    @property
+    def texts(self) -> CustomTexts:
+        return self._deps.texts
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        return self._deps.prices
+
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        """Return a page of the audit log. Permission is not checked here."""
+        tenant = None if query.tenant is None else clean_reference(query.tenant)
+        return await self._store.read_audit(replace(query, tenant=tenant, actor=clean_reference(query.actor)))
+
+    async def find_unreadiness(self) -> str:
+        """Return why this process is not ready, without paths; empty if it is ready."""
+        return STOPPING if self._deps.leaving else await self._probe.find_problem()
+
+    async def find_store_problem(self) -> str:
+        """Return why the store accepts no write, without paths; empty if it does."""
+        return await self._probe.find_problem()
+
+    async def read_figures(
+        self, caller: Caller, since: float, until: float, *, points: int, everyone: bool = False
+    ) -> Sequence[tuple[float, bytes]]:
+        """Return the encoded figures of the caller's runs in a period, in steps that show it in that many points.
+
+        `everyone` includes the runs of other users and needs a role that may see them.
+        """
+        if everyone:
+            require_overseer(caller)
+        if not everyone and not caller.user:
+            return ()  # an empty user would select the figures of everybody
+        step_s = select_step(until - since, points)
+        return await self._figures.read(caller.tenant, "" if everyone else caller.user, step_s, since)
+
+    async def measure_load(self) -> Load:
+        """Return the current load. Waiting runs are counted in the store: most of them are in no process's memory."""
+        states = [journal.state for journal in self._owner]
+        counts = await self._store.count_open(self._deps.clock.now())
+        return Load(
+            running=sum(state.run is not None and state.run.suspended_at is None for state in states),
+            waiting=counts.waiting,
+            queued=sum(len(state.queue) for state in states),
+            open_streams=sum(journal.readers.attached for journal in self._owner) + self._owner.views.open_streams,
+        )
+
+    @property
+    def replica(self) -> str:
+        """Return the id of this process among those that share the store; empty if no others do."""
+        return self._store.replica if self._store.is_shared else ""
+
+    def stop_claiming(self) -> None:
+        """Say that this process is not ready, and leave due work to others. Requests are still served."""
+        self._deps.leaving = True
+        self._due_work.stop()
+
+    async def close(self, grace_s: float) -> None:
+        """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
+        self._deps.leaving = True
+        self._due_work.stop()
+        await self._owner.close(grace_s)
+        await self._figures.close()
+        await self.failed_sign_ins.close()
+        await self.refused_attempts.close()
+        self._replicas.close()
+
+    def _find_conversation_owner(self, conversation: str) -> Caller | None:
+        journal = self._owner.find_journal(conversation)
+        return journal.state.owner if journal is not None else None

@@ -1,0 +1,305 @@
+"""Conversations for surfaces: submit commands, follow and read logs, list what a caller may see."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import UnsetType
+from msgspec.structs import replace
+
+from toolyard.codec import check_encodable, check_items
+from toolyard.core.caller import Caller
+from toolyard.core.conversation.approvals import find_refusal
+from toolyard.core.conversation.commands import (
+    Approve,
+    Change,
+    Command,
+    Delete,
+    Deny,
+    Fork,
+    RemoveMessage,
+    Start,
+)
+from toolyard.core.conversation.cursor import Cursor
+from toolyard.core.conversation.events import Entry, Origin, RequestKey
+from toolyard.core.conversation.forks import find_fork_items
+from toolyard.core.conversation.state import State
+from toolyard.core.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    Refused,
+    RequestRepeated,
+    Unavailable,
+)
+from toolyard.core.items import Item, Result
+from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
+from toolyard.core.store.audit_chain import AuditAction, hash_content
+from toolyard.engine.access.refused_attempts import RefusedAttempts
+from toolyard.engine.dependencies import Deps
+from toolyard.engine.log.readers import Reader
+from toolyard.engine.replicas.command_delivery import CommandDelivery
+from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.requests import Requests
+from toolyard.engine.tools.large_results import build_original_handle
+from toolyard.observability.audit import Auditor
+
+MAX_ITEMS_PER_CHECK = 250
+"""Items that are checked before the event loop runs other tasks: well under a millisecond."""
+MAX_OPEN = 200
+"""Conversations that `list_open` returns."""
+
+
+class Conversations:
+    """Commands to conversations, their logs, and the lists of them."""
+
+    def __init__(
+        self,
+        deps: Deps,
+        store: Store,
+        owner: Owner,
+        requests: Requests,
+        delivery: CommandDelivery,
+        auditor: Auditor,
+        refused_attempts: RefusedAttempts,
+    ) -> None:
+        self._deps = deps
+        self._store = store
+        self._owner = owner
+        self._requests = requests
+        self._delivery = delivery
+        self._auditor = auditor
+        self._refused_attempts = refused_attempts
+
+    async def view(self, conversation: str) -> State:
+        """Return the state of a conversation without claiming it; an empty state if it does not exist."""
+        return await self._owner.views.read_state(conversation)
+
+    async def follow(
+        self, conversation: str, after: Cursor | None = None, *, include_argument_deltas: bool = True
+    ) -> Reader:
+        """Return a reader of the entries after the cursor, or from now on, and of everything that follows.
+
+        Detach the reader when done. Argument deltas are skipped unless `include_argument_deltas` is set.
+        """
+        if self._deps.draining:
+            raise Unavailable(STOPPING)
+        return await self._owner.views.follow(conversation, after, include_argument_deltas=include_argument_deltas)
+
+    async def read_entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
+        """Return the stored entries after number `after` and up to `until`, or up to the last."""
+        return await self._store.read(conversation, after, max(0, until - after))
+
+    async def read_entry(self, conversation: str, seq: int) -> Entry | None:
+        """Return the stored entry of that number, or None if there is none."""
+        entries = await self.read_entries(conversation, after=seq - 1, until=seq)
+        return entries[0] if entries else None
+
+    async def read_blob(self, conversation: str, handle: str) -> bytes | None:
+        """Return a whole result, or its form in the venue's own format, by a handle of its Result."""
+        return await self._store.get_blob(conversation, handle)
+
+    async def read_original(self, conversation: str, call_id: str) -> bytes | None:
+        """Return the result of a call as it was before secrets were replaced; None if nothing was."""
+        return await self._store.get_blob(conversation, build_original_handle(call_id))
+
+    async def submit(self, conversation: str, command: Command) -> None:
+        """Decide a command and store its events before returning.
+
+        Raises Refused, Invalid or NotFound; or RequestRepeated if the command's request took effect before.
+        """
+        if self._deps.draining:
+            raise Unavailable(STOPPING)
+        if isinstance(command, Delete):
+            await self._delete(conversation, command)
+            return
+        await _check_in_pieces(command)
+        if isinstance(command, Approve | Deny | Change | RemoveMessage) and (
+            audited := await self._describe(conversation, command)
+        ):
+            action, target, content_hash = audited
+            if isinstance(command, Approve | Deny):
+                await self._require_decider(conversation, command, audited)
+            async with self._auditor.record(action, target, by=command.by, content_hash=content_hash):
+                await self._delivery.submit(conversation, command)
+            return
+        await self._delivery.submit(conversation, command)
+
+    async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
+        """Submit a command, unless its request took effect before: then return the record of that."""
+        try:
+            await self.submit(conversation, command)
+        except RequestRepeated:
+            if record := await self.find_request(command.request):
+                return record
+            raise
+        return None
+
+    async def _require_decider(
+        self, conversation: str, command: Approve | Deny, audited: tuple[AuditAction, str, str]
+    ) -> None:
+        """Raise Refused, after an entry that says so, if the caller may not decide a call that asks.
+
+        That depends on the call alone, so it cannot have changed when the command is decided.
+        """
+        state = await self.view(conversation)
+        call = state.calls.get(command.call_id)
+        if call is None or call.phase != "asking" or not (refusal := find_refusal(state, call, command.by)):
+            return
+        action, target, content_hash = audited
+        await self._refused_attempts.count(action, target, command.by, content_hash)
+        raise Refused(refusal)
+
+    async def _describe(
+        self, conversation: str, command: Approve | Deny | Change | RemoveMessage
+    ) -> tuple[AuditAction, str, str] | None:
+        """Return what the audit log says of a command, which the log of the conversation holds in full; else None."""
+        if isinstance(command, Change):
+            prompt = command.change.system_prompt
+            return None if isinstance(prompt, UnsetType) else ("prompt.change", conversation, hash_content(prompt))
+        if isinstance(command, RemoveMessage):
+            return "message.delete", f"{conversation}/{','.join(sorted(command.ids))}", ""
+        call = (await self.view(conversation)).calls.get(command.call_id)
+        edited = command.arguments if isinstance(command, Approve) else None
+        decided = hash_content((call.call.tool, call.arguments if edited is None else edited)) if call else ""
+        return (
+            "call.approve" if isinstance(command, Approve) else "call.deny",
+            f"{conversation}/{command.call_id}",
+            decided,
+        )
+
+    async def _delete(self, conversation: str, command: Delete) -> None:
+        """Delete a conversation and stop what runs in it. Its log is not read, so that a damaged one can be deleted."""
+        await self.require(conversation, command.by)
+        async with self._auditor.record("conversation.delete", conversation, by=command.by):
+            await self._owner.delete(conversation, NotFound("the conversation was deleted"))
+
+    async def find_request(self, request: RequestKey | None) -> RequestRecord | None:
+        """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""
+        return await self._requests.find(request)
+
+    async def fork(
+        self,
+        source: str,
+        target: str,
+        by: Caller,
+        *,
+        after: str = "",
+        correlation_id: str = "",
+        request: RequestKey | None = None,
+        unlisted: bool = False,
+    ) -> RequestRecord | None:
+        """Open the conversation `target` with the items of `source` up to the end of a run or up to an item.
+
+        Without `after` all items are copied. Raises Refused for a place inside a turn, or if nothing is there. If the
+        request took effect before, return its record, which names the conversation that was opened then.
+        """
+        if record := await self.find_request(request):
+            return record
+        state = await self.view(source)
+        if state.owner is None or not by.owns(state.owner):
+            raise NotFound(f"there is no conversation {source[:80]!r}")
+        entries = await self.read_entries(source) if after else ()
+        # Folding a long log takes long: other conversations go on meanwhile.
+        items = tuple(await asyncio.to_thread(find_fork_items, state, after, entries))
+        await self.copy_blobs(source, target, items)
+        settings = replace(state.settings, ephemeral=False, unlisted=unlisted)
+        origin = Origin(conversation=source, after=after)
+        command = Fork(
+            by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings
+        )
+        try:
+            record = await self.submit_once(target, command)
+        except (Refused, Invalid):
+            await self._drop_copies(target)
+            raise
+        # No other failure drops them: the fork may be on its way to the store.
+        if record is not None:
+            await self._drop_copies(target)
+        return record
+
+    async def _drop_copies(self, target: str) -> None:
+        """Delete the blobs of a fork that was not made."""
+        if await self._store.card(target) is None:
+            await self._store.delete_conversation(target)
+
+    async def copy_blobs(self, source: str, target: str, items: Sequence[Item]) -> None:
+        """Copy the whole results of the items. Before the fork is stored: one that lacks them would have lost data."""
+        results = [item for item in items if isinstance(item, Result)]
+        originals = {build_original_handle(result.call_id) for result in results if result.redacted}
+        for handle in {handle for result in results for handle in (result.handle, result.native)} | originals:
+            if handle and (body := await self._store.get_blob(source, handle)) is not None:
+                await self._store.put_blob(target, handle, body)
+
+    async def list_cards(
+        self,
+        caller: Caller,
+        *,
+        text: str = "",
+        after: ListPosition | None = None,
+        limit: int = 50,
+        everyone: bool = False,
+        unlisted: bool = False,
+    ) -> Sequence[ConversationCard]:
+        """Return the caller's conversations, newest change first.
+
+        `everyone` includes those of other users and needs a role that may see them. `unlisted` includes conversations
+        that a program made for one call.
+        """
+        if everyone:
+            require_overseer(caller)
+        if not everyone and not caller.user:
+            return ()  # an empty user would select the conversations of everybody
+        user = "" if everyone else caller.user
+        return await self._store.cards(
+            CatalogQuery(tenant=caller.tenant, user=user, text=text, after=after, limit=limit, unlisted=unlisted)
+        )
+
+    async def require(
+        self, conversation: str, caller: Caller, permission: Literal["see", "decide", "own"] = "own"
+    ) -> ConversationCard:
+        """Return the card of a conversation in which this caller has the permission. Raises NotFound otherwise."""
+        card = await self._store.card(conversation)
+        if card is not None:
+            owner = Caller(user=card.user, tenant=card.tenant)
+            allowed = {"see": caller.may_see, "decide": caller.may_decide_for, "own": caller.owns}[permission]
+            if allowed(owner):
+                return card
+        # The same error whether the conversation is missing or another user's: it must not reveal which ids exist.
+        raise NotFound(f"there is no conversation {conversation[:80]!r}")
+
+    async def list_open(self, caller: Caller, *, everyone: bool = False) -> Sequence[ConversationCard]:
+        """Return up to MAX_OPEN conversations with an open run, among those that this caller may see."""
+        if everyone:
+            require_overseer(caller)
+        if not everyone and not caller.user:
+            return ()  # an empty user would select the conversations of everybody
+        return await self._store.list_open(caller.tenant, "" if everyone else caller.user, MAX_OPEN)
+
+    async def list_waiting(self, caller: Caller) -> Sequence[ConversationCard]:
+        """Return up to MAX_OPEN conversations of the tenant with an open run, for the calls that this caller decides.
+
+        Permission is not checked here: it differs from call to call.
+        """
+        return await self._store.list_open(caller.tenant, "", MAX_OPEN)
+
+
+async def _check_in_pieces(command: Command) -> None:
+    """Raise Invalid for a command that could not be read back from the log.
+
+    A long input is checked in pieces, so that other tasks can run in between.
+    """
+    items = command.input if isinstance(command, Start) else command.items if isinstance(command, Fork) else ()
+    if len(items) <= MAX_ITEMS_PER_CHECK:
+        check_encodable(command)
+        return
+    check_encodable(replace(command, input=()) if isinstance(command, Start) else replace(command, items=()))
+    for start in range(0, len(items), MAX_ITEMS_PER_CHECK):
+        await asyncio.sleep(0)
+        check_items(items[start : start + MAX_ITEMS_PER_CHECK])
+
+
+def require_overseer(caller: Caller) -> None:
+    """Raise Forbidden for a caller who may see only their own conversations."""
+    if not caller.may_see(Caller(user="", tenant=caller.tenant)):
+        raise Forbidden("the conversations of other users are listed for operators and approvers only")
