@@ -19,7 +19,7 @@ from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions
 from toolyard.core.settings.limits import Budget, Limits, SessionLimits, SocketLimits
-from toolyard.core.settings.prices import Price
+from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import Key, Store

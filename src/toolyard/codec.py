@@ -7,8 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.conversation.command_outcome import CommandOutcome
-from toolyard.core.conversation.commands import Command
+from toolyard.core.conversation.commands import Command, CommandOutcome
 from toolyard.core.conversation.events import Entry, Event
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Item

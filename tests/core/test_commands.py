@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from core.test_table import BUILDER_BY_SITUATION, COMMAND_BY_NAME, NOW
 from toolyard.codec import decode_command, encode_command
 from toolyard.core.caller import Caller
-from toolyard.core.conversation.command_outcome import ACCEPTED, CommandOutcome, describe_error
-from toolyard.core.conversation.commands import Change, Delete
+from toolyard.core.conversation.commands import ACCEPTED, Change, CommandOutcome, Delete, describe_error
 from toolyard.core.conversation.decide import decide
 from toolyard.core.conversation.events import ConversationChanged
 from toolyard.core.conversation.notes import MAX_NOTES, Note, NoteEdit

@@ -34,7 +34,7 @@ from toolyard.core.settings.options import Options
 from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import McpClient
 from toolyard.core.tools.trust import UntrustedSource
 
 LOGS = Path(__file__).parent / "logs"

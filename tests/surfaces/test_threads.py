@@ -13,7 +13,7 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.items import MAX_ID_CHARS, Call, Item, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Value
-from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.surfaces.shared.threads import (
     CallDecision,

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, get_args
 from toolyard.core.caller import Caller
 from toolyard.core.errors import ToolyardError
 from toolyard.core.store.audit_chain import Actor
-from toolyard.observability.audit import current_actor
+from toolyard.observability.auditor import current_actor
 from toolyard.observability.log_lines import configure_logging
 from toolyard.server.config import Config, find_config_file, load
 

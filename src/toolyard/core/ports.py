@@ -13,8 +13,7 @@ from toolyard.core.items import Call, Part, Problem
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_client import McpClient
-from toolyard.core.tools.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
+from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.tools.remembered_approvals import RememberedApproval
 from toolyard.core.tools.web_search_rule import NativeTools
 

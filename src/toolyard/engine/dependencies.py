@@ -9,8 +9,7 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.settings.divisions import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.model_cards import ModelCard
-from toolyard.core.settings.prices import Price
+from toolyard.core.settings.model_cards import ModelCard, Price
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tool_identity import FindIdentity
 from toolyard.core.tools.redaction import NO_REDACTOR, Redactor

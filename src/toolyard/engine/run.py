@@ -12,8 +12,8 @@ from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Event, Published
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import RunFailed
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.engine.output_types import OutputType
 from toolyard.engine.run_result import OutputT, RunResult, build_run_result
 from toolyard.engine.service import Service

@@ -15,10 +15,10 @@ from toolyard.surfaces.app_chat import routes as app_chat
 from toolyard.surfaces.catalog import routes as catalog
 from toolyard.surfaces.conversations import routes as conversations
 from toolyard.surfaces.http.authentication import AuthenticationMiddleware
+from toolyard.surfaces.http.authorization import record_refusal
 from toolyard.surfaces.http.correlation import CorrelationMiddleware
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES, handle_error
 from toolyard.surfaces.http.guard import GuardMiddleware
-from toolyard.surfaces.http.refusals import record_refusal
 from toolyard.surfaces.http.request_body import BodyRequest
 from toolyard.surfaces.http.request_context import AsgiApp
 from toolyard.surfaces.mcp import http as mcp

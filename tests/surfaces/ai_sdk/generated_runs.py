@@ -22,8 +22,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.items import ModelText
 from toolyard.engine.log.readers import Reader, Readers
-from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder
-from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader
+from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, WholeTurnReader
 
 
 class FaithfulLog(StoredLog):

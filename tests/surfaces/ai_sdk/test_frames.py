@@ -7,7 +7,7 @@ from toolyard.core.conversation.events import CallParked
 from toolyard.core.conversation.run_view import CallView
 from toolyard.core.items import Call, FilePart, ImagePart, Problem, Result
 from toolyard.surfaces.ai_sdk.frames import build_files, build_input, build_output, build_question
-from toolyard.surfaces.shared.edited_arguments import find_edited_arguments
+from toolyard.surfaces.shared.threads import find_edited_arguments
 
 CALL = Call(id="c", at=0.0, tool="t", arguments={"a": 1})
 

@@ -13,8 +13,7 @@ from toolyard import Context, Limits, tool
 from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ModelText, Reasoning, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder
-from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader
+from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, WholeTurnReader
 from toolyard.surfaces.http.sse import stream_events
 from toolyard.surfaces.shared.threads import Thread, ThreadMessage, ThreadRequest, Threads, derive_conversation_id
 from toolyard.testing import Script, call, fail, say, together

@@ -24,8 +24,8 @@ from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.core.errors import Refused
 from toolyard.core.items import ModelText, UserMessage
-from toolyard.surfaces.openai import runs
-from toolyard.surfaces.openai.decided_runs import let_go
+from toolyard.surfaces.openai import run_starter
+from toolyard.surfaces.openai.earlier_runs import let_go
 from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import call, fail, say, together
 
@@ -206,7 +206,7 @@ async def test_two_messages_at_once_let_a_call_go_once(monkeypatch: pytest.Monke
         await both.wait()  # both have seen that the run waits
         return await let_go(*arguments)
 
-    monkeypatch.setattr(runs, "let_go", let_go_together)
+    monkeypatch.setattr(run_starter, "let_go", let_go_together)
     script = [call("order", item="milk"), say("One."), say("Two.")]
     async with serve_script(script, [order]) as served:
         first = await served.complete()

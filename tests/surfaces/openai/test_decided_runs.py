@@ -166,8 +166,9 @@ class CountedLogs:
 
     def __init__(self) -> None:
         self.reads: list[str] = []
+        self.conversations = self
 
-    async def require_conversation(self, conversation: str, caller: Caller) -> None:
+    async def require(self, conversation: str, caller: Caller) -> None:
         if not caller.user:
             raise NotFound(conversation)
 

@@ -1,4 +1,4 @@
-"""The commands that surfaces submit. `decide` accepts or refuses them.
+"""The commands that surfaces submit, and their outcomes. `decide` accepts or refuses them.
 
 A command is plain data, so that it can be stored, sent to the process that owns the conversation, and decided there.
 """
@@ -9,12 +9,60 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import Origin, Remember, Reply, RequestKey
 from toolyard.core.conversation.notes import Note
 from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.errors import (
+    Fenced,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Refused,
+    RequestRepeated,
+    StoreDown,
+    ToolyardError,
+    Unavailable,
+)
 from toolyard.core.items import Item, Result
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import McpClient
 from toolyard.core.tools.web_search_rule import SearchMode
+
+_ERRORS: dict[str, type[ToolyardError]] = {
+    "request_repeated": RequestRepeated,
+    "refused": Refused,
+    "invalid": Invalid,
+    "forbidden": Forbidden,
+    "not_found": NotFound,
+    "unavailable": Unavailable,
+    "store_down": StoreDown,
+    "fenced": Fenced,
+}
+_NAMES = {kind: name for name, kind in _ERRORS.items()}
+
+
+class CommandOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Accepted if `error` is empty; otherwise the kind of error, with its message and details."""
+
+    error: str = ""
+    message: str = ""
+    details: dict[str, object] = {}
+
+    def raise_error(self) -> None:
+        """Raise the error that the command was answered with, if any, as in the process that decided it."""
+        if not self.error:
+            return
+        kind = _ERRORS.get(self.error, Unavailable)
+        raise Invalid(self.message, self.details) if kind is Invalid else kind(self.message)
+
+
+ACCEPTED = CommandOutcome()
+
+
+def describe_error(error: ToolyardError) -> CommandOutcome:
+    """Return the outcome of a command that raised this error."""
+    details = error.details if isinstance(error, Invalid) else {}
+    message = error.reason if isinstance(error, StoreDown) else str(error)
+    return CommandOutcome(error=_NAMES.get(type(error), "unavailable"), message=message, details=details)
 
 
 class _Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="command"):

@@ -17,7 +17,7 @@ from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import McpClient
 from toolyard.core.tools.trust import UntrustedSource
 from toolyard.core.tools.web_search_rule import SearchMode
 

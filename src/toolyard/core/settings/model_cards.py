@@ -1,11 +1,23 @@
-"""The description of a model that users can choose."""
+"""The description of a model that users can choose, and its prices."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.masking import mask_addresses
+
+PerMillion = Annotated[float, Meta(extra={"ge": 0, "le": 1_000_000})]
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """Prices per million tokens. Cached tokens cost as much as other input unless `cached` is set."""
+
+    input: PerMillion
+    output: PerMillion
+    cached: PerMillion | None = None
+    currency: Annotated[str, Meta(extra={"pattern": r"^[A-Z]{3}\Z", "says": "three letters such as USD"})] = "USD"
+
 
 InputKind = Literal["text", "image", "file"]
 

@@ -1,4 +1,4 @@
-"""MCP servers as data: their configuration and their status. `venues.mcp` connects to them."""
+"""MCP servers and clients as data: configuration, status, capabilities. `venues.mcp` connects to servers."""
 
 import re
 from collections.abc import Iterator
@@ -22,6 +22,18 @@ from toolyard.core.settings.types import (
     Url,
     VariableName,
 )
+
+Capability = Literal["elicitation", "sampling", "roots"]
+
+
+class McpClient(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An MCP client that uses this server."""
+
+    modern: bool = False
+    """Whether it speaks 2026-07-28, rather than 2025-11-25 or older."""
+    capabilities: frozenset[Capability] = frozenset()
+    """What the client can be asked for."""
+
 
 INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
 """The key, in the content of an answer, of a client's responses to each of a question's `requests`."""

@@ -24,7 +24,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.store import AuditLog, Key, Keys, KeyValue
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, BoundName, ToolIdentity, bind_names
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 
 LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
 KEY_USES = "key_use"

@@ -11,7 +11,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.core.ports import Spawn
 from toolyard.core.store.audit_chain import Actor
 from toolyard.engine.access.counted_entries import WINDOW_S, CountedEntries
-from toolyard.observability.audit import Auditor, current_actor
+from toolyard.observability.auditor import Auditor, current_actor
 
 MAX_ADDRESSES = 20
 """Addresses with entries of their own in a minute."""

@@ -15,7 +15,7 @@ from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import hash_content
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 
 PRESETS = "preset"
 """The kind of the records."""

@@ -12,7 +12,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.core.ports import Spawn
 from toolyard.core.store.audit_chain import Actor, AuditAction
 from toolyard.engine.access.counted_entries import WINDOW_S, CountedEntries
-from toolyard.observability.audit import Auditor, current_actor
+from toolyard.observability.auditor import Auditor, current_actor
 
 MAX_CALLERS = 200
 """Pairs of a caller and an action with entries of their own in a minute. A trusted key may name any number of users."""

@@ -12,7 +12,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.store import SHARE, AccessToken, Store
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.engine.access.authentication import hash_key
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 
 MAX_SHARES = 20
 """How many links a conversation may have at a time."""

@@ -1,11 +1,20 @@
-"""Load the views of a conversation's open runs from its log, for a reader that starts at a cursor."""
+"""Loads the views of open runs for a reader that starts at a cursor, and tells which waits are over."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, RunQueued, RunStarted
-from toolyard.core.conversation.run_view import OpenRuns
+from toolyard.core.conversation.run_view import OpenRuns, RunView
+
+
+def is_at_rest(view: RunView, seq: int, log_end: int) -> bool:
+    """Return whether a run has ended or waits after entry `seq` of a log that had `log_end` entries when it was opened.
+
+    Until these entries are all read, a wait may be over: the entry that ends it is among those that follow.
+    """
+    return view.end is not None or (view.status == "waiting" and seq >= log_end)
+
 
 FIRST_PAGE_ENTRIES = 64
 """Most runs have fewer entries."""

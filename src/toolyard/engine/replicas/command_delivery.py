@@ -12,8 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from toolyard.codec import decode_command, decode_outcome, encode_command, encode_outcome
-from toolyard.core.conversation.command_outcome import ACCEPTED, describe_error
-from toolyard.core.conversation.commands import Delete, Start, StateCommand
+from toolyard.core.conversation.commands import ACCEPTED, Delete, Start, StateCommand, describe_error
 from toolyard.core.conversation.decide import decide
 from toolyard.core.errors import Fenced, Invalid, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import Letter, LetterAnswer, Owned, Store

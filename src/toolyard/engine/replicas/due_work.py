@@ -15,7 +15,7 @@ from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
 from toolyard.engine.replicas.ownership import Owner
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 
 MAX_SLEEP_S = 3600.0
 SHARED_SLEEP_S = 1.0

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, McpProxy
-from toolyard.core.settings.prices import Price
+from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.texts import CustomTexts
 from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, clean_reference
@@ -32,7 +32,7 @@ from toolyard.engine.service.conversations import Conversations, require_oversee
 from toolyard.engine.service.models import Models
 from toolyard.engine.service.runs import Runs, StartedRun
 from toolyard.engine.service.tools import Tools
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.observability.run_log import RunLog

@@ -42,7 +42,7 @@ from toolyard.engine.replicas.command_delivery import CommandDelivery
 from toolyard.engine.replicas.ownership import STOPPING, Owner
 from toolyard.engine.replicas.requests import Requests
 from toolyard.engine.tools.large_results import build_original_handle
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 
 MAX_ITEMS_PER_CHECK = 250
 """Items that are checked before the event loop runs other tasks: well under a millisecond."""

@@ -30,13 +30,13 @@ from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.store import Allowance, RequestRecord, Store
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_client import McpClient
+from toolyard.core.tools.mcp_servers import McpClient
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.loop.command_checks import plan_search
 from toolyard.engine.replicas.ownership import STOPPING, Owner
-from toolyard.engine.replicas.repeated_requests import build_restart
+from toolyard.engine.replicas.requests import build_restart
 from toolyard.engine.service.conversations import Conversations
 
 

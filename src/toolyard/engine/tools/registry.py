@@ -27,9 +27,34 @@ from toolyard.core.tools.templates import check_slots
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL
 from toolyard.engine.tools.caller_tools import Availability, RegisteredTool, ToolTable, ToolTables
 from toolyard.engine.tools.offers import ToolSelector
-from toolyard.engine.tools.unknown_tool import build_unknown_tool_problem
 from toolyard.engine.tools.web_search_plan import NO_SEARCH_PLAN, SearchPlan, SearchPlanner, SearchRequest
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
+
+MAX_NAMED = 20
+MAX_LETTERS = 64
+MAX_OUTAGES = 5
+
+
+def build_unknown_tool_problem(name: str, offered: Iterable[str], outages: Sequence[str] = ()) -> Problem:
+    """Return the problem with the names of the offered tools, the most similar first.
+
+    `outages` are about servers that may have such a tool, as nobody knows their tools yet.
+    """
+    near = sorted(offered, key=lambda other: -_compute_likeness(name[:MAX_LETTERS].lower(), other.lower()))
+    names = ", ".join(near[:MAX_NAMED]) or "none"
+    hints = "".join(f". A server whose tools are not known may have it: {text}" for text in outages[:MAX_OUTAGES])
+    return Problem(
+        error=f"there is no tool named {name[:MAX_LETTERS]!r}; there are: {names}{hints}",
+        error_type="unknown_tool",
+        details={"tools": near[:MAX_NAMED]},
+    )
+
+
+def _compute_likeness(name: str, other: str) -> float:
+    """Return the share of letter pairs that two names have in common."""
+    pairs, other_pairs = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
+    return len(pairs & other_pairs) / (len(pairs | other_pairs) or 1)
+
 
 if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions bring their own validation
     from toolyard.engine.tools.argument_validation import Schemas

@@ -4,7 +4,7 @@ Each request of a client is a run of its own for AG-UI: it ends when Toolyard's 
 with it. Each turn of the model is a step, and one message of the assistant with its text and its calls.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -42,17 +42,70 @@ from toolyard.core.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.conversation.run_view import RunView
+from toolyard.core.conversation.run_view import CallView, RunView
 from toolyard.core.errors import ToolyardError
 from toolyard.core.items import Call, Problem, Reasoning, Result, Usage, result_id
 from toolyard.core.utf8 import utf8_size
-from toolyard.engine.log.replayed_waits import is_at_rest
-from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame, encode_head
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.surfaces.ag_ui.messages import build_message_id, build_reasoning_id
-from toolyard.surfaces.ag_ui.waits import build_interrupts, list_pending_calls
 from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.http.model_failures import describe_failure
+from toolyard.surfaces.shared.chat_messages import to_iso_time
 from toolyard.surfaces.shared.streamed_arguments import StreamedCall, cut_sent, find_missing
+
+APPROVAL_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "editedArgs": {"type": "object", "description": "Arguments in place of the model's"},
+        "reason": {"type": "string", "description": "Why the call was denied, for the model"},
+    },
+    "required": ["approved"],
+}
+
+
+def build_interrupts(view: RunView) -> list[dict[str, object]]:
+    """Return an interrupt for each call that waits for a decision or an answer."""
+    return [_build_interrupt(call) for call in view.open_calls if call.awaited in ("approval", "answer")]
+
+
+def list_pending_calls(view: RunView) -> list[str]:
+    """Return the ids of the calls that the client has to run."""
+    return [call.call.id for call in view.open_calls if call.awaited == "client"]
+
+
+def _build_interrupt(call: CallView) -> dict[str, object]:
+    about = {
+        "id": call.call.id,
+        "toolCallId": call.call.id,
+        "expiresAt": to_iso_time(call.expires_at),
+        "metadata": {"tool": call.call.tool, "arguments": call.arguments, "rule": call.rule},
+    }
+    if call.awaited == "approval":
+        message = f"{call.call.tool} waits for {call.awaited_approval}"
+        return {**about, "reason": "tool_call", "message": message, "responseSchema": APPROVAL_SCHEMA}
+    question = call.parked.question if call.parked else {}
+    message, schema = question.get("message"), question.get("requestedSchema")
+    return {
+        **about,
+        "reason": "input_required",
+        "message": message if isinstance(message, str) else f"{call.call.tool} asks a question",
+        **({"responseSchema": schema} if isinstance(schema, dict) else {}),
+    }
+
+
+PROTOCOL_VERSION = "1.0"
+
+
+def encode_frame(kind: str, **fields: object) -> bytes:
+    """Return the frame of an event."""
+    return b"data: %b\n\n" % msgspec.json.encode({"type": kind, **fields})
+
+
+def encode_head(kind: str, **fields: str) -> bytes:
+    """Return the beginning of frames that differ in their `delta` only. `}` and two newlines come after the delta."""
+    return b'data: %b,"delta":' % msgspec.json.encode({"type": kind, **fields})[:-1]
+
 
 END = b"}\n\n"
 """The end of a frame that `encode_head` began."""

@@ -11,8 +11,7 @@ from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.items import Call
 from toolyard.core.ports import Failure, Value
 from toolyard.engine.service import Service
-from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder, encode_failure
-from toolyard.surfaces.ag_ui.frames import PROTOCOL_VERSION, encode_frame
+from toolyard.surfaces.ag_ui.encoder import PROTOCOL_VERSION, Exchange, ExchangeEncoder, encode_failure, encode_frame
 from toolyard.surfaces.ag_ui.messages import (
     MESSAGE_ID_FIELD,
     Message,

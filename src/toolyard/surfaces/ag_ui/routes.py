@@ -8,7 +8,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from toolyard.surfaces.ag_ui.capabilities import build_capabilities
+from toolyard.core.settings.limits import Limits
+from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.ag_ui.exchanges import Exchanges
 from toolyard.surfaces.ag_ui.parse import RunInput
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
@@ -16,6 +17,33 @@ from toolyard.surfaces.http.request_context import HttpRequest, get_request_cont
 from toolyard.surfaces.http.sse import build_stream_response
 from toolyard.surfaces.shared.threads import Threads
 from toolyard.surfaces.surface import Backend, Surface
+
+
+def build_capabilities(tools: Sequence[Tool], limits: Limits, version: str) -> dict[str, object]:
+    """Return the capabilities for a caller with these tools and limits."""
+    return {
+        "identity": {"name": "Toolyard", "type": "toolyard", "version": version},
+        # A stream that broke off is followed by sending the request again, not by sequence numbers.
+        "transport": {"streaming": True, "websocket": False, "httpBinary": False, "resumable": False},
+        "tools": {
+            "supported": True,
+            "items": [
+                {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+            ],
+            "parallelCalls": True,
+            "clientProvided": True,
+        },
+        # The state is the client's: tools read it, and the stream repeats it unchanged.
+        "state": {"snapshots": True, "deltas": False, "persistentState": False},
+        "reasoning": {"supported": True, "streaming": True, "encrypted": False},
+        "multimodal": {"input": {"image": True, "pdf": True, "audio": False, "video": False}},
+        "execution": {
+            "maxIterations": limits.turns_per_request,
+            "maxExecutionTime": int(limits.run_seconds * 1000),
+        },
+        "humanInTheLoop": {"supported": True, "approvals": True, "interrupts": True, "approveWithEdits": True},
+    }
+
 
 PATH = "/ag-ui"
 

@@ -48,7 +48,8 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import ToolyardError
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
-from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.log.open_runs import is_at_rest
+from toolyard.engine.log.readers import Reader
 from toolyard.surfaces.ai_sdk.frames import (
     Frame,
     build_approval_request,
@@ -63,6 +64,30 @@ from toolyard.surfaces.ai_sdk.frames import (
     build_usage,
 )
 from toolyard.surfaces.http.errors import build_error_response
+
+
+class WholeTurnReader:
+    """Leaves out the text of a turn that arrives all at once, as the entry that follows holds it as well."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def read_batch(self, timeout_s: float | None = None) -> list[tuple[Published, Cursor]]:
+        # A reader hands out both in one batch.
+        batch = await self._reader.read_batch(timeout_s)
+        return [pair for index, pair in enumerate(batch) if not _is_whole_text(batch, index)]
+
+    def detach(self) -> None:
+        self._reader.detach()
+
+
+def _is_whole_text(batch: list[tuple[Published, Cursor]], index: int) -> bool:
+    text = batch[index][0]
+    if not isinstance(text, TextAppended) or text.offset or index + 1 == len(batch):
+        return False
+    following = batch[index + 1][0]
+    return isinstance(following, Entry) and isinstance(following.event, TurnEnded)
+
 
 DONE = b"data: [DONE]\n\n"
 _FINISH_REASONS: dict[Finish, str] = {"length": "length", "refused": "content-filter"}

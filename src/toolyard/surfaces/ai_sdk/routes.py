@@ -12,9 +12,8 @@ from msgspec import Struct
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.service import Service
-from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, encode_failure
+from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, WholeTurnReader, encode_failure
 from toolyard.surfaces.ai_sdk.parse import CallAnswers, ChatRequest, read_message, read_request
-from toolyard.surfaces.ai_sdk.whole_turns import WholeTurnReader
 from toolyard.surfaces.http.authorization import PathId
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest

@@ -16,8 +16,7 @@ from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.templates import find_unknown_slots
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.shared.chat_messages import ChatFunctionCall
-from toolyard.surfaces.shared.client_results import ClientToolError, LongText, parse_client_result
-from toolyard.surfaces.shared.client_tools import build_client_tool
+from toolyard.surfaces.shared.client_tools import ClientToolError, LongText, build_client_tool, parse_client_result
 from toolyard.surfaces.shared.history import ItemBuilder, RequestedCall
 
 MAX_TOOLS = 128

@@ -52,10 +52,10 @@ from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, 
 from toolyard.surfaces.http.sse import build_stream_response
 from toolyard.surfaces.shared.answer_options import AnswerFields
 from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.chat_messages import build_title
 from toolyard.surfaces.shared.history import find_used_ids, read_history
 from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.shared.run_notices import RunNotices, build_notices
-from toolyard.surfaces.shared.titles import build_title
 from toolyard.surfaces.shared.waiting_sentences import remove_sentences
 from toolyard.surfaces.surface import Surface
 

@@ -4,7 +4,7 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from toolyard.core.settings.prices import Price
+from toolyard.core.settings.model_cards import Price
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.openapi import ERRORS

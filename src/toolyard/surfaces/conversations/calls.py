@@ -20,12 +20,11 @@ from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Call
 from toolyard.engine.service import Service
-from toolyard.surfaces.http.authorization import PathId, load_state
+from toolyard.surfaces.http.authorization import PathId, load_state, require_admin
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.http.roles import require_admin
 from toolyard.surfaces.shared.call_ids import parse_call_id
-from toolyard.surfaces.shared.client_results import ClientToolError, LongText, parse_client_result
+from toolyard.surfaces.shared.client_tools import ClientToolError, LongText, parse_client_result
 
 CALL_PATH = "/conversations/{conversation_id:str}/calls/{call_id:str}"
 

@@ -1,23 +1,75 @@
 """`/conversations/{id}/context`: named texts that the model receives besides the prompt."""
 
+from typing import Annotated
+
 from litestar import Response, delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct
 from msgspec.structs import asdict
 
 from toolyard.core.conversation.commands import Change
 from toolyard.core.conversation.events import ConversationChanged
-from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note, NoteEdit
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.store import RequestRecord
 from toolyard.engine.service import Service
-from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_edit, to_note_body
 from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_key
 from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.request_body import LenientBody
 from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
+
+NoteName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]
+Related = Annotated[list[Annotated[str, Meta(max_length=500)]], Meta(max_length=100)]
+
+
+class NoteBody(LenientBody, Struct, kw_only=True):
+    """A named text that the model receives besides the prompt."""
+
+    descriptive_name: NoteName
+    content: NoteText
+    related_keywords: Related = []
+    related_files: Related = []
+
+
+class NoteChange(LenientBody, Struct, kw_only=True):
+    """New values for some fields of a named text; those that are left out stay unchanged."""
+
+    descriptive_name: NoteName | None = None
+    content: NoteText | None = None
+    related_keywords: Related | None = None
+    related_files: Related | None = None
+
+
+def to_note_body(note: Note) -> NoteBody:
+    return NoteBody(
+        descriptive_name=note.name,
+        content=note.text,
+        related_keywords=list(note.keywords),
+        related_files=list(note.files),
+    )
+
+
+def parse_note(body: NoteBody) -> Note:
+    return Note(
+        name=body.descriptive_name,
+        text=body.content,
+        keywords=tuple(body.related_keywords),
+        files=tuple(body.related_files),
+    )
+
+
+def parse_note_edit(body: NoteChange) -> NoteEdit:
+    return NoteEdit(
+        name=UNSET if body.descriptive_name is None else body.descriptive_name,
+        text=UNSET if body.content is None else body.content,
+        keywords=UNSET if body.related_keywords is None else tuple(body.related_keywords),
+        files=UNSET if body.related_files is None else tuple(body.related_files),
+    )
+
 
 CONTEXT_PATH = "/conversations/{conversation_id:str}/context"
 

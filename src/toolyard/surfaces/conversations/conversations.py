@@ -19,7 +19,7 @@ from toolyard.core.store import ConversationCard
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.branch_summaries import BranchSummary, build_branch_summaries
-from toolyard.surfaces.conversations.notes import NoteBody, to_note_body
+from toolyard.surfaces.conversations.context import NoteBody, to_note_body
 from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_key

@@ -15,10 +15,10 @@ from toolyard.engine.access.authentication import Authenticator, read_secrets
 from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS
 from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
-from toolyard.observability.audit import current_actor
+from toolyard.observability.auditor import current_actor
+from toolyard.surfaces.http.authorization import RECORDER_KEY
 from toolyard.surfaces.http.errors import send_error
 from toolyard.surfaces.http.open_sockets import OpenRequests, OpenSockets
-from toolyard.surfaces.http.refusals import RECORDER_KEY
 from toolyard.surfaces.http.request_context import (
     CONTEXT_KEY,
     AsgiApp,

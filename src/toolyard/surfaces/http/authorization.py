@@ -1,16 +1,40 @@
-"""Checks that most routes begin with: access to the conversation, limits, and the rate limit of the caller."""
+"""Checks that routes begin with: roles, access to the conversation, limits, the rate limit. Refusals are audited."""
 
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, cast
 
+from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath
+from litestar.types import Scope
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
-from toolyard.core.errors import NotFound
+from toolyard.core.errors import Forbidden, NotFound
 from toolyard.core.settings.limits import Limits
+from toolyard.core.store.audit_chain import AuditAction
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import build_rate_headers
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+
+RecordRefusal = Callable[[AuditAction, str, Caller], Awaitable[None]]
+"""Records an attempt: its action, its target and who has made it."""
+RECORDER_KEY = "toolyard.record_refusal"
+"""The key in the ASGI scope of the `RecordRefusal` of the service that answers."""
+
+
+async def record_refusal(error: Exception, scope: Scope) -> None:
+    """Record a request which its caller has no right to. Litestar calls this for every exception, before it answers."""
+    if not isinstance(error, Forbidden):
+        return
+    values = cast(Mapping[str, object], scope)
+    handler = cast("BaseRouteHandler | None", values.get("route_handler"))
+    action = cast("AuditAction | None", handler.opt.get("audited_as")) if handler is not None else None
+    record = cast("RecordRefusal | None", values.get(RECORDER_KEY))
+    if action is not None and record is not None:
+        target = "/".join(map(str, cast(Mapping[str, object], values.get("path_params", {})).values()))
+        await record(action, target, get_request_context(values).caller)
+
 
 PathId = FromPath[str]
 MAX_TURNS = 10
@@ -40,3 +64,28 @@ async def admit_request(service: Service, caller: Caller) -> dict[str, str]:
     if not per_minute:
         return {}
     return build_rate_headers(per_minute, allowance.remaining, (per_minute - allowance.remaining) * 60 / per_minute)
+
+
+def require_server_admin(request: HttpRequest, purpose: str) -> Caller:
+    """Return the caller if it administers the whole server, else raise Forbidden."""
+    caller = get_request_context(request.scope).caller
+    if not caller.administers_server:
+        hint = f"; yours is of the tenant {caller.tenant!r}" if "admin" in caller.roles else ""
+        raise Forbidden(f"{purpose}: that needs a key with the role admin and without a tenant{hint}")
+    return caller
+
+
+def require_server_observer(request: HttpRequest, purpose: str) -> Caller:
+    """Return the caller if it may read data about all tenants, else raise Forbidden."""
+    caller = get_request_context(request.scope).caller
+    if not caller.observes_server:
+        raise Forbidden(f"{purpose}: that needs a key with the role operator or admin and without a tenant")
+    return caller
+
+
+def require_admin(request: HttpRequest, purpose: str) -> Caller:
+    """Return the caller if it administers the server or its own tenant, else raise Forbidden."""
+    caller = get_request_context(request.scope).caller
+    if "admin" not in caller.roles:
+        raise Forbidden(f"{purpose}: that needs a key with the role admin")
+    return caller

@@ -12,7 +12,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import RequestKey
 from toolyard.core.json_types import Json
-from toolyard.core.tools.mcp_client import Capability, McpClient
+from toolyard.core.tools.mcp_servers import Capability, McpClient
 from toolyard.surfaces.mcp.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

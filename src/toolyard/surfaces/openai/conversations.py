@@ -18,7 +18,7 @@ from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_body import LenientBody
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
+from toolyard.surfaces.openai.errors import OPENAI_ERRORS
 from toolyard.surfaces.openai.responses.input_items import InputItemList, StoredItem, build_items, build_page
 from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.openai.responses.parse import InputReader, check_metadata

@@ -5,10 +5,12 @@ Clients of OpenAI repeat a request that was answered with 409, so that a conflic
 
 from typing import Literal, cast
 
+from litestar.openapi.datastructures import ResponseSpec
 from msgspec import Struct
 
 from toolyard.core.errors import ToolyardError
 from toolyard.surfaces.http.errors import build_error_response
+from toolyard.surfaces.http.openapi import describe_errors
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
 
 ErrorKind = Literal["invalid_request_error", "rate_limit_error", "insufficient_quota", "server_error"]
@@ -93,3 +95,9 @@ def _describe(body: ErrorBody) -> str:
         return body.error
     entries = [cast("dict[str, object]", entry) for entry in cast("list[object]", fields) if isinstance(entry, dict)]
     return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error
+
+
+OPENAI_ERRORS = {
+    status: ResponseSpec(data_container=OpenAIError, description=description, generate_examples=False)
+    for status, description in describe_errors(left_out=(409, 422)).items()
+}

@@ -11,7 +11,7 @@ from toolyard.core.errors import Invalid
 from toolyard.core.settings.model_cards import ModelCard
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
+from toolyard.surfaces.openai.errors import OPENAI_ERRORS
 
 DEFAULT = "default"
 """The name of the configured model."""

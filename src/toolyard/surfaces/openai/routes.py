@@ -6,7 +6,7 @@ from toolyard.surfaces.openai import conversations, models
 from toolyard.surfaces.openai.chat import routes as chat
 from toolyard.surfaces.openai.errors import encode_error
 from toolyard.surfaces.openai.responses import routes as responses
-from toolyard.surfaces.openai.runs import CONVERSATION_HEADER, RunStarter
+from toolyard.surfaces.openai.run_starter import CONVERSATION_HEADER, RunStarter
 from toolyard.surfaces.surface import Backend, Route, Surface
 
 WEBSOCKET_PATHS = frozenset({responses.PATH})

@@ -12,9 +12,9 @@ from toolyard.core.errors import NotFound
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.access.explanation import AccessExplanation
 from toolyard.engine.service import Service
+from toolyard.surfaces.http.authorization import require_admin
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.http.roles import require_admin
 
 Name = Annotated[str, QueryParameter(max_length=200)]
 

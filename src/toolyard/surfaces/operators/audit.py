@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
 from toolyard.engine.service import Service
+from toolyard.surfaces.http.authorization import require_admin, require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest
-from toolyard.surfaces.http.roles import require_admin, require_server_admin
 
 MAX_CURSOR_CHARS = 18
 ShortText = Annotated[str, QueryParameter(max_length=500)]

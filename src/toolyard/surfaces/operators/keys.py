@@ -11,9 +11,9 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.store import Key
 from toolyard.engine.access.authentication import Authenticator
+from toolyard.surfaces.http.authorization import require_admin
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest
-from toolyard.surfaces.http.roles import require_admin
 
 MAX_NAME_CHARS = 128
 _ORIGIN = re.compile(r"https?://[^/\s?#@]+")

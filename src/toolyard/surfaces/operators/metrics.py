@@ -5,9 +5,9 @@ from litestar.handlers import HTTPRouteHandler
 
 from toolyard.engine.service import Service
 from toolyard.observability.metrics import CONTENT_TYPE
+from toolyard.surfaces.http.authorization import require_server_observer
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest
-from toolyard.surfaces.http.roles import require_server_observer
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:

@@ -15,9 +15,9 @@ from msgspec import Meta, Struct, convert
 from toolyard.core.caller import Caller
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import SignInAnswer
+from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.http.roles import require_server_admin
 from toolyard.surfaces.shared.server_views import (
     ServerAnswer,
     build_server_view,

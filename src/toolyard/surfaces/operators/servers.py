@@ -31,12 +31,12 @@ from toolyard.core.tools.mcp_servers import (
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
+from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_body import LenientBody
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.http.roles import require_server_admin
 from toolyard.surfaces.shared.server_views import (
     ServerAnswer,
     ServerView,

@@ -20,11 +20,10 @@ from toolyard.surfaces.http.idempotency import admit_once, read_request_key
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.answer_options import AnswerFields
-from toolyard.surfaces.shared.chat_messages import ChatMessage, MessageId
+from toolyard.surfaces.shared.chat_messages import ChatMessage, MessageId, build_title
 from toolyard.surfaces.shared.history import add_message, find_used_ids, read_history
 from toolyard.surfaces.shared.run_encoder import start_and_stream
 from toolyard.surfaces.shared.server_views import describe_outage, get_visible_error, list_visible_servers
-from toolyard.surfaces.shared.titles import build_title
 from toolyard.surfaces.shared.waiting_sentences import remove_sentences
 from toolyard.surfaces.surface import Surface
 

@@ -20,6 +20,20 @@ from toolyard.core.items import (
     UserMessage,
 )
 
+MAX_TITLE_CHARS = 60
+MAX_SCANNED_CHARS = 1000
+
+
+def build_title(text: str) -> str:
+    """Return the first words of a text on one line, with `…` if it is longer."""
+    line = " ".join(text.lstrip()[:MAX_SCANNED_CHARS].split())
+    if len(line) <= MAX_TITLE_CHARS:
+        return line
+    start = line[: MAX_TITLE_CHARS - 1]
+    words = start.rpartition(" ")[0]
+    return f"{words if len(words) > MAX_TITLE_CHARS // 2 else start}…"  # some languages have no spaces
+
+
 MESSAGE_ID_PATTERN = r"^(?!\.{1,2}\Z)[A-Za-z0-9_.:~-]{0,64}\Z"
 MessageId = Annotated[str, Meta(max_length=64, pattern=MESSAGE_ID_PATTERN)]
 """The id of a message that its client chose; empty for one of ours. It is part of paths, where `.` and `..` are not."""

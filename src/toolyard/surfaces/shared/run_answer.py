@@ -12,7 +12,7 @@ from toolyard.core.conversation.run_view import Awaited, CallView, RunView
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Item, UserMessage
 from toolyard.core.settings.limits import Limits
-from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.http.errors import raise_model_failure
 from toolyard.surfaces.shared.chat_messages import ChatMessage, to_message, to_messages

@@ -11,8 +11,7 @@ from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Published, RunSuspended, TextAppended
 from toolyard.core.conversation.run_view import OpenRuns, RunView
 from toolyard.core.errors import ToolyardError
-from toolyard.engine.log.open_runs import load_open_runs
-from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.log.open_runs import is_at_rest, load_open_runs
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS

@@ -10,7 +10,7 @@ from toolyard.core.ports import Clock, NotificationHandler
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, SignInAnswer
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
 from toolyard.venues.mcp.catalog.name_records import NameRecords

@@ -16,7 +16,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from toolyard.core.json_types import Json
-from toolyard.core.tools.mcp_client import Capability
+from toolyard.core.tools.mcp_servers import Capability
 from toolyard.venues.mcp.catalog.definitions import find_defect, mend_schema
 
 _EMPTY_RESULTS: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}

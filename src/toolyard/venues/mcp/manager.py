@@ -23,9 +23,8 @@ from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import AuditAction, hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_client import McpClient
-from toolyard.core.tools.mcp_servers import ServerAction, ServerCard, ServerSpec, mask_spec
-from toolyard.observability.audit import Auditor
+from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, mask_spec
+from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords

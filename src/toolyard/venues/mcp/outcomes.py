@@ -6,8 +6,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from toolyard.core.json_types import Json
-from toolyard.core.tools.mcp_client import Capability
-from toolyard.core.tools.mcp_servers import ServerStatus
+from toolyard.core.tools.mcp_servers import Capability, ServerStatus
 
 
 class ProgressCallback(Protocol):

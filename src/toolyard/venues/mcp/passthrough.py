@@ -6,8 +6,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
 from toolyard.core.json_types import Json
 from toolyard.core.ports import NotificationHandler
-from toolyard.core.tools.mcp_client import McpClient
-from toolyard.core.tools.mcp_servers import select_visible_error
+from toolyard.core.tools.mcp_servers import McpClient, select_visible_error
 from toolyard.venues.mcp.manager import McpManager
 from toolyard.venues.mcp.outcomes import ErrorReply, NoReply, ResultReply
 

@@ -25,10 +25,10 @@ from toolyard.surfaces.openai.chat.parse import (
     read_options,
     read_tools,
 )
-from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
+from toolyard.surfaces.openai.continuation import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
-from toolyard.surfaces.openai.runs import (
+from toolyard.surfaces.openai.run_starter import (
     AdmittedRun,
     RunStarter,
     WholeRequest,

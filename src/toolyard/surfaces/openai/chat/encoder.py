@@ -17,7 +17,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import ToolyardError
-from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.openai.chat.completion import (
     TURN_SEPARATOR,

@@ -12,8 +12,8 @@ from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.openai.chat.completion import Completion
 from toolyard.surfaces.openai.chat.completions import Completions
 from toolyard.surfaces.openai.chat.parse import CompletionBody
-from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
-from toolyard.surfaces.openai.runs import RunStarter
+from toolyard.surfaces.openai.errors import OPENAI_ERRORS
+from toolyard.surfaces.openai.run_starter import RunStarter
 
 COMPLETION_RESPONSE = ResponseSpec(
     data_container=Completion, description="The answer, or a stream of its chunks", generate_examples=False

@@ -42,7 +42,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.run_view import CallView, RunView, TurnView, merge_citations
 from toolyard.core.errors import ToolyardError
 from toolyard.core.utf8 import utf8_size
-from toolyard.engine.log.replayed_waits import is_at_rest
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests

@@ -15,7 +15,7 @@ from toolyard.core.tools.trust import join_sources
 from toolyard.engine.loop.history_summary import SUMMARY_HEADER
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts, read_text
-from toolyard.surfaces.openai.decided_runs import link_call
+from toolyard.surfaces.openai.earlier_runs import link_call
 from toolyard.surfaces.openai.options import (
     ConversationField,
     OptionFields,

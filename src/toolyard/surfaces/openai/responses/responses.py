@@ -28,7 +28,7 @@ from toolyard.surfaces.http.errors import ModelFailed, invalid_field
 from toolyard.surfaces.http.model_failures import MODEL_ERROR
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response, stream_events
-from toolyard.surfaces.openai.continued_runs import ContinuedRequest, find_in_conversation, start_continued
+from toolyard.surfaces.openai.continuation import ContinuedRequest, find_in_conversation, start_continued
 from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode
 from toolyard.surfaces.openai.responses.approvals import (
@@ -43,11 +43,6 @@ from toolyard.surfaces.openai.responses.compacted import (
     HistorySummary,
     build_compaction,
 )
-from toolyard.surfaces.openai.responses.continuation import (
-    build_missing_error,
-    find_continuation,
-    find_named_conversation,
-)
 from toolyard.surfaces.openai.responses.declared_tools import read_declared_choice
 from toolyard.surfaces.openai.responses.encoder import ResponseEncoder, encode_failure, encode_whole
 from toolyard.surfaces.openai.responses.ids import (
@@ -57,8 +52,8 @@ from toolyard.surfaces.openai.responses.ids import (
     find_place,
     parse_response_id,
 )
-from toolyard.surfaces.openai.responses.item_references import replace_references
-from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration
+from toolyard.surfaces.openai.responses.input_items import replace_references
+from toolyard.surfaces.openai.responses.mcp_tools import EVERY_TOOL, McpDeclaration, RequestTools, read_request_tools
 from toolyard.surfaces.openai.responses.output import join_reasoning
 from toolyard.surfaces.openai.responses.parse import (
     OPTION_FIELDS,
@@ -69,7 +64,11 @@ from toolyard.surfaces.openai.responses.parse import (
     list_unread_fields,
     read_options,
 )
-from toolyard.surfaces.openai.responses.request_tools import RequestTools, read_request_tools
+from toolyard.surfaces.openai.responses.previous_response import (
+    build_missing_error,
+    find_continuation,
+    find_named_conversation,
+)
 from toolyard.surfaces.openai.responses.response import (
     ClientFields,
     ResponseObject,
@@ -78,7 +77,7 @@ from toolyard.surfaces.openai.responses.response import (
     build_response,
     build_usage,
 )
-from toolyard.surfaces.openai.runs import (
+from toolyard.surfaces.openai.run_starter import (
     INSTRUCTIONS,
     AdmittedRun,
     RunStarter,

@@ -16,14 +16,14 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import PathId
 from toolyard.surfaces.http.openapi import JsonOrStreamOperation
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.openai.openapi import OPENAI_ERRORS
+from toolyard.surfaces.openai.errors import OPENAI_ERRORS
 from toolyard.surfaces.openai.responses.compacted import CompactBody, CompactedResponse
 from toolyard.surfaces.openai.responses.input_items import InputItemList, build_input_items
 from toolyard.surfaces.openai.responses.parse import ResponseBody
 from toolyard.surfaces.openai.responses.response import ResponseObject
 from toolyard.surfaces.openai.responses.responses import Responses
 from toolyard.surfaces.openai.responses.websocket import ResponseSocket, Socket
-from toolyard.surfaces.openai.runs import RunStarter
+from toolyard.surfaces.openai.run_starter import RunStarter
 from toolyard.surfaces.surface import Route
 
 PATH = "/v1/responses"

@@ -17,7 +17,7 @@ from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.ports import Clock
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.core.tools.mcp_servers import ServerCard, SignIn, SignInAnswer
-from toolyard.observability.audit import Auditor
+from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import SIGN_INS, OpenSignIn, build_record_name
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords, UndecryptableRecord
 from toolyard.venues.mcp.dependencies import Connector

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.json_types import Json
-from toolyard.core.tools.mcp_client import Capability
+from toolyard.core.tools.mcp_servers import Capability
 
 MAX_TOKEN_CHARS = 256 * 1024
 

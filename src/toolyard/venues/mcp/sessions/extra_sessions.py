@@ -9,8 +9,7 @@ from typing import Protocol
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Refused
-from toolyard.core.tools.mcp_client import Capability, McpClient
-from toolyard.core.tools.mcp_servers import ServerSpec
+from toolyard.core.tools.mcp_servers import Capability, McpClient, ServerSpec
 from toolyard.venues.mcp.catalog.caller_views import CallerKey
 from toolyard.venues.mcp.catalog.pins import Pin
 from toolyard.venues.mcp.outcomes import SHARED, McpConnection, SessionKind

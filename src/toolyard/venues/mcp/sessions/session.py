@@ -26,7 +26,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
 from toolyard.core.json_types import Json
-from toolyard.core.tools.mcp_client import Capability
+from toolyard.core.tools.mcp_servers import Capability
 from toolyard.venues.mcp.catalog.definitions import find_defect
 from toolyard.venues.mcp.dispatcher import RecordingDispatcher, SentRequest, current_request
 from toolyard.venues.mcp.outcomes import FORBIDDEN, Era, OpenTimings

@@ -15,8 +15,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from toolyard.core.json_types import Json
-from toolyard.core.tools.mcp_client import Capability
-from toolyard.core.tools.mcp_servers import STDERR_LABEL, ServerStatus, name_address
+from toolyard.core.tools.mcp_servers import STDERR_LABEL, Capability, ServerStatus, name_address
 from toolyard.venues.mcp.auth.oauth import SignInRequired
 from toolyard.venues.mcp.outcomes import (
     ConnectionInfo,

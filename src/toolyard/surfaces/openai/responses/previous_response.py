@@ -4,7 +4,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.openai.continued_runs import Continuation, find_in_conversation, find_waiting, load_runs
+from toolyard.surfaces.openai.continuation import Continuation, find_in_conversation, find_waiting, load_runs
 from toolyard.surfaces.openai.responses.ids import ResponseId, parse_response_id
 from toolyard.surfaces.openai.responses.parse import ResponseBody
 

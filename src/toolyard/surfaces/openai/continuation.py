@@ -16,10 +16,10 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import FieldNotFound, invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.openai.decided_runs import let_go
+from toolyard.surfaces.openai.earlier_runs import let_go
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.request_keys import identify_request
-from toolyard.surfaces.openai.runs import AdmittedRun, RunStarter, WholeRequest, admit_started
+from toolyard.surfaces.openai.run_starter import AdmittedRun, RunStarter, WholeRequest, admit_started
 from toolyard.surfaces.shared.call_ids import encode_call_id, is_own_conversation, parse_call_id
 from toolyard.surfaces.shared.followed_run import follow_run
 

@@ -20,8 +20,8 @@ from toolyard.core.ports import Failure, Value
 from toolyard.core.settings.options import DEFAULT_OPTIONS, UNSUPPORTED_OPTION, Options
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
+from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.log.replayed_waits import is_at_rest
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.http.authorization import admit_request
@@ -29,12 +29,15 @@ from toolyard.surfaces.http.errors import invalid_field, raise_model_failure
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.http.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
-from toolyard.surfaces.openai.decided_runs import (
+from toolyard.surfaces.openai.earlier_runs import (
     LinkedCall,
     find_decided_run,
     find_delivered_call,
+    find_last_call,
     find_linked_call,
     let_go,
+    load_waiting,
+    merge_waiting_run,
     wait_for_decided_run,
     watch_decided_run,
 )
@@ -42,7 +45,6 @@ from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.models import PLAIN, resolve_model
 from toolyard.surfaces.openai.options import ToolyardFields, name_sent_fields
 from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
-from toolyard.surfaces.openai.waiting_runs import find_last_call, load_waiting, merge_waiting_run
 from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.surfaces.shared.followed_run import follow_run, load_front_run
 from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
