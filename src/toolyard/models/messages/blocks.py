@@ -25,7 +25,7 @@ from toolyard.core.items import (
 from toolyard.core.ports import Clock
 from toolyard.models.messages.wire_types import MessagesBlock, MessagesCitation
 from toolyard.models.shared.arguments import Arguments, read_arguments
-from toolyard.models.shared.hosted_results import build_citation, build_hosted_result
+from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result
 
 CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """The provider's names for the parts of one tool, and Toolyard's name for it."""
