@@ -37,6 +37,7 @@ from toolyard.models.schema_dialects import convert
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.shared.files import parse_inline_file
 from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
     add_output_prompt,
@@ -47,7 +48,6 @@ from toolyard.models.shared.option_support import (
     select_extras,
 )
 from toolyard.models.shared.tool_names import to_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "openai_chat"
 EMPTY_TEXT = "[no text]"

@@ -11,7 +11,7 @@ from toolyard.core.ports import Clock
 from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.responses.wire_types import Annotation, ContentPart, OutputItem
 from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result
-from toolyard.models.shared.unicode import encode_json
+from toolyard.models.shared.json_values import encode_json
 
 HOSTED_CALL_TYPES = {
     "web_search_call": "web_search",

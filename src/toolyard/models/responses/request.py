@@ -37,6 +37,7 @@ from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.shared.files import parse_inline_file
 from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
     add_output_prompt,
@@ -48,7 +49,6 @@ from toolyard.models.shared.option_support import (
     supports_reasoning,
 )
 from toolyard.models.shared.tool_names import to_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "openai_responses"
 MISSING_OPTIONS = ("stop", "seed")

@@ -7,12 +7,11 @@ arguments fit a tool is validated later, by the registry.
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
 
 import msgspec
 from msgspec import Struct
 
-from toolyard.models.shared.unicode import has_lone_surrogates
+from toolyard.models.shared.json_values import has_lone_surrogates, is_list, is_object
 
 MAX_DEPTH = 100
 MAX_SHOWN_CHARACTERS = 200
@@ -122,9 +121,9 @@ def _depth_exceeds(value: object, max_depth: int) -> bool:
 
 def _list_children(value: object) -> list[object]:
     """Return the values directly inside a decoded value."""
-    if isinstance(value, dict):
-        return [*cast("dict[str, object]", value).values()]
-    return [*cast("list[object]", value)] if isinstance(value, list) else []
+    if is_object(value):
+        return [*value.values()]
+    return value if is_list(value) else []
 
 
 def _report_unreadable(why: str, text: str) -> Arguments:
