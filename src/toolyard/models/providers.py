@@ -1,4 +1,4 @@
-"""The presets of well-known providers: address, environment variable of the key, wire, and what it lacks."""
+"""The presets of well-known providers: address, environment variable of the key, wire and quirks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WireName = Literal["chat", "responses", "messages", "gemini"]
 
 
 class ChatQuirks(Struct, frozen=True, kw_only=True):
-    """How a provider's Chat Completions API differs from OpenAI's."""
+    """The differences of a provider's Chat Completions API from OpenAI's."""
 
     forced_choice: bool = True
     """Whether the provider accepts a `tool_choice` that requires a call or names a tool."""
@@ -37,7 +37,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
 
 
 COMPATIBLE_QUIRKS = ChatQuirks(has_every_effort=True)
-"""How a server is addressed about which nothing is known."""
+"""The defaults for an unknown server."""
 _OPENAI_QUIRKS = ChatQuirks(has_every_effort=True, extra_options=EXTRA_OPTIONS - {"metadata"})
 """OpenAI takes metadata only for answers that it stores."""
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})

@@ -46,7 +46,7 @@ _GIVEN = "given"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
-    """The address and the key of the model that a name stands for."""
+    """The address and the key of a named model."""
 
     base_url: str
     model: str
@@ -62,7 +62,7 @@ class ModelEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What decides which model a name stands for, besides the presets."""
+    """The configuration of providers and models, which takes precedence over the presets."""
 
     providers: Mapping[str, Provider] = field(default_factory=dict[str, Provider])
     options: Mapping[str, Options] = field(default_factory=dict[str, Options])

@@ -49,7 +49,7 @@ NULL: Schema = {"type": "null"}
 
 
 class StrictRules(Struct, frozen=True, kw_only=True):
-    """How providers that enforce a schema differ."""
+    """The rules of a provider that enforces a schema."""
 
     optional: Literal["null", "keep", "refuse"] = "null"
     """Whether an optional property becomes one that may be null, stays as it is, or makes the schema unsupported."""

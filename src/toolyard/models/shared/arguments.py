@@ -1,4 +1,4 @@
-"""Parses a call's arguments as the model wrote them: into an object, or the reason why there is none.
+"""Parses a call's streamed arguments into an object, or into an error for the model.
 
 Trailing commas are dropped. Arguments that were cut off are never completed: half a request must not run. Whether the
 arguments fit a tool is validated later, by the registry.
@@ -15,7 +15,7 @@ from toolyard.models.shared.json_values import has_lone_surrogates, is_list, is_
 
 MAX_DEPTH = 100
 MAX_SHOWN_CHARACTERS = 200
-"""How many characters of unreadable arguments are shown to the model."""
+"""The length of the excerpt of unreadable arguments that the model sees."""
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)

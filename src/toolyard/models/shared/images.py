@@ -1,4 +1,4 @@
-"""Images of a user or in a tool's result: which of them can be sent to a model.
+"""Images of a user or in a tool's result, checked before they are sent to a model.
 
 A provider refuses a whole request for one image that it cannot read, and would refuse every later turn as well. So the
 bytes, not the declared type, decide whether something is an image; if not, a text says what to do.
@@ -20,7 +20,7 @@ _SUPPORTS_IMAGES = re.compile(
 
 
 class ImageLimits(Struct, frozen=True):
-    """What a provider accepts as one image."""
+    """The limits of a provider for one image."""
 
     max_characters: int = 20 * 1024 * 1024
     """The longest base64 text."""
