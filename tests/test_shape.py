@@ -37,8 +37,8 @@ MAY_CREATE_TASKS = {
     "venues/mcp/manager.py",
 }
 """Where tasks are owned: they end with what owns them."""
-MAY_IMPORT_INSIDE = {"app.py"}
-"""The composition root loads adapters of optional extras by name."""
+MAY_IMPORT_INSIDE = {"app.py", "models/resolver.py"}
+"""The composition root and the resolver of models load adapters, some of them of optional extras, by name."""
 
 
 def imports_inside(source: str) -> list[str]:

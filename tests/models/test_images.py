@@ -38,6 +38,11 @@ def jpeg(width: int, height: int) -> bytes:
     return b"\xff\xd8" + segments + b"\0" * 9
 
 
+def padded_jpeg(width: int, height: int) -> bytes:
+    """With fill bytes before the marker of the frame, and a marker without a length."""
+    return jpeg(width, height).replace(b"\xff\xc2", b"\xff\x01\xff\xff\xff\xc2")
+
+
 def gif(width: int, height: int) -> bytes:
     return b"GIF89a" + width.to_bytes(2, "little") + height.to_bytes(2, "little")
 
@@ -167,6 +172,7 @@ def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: ImageWire) -> None:
     [
         (png(8_001, 10), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (jpeg(10, 9_000), "it is 9,000 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (padded_jpeg(10, 9_000), "it is 9,000 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (gif(10, 8_001), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (webp(8_001, 10), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (webp(10, 8_001, b"VP8 "), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
@@ -176,7 +182,7 @@ def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: ImageWire) -> None:
             "it has 5,333,368 characters in base64, and 5,242,880 are taken; ask for a smaller",
         ),
     ],
-    ids=["png", "jpeg", "gif", "webp", "lossy", "lossless", "bytes"],
+    ids=["png", "jpeg", "padded jpeg", "gif", "webp", "lossy", "lossless", "bytes"],
 )
 def test_an_image_that_is_too_large_for_anthropic_is_told_in_words_and_left_out_of_a_result(
     body: bytes, words: str
@@ -201,7 +207,7 @@ def test_an_svg_file_is_a_text(wire: ImageWire) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        *(png(8_000, 8_000), jpeg(8_000, 1), gif(1, 8_000), jpeg(1, 1)[:12], png(1, 1)[:17]),
+        *(png(8_000, 8_000), jpeg(8_000, 1), padded_jpeg(8_000, 1), gif(1, 8_000), jpeg(1, 1)[:12], png(1, 1)[:17]),
         *(webp(8_000, 1), webp(1, 8_000, b"VP8 "), webp(8_000, 8_000, b"VP8L")),
         *(webp(1, 1)[:28], webp(1, 1, b"VP8 ")[:27]),
     ],

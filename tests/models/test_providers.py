@@ -1,5 +1,7 @@
 """Names of models: which provider, which wire, which address, which key, and what its own tools can do."""
 
+from typing import get_args
+
 import pytest
 
 from toolyard import Yard
@@ -10,11 +12,11 @@ from toolyard.core.settings.providers import Provider
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
-from toolyard.models.native_router import NativeToolRouter
-from toolyard.models.providers import PROVIDERS, WIRES
+from toolyard.models.providers import PROVIDERS, WireName
 from toolyard.models.resolver import ModelEndpoint, ModelResolver, ModelSettings, make_key_settings, make_wired_model
 from toolyard.models.responses import OpenAIResponses
 from toolyard.models.shared.hosted_tools import find_native_tools
+from toolyard.models.wrappers import NativeToolRouter
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_model_settings
 from wire import responses_bytes, strict_chat
@@ -54,7 +56,7 @@ async def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> N
         base_url = provider.resolve_base_url(name, AZURE)
         endpoint = ModelEndpoint(base_url=base_url, model="m", api_key="k", provider=name, preset=provider)
         await make_wired_model(endpoint).close()
-        assert {provider.wire, provider.native_wire or provider.wire} <= WIRES.keys()
+        assert {provider.wire, provider.native_wire or provider.wire} <= {*get_args(WireName)}
 
 
 def test_azure_is_where_its_endpoint_says() -> None:

@@ -151,7 +151,7 @@ def take_screenshots(page: Page, server: Site) -> None:
     page.get_by_role("button", name="Edit").click()
     save_picture("approval-dark")
     page.emulate_media(color_scheme="light")
-    page.get_by_role("button", name="Approve with these").click()
+    page.get_by_role("button", name="Approve with changes").click()
     page.get_by_text("Ordered.").wait_for()
     page.get_by_role("link", name="Trace", exact=True).click()
     page.locator("table.runs tbody tr").nth(1).get_by_role("link").first.click()

@@ -123,7 +123,7 @@ def test_a_diagram_is_code_until_the_answer_is_complete_and_follows_the_colours_
     server.resume()
     label = window.page.frame_locator(".diagram[data-drawn] iframe").locator("svg .nodeLabel").first
     expect(label).to_have_css("color", "rgb(204, 204, 204)")
-    window.page.get_by_role("button", name="Colours: As the system").click()
+    window.page.get_by_role("button", name="Theme: System").click()
     expect(label).to_have_css("color", "rgb(51, 51, 51)")
 
 

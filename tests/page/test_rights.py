@@ -85,7 +85,7 @@ def test_a_viewer_sees_only_what_they_may_see_and_do(
         expect(page.get_by_text("This conversation belongs to ann. You may read along.")).to_be_visible()
         expect(other.card("pay")).to_be_visible()
     else:
-        expect(page.get_by_text("This conversation is not there, or not yours.")).to_be_visible()
+        expect(page.get_by_text("This conversation does not exist, or it belongs to somebody else.")).to_be_visible()
     for name in ("Approve", "Deny"):
         expect(other.button(name)).to_have_count(int(decides))
     expect(other.composer).to_have_count(0)

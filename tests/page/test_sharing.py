@@ -44,7 +44,7 @@ def test_a_link_is_made_read_by_a_colleague_and_revoked(windows: Windows, sites:
     ann.send("look")
     expect(ann.answer).to_have_text("There is enough.")
     open_dialog(ann)
-    expect(ann.page.get_by_text("There are none.")).to_be_visible()
+    expect(ann.page.get_by_text("No active links.")).to_be_visible()
     ann.button("Create a link").click()
     ann.button("Copy the link").click()
     link = ann.read_clipboard(f"{server.url}/#/shared/")

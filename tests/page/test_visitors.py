@@ -52,11 +52,11 @@ def test_dark_is_dark_and_a_choice_is_kept(windows: Windows, server: Site) -> No
 
     window = windows.open(server, dark=True)
     assert brightness(window) < 60
-    window.page.get_by_role("button", name="Colours: As the system").click()
-    expect(window.page.get_by_role("button", name="Colours: Light")).to_be_visible()
+    window.page.get_by_role("button", name="Theme: System").click()
+    expect(window.page.get_by_role("button", name="Theme: Light")).to_be_visible()
     assert brightness(window) > 200
     window.page.reload()
-    expect(window.page.get_by_role("button", name="Colours: Light")).to_be_visible()
+    expect(window.page.get_by_role("button", name="Theme: Light")).to_be_visible()
     assert brightness(window) > 200
 
 
@@ -91,10 +91,10 @@ def test_from_a_limit_one_can_go_on(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("again")
     expect(window.thread.get_by_text("A limit ended this run")).to_be_visible()
-    expect(window.thread.get_by_text("One request may take so many turns with tools")).to_be_visible()
-    window.button("Go on").click()
+    expect(window.thread.get_by_text("The request reached its limit of turns with tools")).to_be_visible()
+    window.button("Continue").click()
     expect(window.answer).to_have_text("You said: Please go on.")
-    expect(window.button("Go on")).to_be_hidden()
+    expect(window.button("Continue")).to_be_hidden()
 
 
 def test_without_a_mouse_a_call_is_approved(windows: Windows, server: Site) -> None:

@@ -87,7 +87,7 @@ def test_what_waits_is_counted_and_decided_in_the_inbox(windows: Windows, server
     expect(card.get_by_role("group", name="Changes")).to_have_count(0)  # a default that the form fills in is none
     card.get_by_label("amount").fill("3")
     expect(card.get_by_role("group", name="Changes")).to_contain_text("amount")
-    card.get_by_role("button", name="Approve with these").click()
+    card.get_by_role("button", name="Approve with changes").click()
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
     expect(page).to_have_title("Inbox · Toolyard")
     assert SOLD == [("milk", 3)]
@@ -99,7 +99,7 @@ def test_an_edited_call_shows_what_was_changed(windows: Windows, server: Site) -
     card = window.card("sell")
     card.get_by_role("button", name="Edit").click()
     card.get_by_label("item").fill("cream")
-    card.get_by_role("button", name="Approve with these").click()
+    card.get_by_role("button", name="Approve with changes").click()
     expect(window.answer).to_have_text("Sold.")
     card.get_by_role("button").first.click()
     changes = card.get_by_role("group", name="Changes")

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
+from toolyard.models.local.model import LlamaLine, LlamaRequest, LlamaStop
 
 
 class LlamaMessage(Struct, forbid_unknown_fields=True):

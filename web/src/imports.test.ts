@@ -37,7 +37,7 @@ function findCycle(graph: Map<string, string[]>): string[] {
 
 test("no import leads back to the file that it is in", () => {
   const graph = new Map(Object.keys(sources).map((file) => [file, listImports(file)]))
-  expect(graph.get("./main.tsx")).toContain("./App.tsx")
+  expect(graph.get("./main.tsx")).toContain("./app/App.tsx")
   expect(graph.get("../client/src/index.ts")).toContain("../client/src/client.ts")
   expect(findCycle(graph)).toEqual([])
 })

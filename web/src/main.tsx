@@ -1,6 +1,6 @@
 import { createRoot } from "react-dom/client"
-import { App } from "./App"
-import { restoreRoute } from "./providerSignIn"
+import { App } from "./app/App"
+import { restoreRoute } from "./session/providerSignIn"
 import "./style/base.css"
 import "./style/shell.css"
 import "./style/chat.css"

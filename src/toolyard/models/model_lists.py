@@ -22,9 +22,9 @@ from toolyard.models.http.retries import Deadlines, HttpClient, Retry
 from toolyard.models.resolver import ModelEndpoint, ModelSettings
 
 FRESH_S = 300.0
-"""How long a list is used before it is fetched again."""
+"""The time after which a list is fetched again."""
 RETRY_S = 30.0
-"""How long to wait after a list could not be fetched."""
+"""The delay before the next attempt after a failed one."""
 FETCH_TIMEOUT_S = 10.0
 MAX_LIST_BYTES = 4_000_000
 MAX_ENTRIES = 1_000
@@ -48,12 +48,12 @@ class _ListPage(Struct):
 
 
 class _ProviderList:
-    """What is known of one provider's list."""
+    """The list of one provider, as last fetched."""
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
         self.problem = ""
-        """Why the list could not be fetched the last time."""
+        """The reason of the last failure; empty after a success."""
         self.due = 0.0
         """When it is to be fetched next, by the monotonic clock."""
         self.task: asyncio.Task[None] | None = None

@@ -5,28 +5,33 @@ loaded when the first model that speaks it is created.
 """
 
 import dataclasses
-import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from msgspec import UNSET
+
 from toolyard.core.errors import Misconfigured, MissingKey
-from toolyard.core.masking import shorten_address
+from toolyard.core.masking import mask_addresses, shorten_address
 from toolyard.core.ports import Model, NativeToolsModel
-from toolyard.core.settings.model_cards import ModelCard, describe_model_problem
+from toolyard.core.settings.model_cards import InputKind, ModelCard, describe_model_problem
 from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
 from toolyard.core.settings.options import Options
 from toolyard.core.settings.providers import Provider, ProviderCard, add_model
 from toolyard.core.tools.web_search_rule import NativeTools
-from toolyard.models.configured import ConfiguredModel
-from toolyard.models.context_windows import find_context_window
-from toolyard.models.fallback import FallbackModel
-from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
+from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ProviderPreset, WireName
 from toolyard.models.shared.hosted_tools import find_native_tools
+from toolyard.models.shared.images import supports_images
+from toolyard.models.token_limits import find_context_window
+from toolyard.models.wrappers import ConfiguredModel, FallbackModel, NativeToolRouter
+
+if TYPE_CHECKING:
+    from toolyard.models.http_model import HttpModel
 
 ModelChoice = str | Model | Sequence[str]
 """The name of a model, a model, or a chain of names: each is a fallback for those before it."""
@@ -41,7 +46,7 @@ _GIVEN = "given"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
-    """The address and the key of the model that a name stands for."""
+    """The address and the key of a named model."""
 
     base_url: str
     model: str
@@ -57,7 +62,7 @@ class ModelEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What decides which model a name stands for, besides the presets."""
+    """The configuration of providers and models, which takes precedence over the presets."""
 
     providers: Mapping[str, Provider] = field(default_factory=dict[str, Provider])
     options: Mapping[str, Options] = field(default_factory=dict[str, Options])
@@ -122,9 +127,13 @@ class ModelSettings:
 
     def _make_plain_model(self, name: str) -> Model:
         if name == OFFLINE:
-            return importlib.import_module("toolyard.models.offline").Offline()
+            from toolyard.models.offline import Offline
+
+            return Offline()
         if name.startswith(LOCAL_PREFIX):
-            return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL_PREFIX))
+            from toolyard.models.local import Local
+
+            return Local(name.removeprefix(LOCAL_PREFIX))
         endpoint = self.find_endpoint(name)
         if endpoint.key_variable:
             raise MissingKey(name, endpoint.key_variable, self.key_hint)
@@ -202,11 +211,9 @@ class ModelResolver:
 
         No model is created for a name that is only listed: there may be many.
         """
-        # Loaded on demand: the module imports a wire, which a server with another model does not need.
-        cards = importlib.import_module("toolyard.models.cards")
         names = (*self._names, *sorted(set(others).difference(self._names)))
         configured = [
-            cards.model_card(
+            _build_model_card(
                 name,
                 default=name == self.default,
                 context_tokens=self._find_window(name),
@@ -216,7 +223,7 @@ class ModelResolver:
             for name in names
         ]
         further = [
-            cards.model_card(
+            _build_model_card(
                 name,
                 default=False,
                 context_tokens=self._find_window(name),
@@ -270,16 +277,14 @@ def make_key_settings(api_keys: Mapping[str, str]) -> ModelSettings:
 def make_wired_model(endpoint: ModelEndpoint) -> Model:
     """Return a model that speaks its provider's wire protocol. The wire's module is loaded here."""
     preset = endpoint.preset
-    plain = _load_wire(preset.wire, endpoint)
+    plain = _make_wire_model(preset.wire, endpoint)
     if preset.native_wire in ("", preset.wire):
         return plain
-    native_router = importlib.import_module("toolyard.models.native_router")
-    return native_router.NativeToolRouter(plain, lambda: _load_wire(preset.native_wire, endpoint))
+    return NativeToolRouter(plain, lambda: _make_wire_model(preset.native_wire or preset.wire, endpoint))
 
 
-def _load_wire(wire: str, endpoint: ModelEndpoint) -> Model:
-    module, _, name = WIRES[wire].partition(".")
-    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(
+def _make_wire_model(wire: WireName, endpoint: ModelEndpoint) -> Model:
+    return _load_wire(wire)(
         base_url=endpoint.base_url,
         model=endpoint.model,
         api_key=endpoint.api_key,
@@ -287,3 +292,50 @@ def _load_wire(wire: str, endpoint: ModelEndpoint) -> Model:
         headers=endpoint.headers,
         forward=endpoint.forward,
     )
+
+
+def _load_wire(wire: WireName) -> "type[HttpModel]":
+    match wire:
+        case "chat":
+            from toolyard.models.chat import OpenAIChat
+
+            return OpenAIChat
+        case "responses":
+            from toolyard.models.responses import OpenAIResponses
+
+            return OpenAIResponses
+        case "messages":
+            from toolyard.models.messages import Anthropic
+
+            return Anthropic
+        case "gemini":
+            from toolyard.models.gemini import Gemini
+
+            return Gemini
+
+
+def _build_model_card(name: str, *, default: bool, context_tokens: int, native: NativeTools, problem: str) -> ModelCard:
+    """Return the card of a model from its name and the known facts about its provider, without asking the provider."""
+    provider, model, base_url = parse_model_name(name)
+    if base_url:
+        provider = urlsplit(base_url).hostname or ""
+    return ModelCard(
+        id=mask_addresses(name, every_parameter=True),
+        provider=provider,
+        name=model,
+        default=default,
+        context_tokens=context_tokens or None,
+        input=_list_input_kinds(provider, model),
+        native_tools=sorted(native.tools),
+        available=not problem,
+        reason=problem or UNSET,
+    )
+
+
+def _list_input_kinds(provider: str, model: str) -> list[InputKind]:
+    """Return what a model of that name is known to accept. Text files always work, so `file` stands for PDFs."""
+    if not supports_images(model):
+        return ["text"]
+    preset = PROVIDERS.get(provider, UNKNOWN_PROVIDER)
+    accepts_files = preset.wire != "chat" or preset.quirks.accepts_files
+    return ["text", "image", "file"] if accepts_files else ["text", "image"]

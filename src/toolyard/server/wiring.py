@@ -24,9 +24,9 @@ from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
-from toolyard.models.context_windows import compute_usable_window, find_context_window
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
+from toolyard.models.token_limits import compute_usable_window, find_context_window
 from toolyard.server.config import (
     Config,
     DivisionConfig,

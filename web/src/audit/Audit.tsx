@@ -1,10 +1,10 @@
 // The audit log, for administrators: who changed, decided, shared, exported or deleted what, the newest first.
 import { Download, ShieldCheck } from "lucide-react"
 import { useMemo, useState } from "react"
-import { isAdmin, isServerAdmin, useMe } from "../caller"
+import { isAdmin, isServerAdmin, useMe } from "../session/caller"
 import { SelectFilter, TextFilter } from "../components/Filters"
 import { downloadText } from "../components/download"
-import { formatCount, formatDateTime, formatShortDateTime } from "../format"
+import { formatCount, formatDateTime, formatShortDateTime } from "../app/format"
 import { useLanguage, useTranslate } from "../locales"
 import { requestJson } from "../wire/http"
 import { AUDIT_ACTIONS, type AuditEntry, type AuditPage, type AuditVerification } from "../wire/types"

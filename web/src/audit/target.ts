@@ -1,6 +1,6 @@
 // Where the target of an audit entry is shown on the page. Pure.
-import { maySeeTenant } from "../caller"
-import { buildHref } from "../route"
+import { maySeeTenant } from "../session/caller"
+import { buildHref } from "../app/route"
 import type { AuditEntry, Me } from "../wire/types"
 
 export interface TargetParts {

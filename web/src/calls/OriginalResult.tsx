@@ -1,7 +1,7 @@
 // A line about secrets that were replaced in a result; administrators may read the result as it was.
 import { Eye } from "lucide-react"
 import { useState } from "react"
-import { isAdmin, useMe } from "../caller"
+import { isAdmin, useMe } from "../session/caller"
 import { useTranslate } from "../locales"
 import { useConversation } from "../state/conversationContext"
 import { requestJson } from "../wire/http"

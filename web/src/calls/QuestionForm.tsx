@@ -1,7 +1,7 @@
 // A question that an MCP server asks during a call (elicitation): its form can be answered, declined or cancelled.
 import { useState } from "react"
 import { useConversation } from "../state/conversationContext"
-import { isWebLink } from "../urls"
+import { isWebLink } from "../components/urls"
 import { SchemaForm } from "../components/SchemaForm"
 import type { Schema } from "../components/schemaFields"
 import type { CallView } from "../state/view"

@@ -1,5 +1,5 @@
 // Decides how to show the result of a call, from its content alone: tools return any JSON, without saying what it is. Pure.
-import { isInlineImage, isWebLink } from "../urls"
+import { isInlineImage, isWebLink } from "../components/urls"
 import type { Part } from "../wire/types"
 
 export interface Link {

@@ -1,10 +1,10 @@
 // The chat page: a conversation, or the form that starts a new one.
 import { useCallback, useState } from "react"
 import type { Attachment } from "../attachments/useAttachments"
-import { navigate } from "../route"
+import { navigate } from "../app/route"
 import { notifyConversationsChanged } from "../state/conversations"
 import { sendMessage } from "../state/messages"
-import { useTitle } from "../title"
+import { useTitle } from "../app/title"
 import { requestJson } from "../wire/http"
 import type { ConversationAnswer, PresetView } from "../wire/types"
 import { useTranslate } from "../locales"

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState, type FormEvent, type KeyboardEvent } from 
 import { AttachButton, AttachmentList } from "../attachments/AttachmentList"
 import { useAttachments, type Attachment } from "../attachments/useAttachments"
 import { useTranslate } from "../locales"
-import { isInlineImage } from "../urls"
+import { isInlineImage } from "../components/urls"
 import { useProblem } from "../wire/useProblem"
 import type { FilePart, ImagePart } from "../wire/types"
 

@@ -1,7 +1,7 @@
 import { CircleAlert, CircleSlash, Hourglass, RefreshCw } from "lucide-react"
 import type { RunEnding } from "../state/view"
 import { describeEndingDetail } from "../locales/endingDetails"
-import { buildHref } from "../route"
+import { buildHref } from "../app/route"
 import { useTranslate } from "../locales"
 import { useConversation } from "../state/conversationContext"
 

@@ -1,5 +1,5 @@
 import { OFFLINE_MODEL, useModels } from "../state/models"
-import { buildHref } from "../route"
+import { buildHref } from "../app/route"
 import { useTranslate } from "../locales"
 
 /** A line that says that no language model answers here, with a link to the page that tells how to connect one. */

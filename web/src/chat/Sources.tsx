@@ -1,5 +1,5 @@
 // The sources of an answer, as its provider cites them. A source that is not a web URL is shown as text, never as a link.
-import { isWebLink } from "../urls"
+import { isWebLink } from "../components/urls"
 import type { Citation } from "../wire/types"
 import { useTranslate } from "../locales"
 

@@ -1,6 +1,6 @@
 import { Activity, Share2, SlidersHorizontal } from "lucide-react"
 import { useState } from "react"
-import { buildHref } from "../route"
+import { buildHref } from "../app/route"
 import { enqueueRequest } from "../state/requestQueue"
 import type { ConversationView } from "../state/view"
 import { useTranslate } from "../locales"

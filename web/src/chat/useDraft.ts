@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "react"
-import { useMe } from "../caller"
+import { useMe } from "../session/caller"
 import { loadDraft, saveDraft } from "../state/drafts"
 
 const TYPING_PAUSE_MS = 300

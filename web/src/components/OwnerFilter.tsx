@@ -1,4 +1,4 @@
-import { maySeeTenant, useMe } from "../caller"
+import { maySeeTenant, useMe } from "../session/caller"
 import { useTranslate } from "../locales"
 
 interface OwnerFilterProps {

@@ -4,7 +4,7 @@ import createDOMPurify from "dompurify"
 import { Marked, type Token, type Tokens } from "marked"
 import { createMathExtension } from "./mathTokens"
 import { findNumberColumns } from "./tableText"
-import { isInlineImage } from "../urls"
+import { isInlineImage } from "./urls"
 
 /** A piece of HTML, rendered on demand: a block that did not change since the last render is not rendered again. */
 export interface HtmlPiece {

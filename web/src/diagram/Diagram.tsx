@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react"
 import { CodeBlock } from "../components/CodeBlock"
 import { CopyButton } from "../components/CopyButton"
 import { useTranslate } from "../locales"
-import { useIsDark } from "../theme"
+import { useIsDark } from "../app/theme"
 import { resolveUrl } from "../wire/http"
 import type { DiagramReply, DiagramRequest } from "./messages"
 

@@ -2,7 +2,7 @@
 // page nor the server's data, and its Content-Security-Policy lets it load nothing but this script. Mermaid needs styles in
 // elements, which the page itself forbids.
 import mermaid from "mermaid"
-import { isInlineImage } from "../urls"
+import { isInlineImage } from "../components/urls"
 import type { DiagramReply, DiagramRequest } from "./messages"
 
 const MAX_EDGES = 400

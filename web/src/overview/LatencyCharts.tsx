@@ -1,6 +1,6 @@
 // The latency of each tool or model over time: a small chart for each, the most used first.
 import { useState } from "react"
-import { formatClock, formatDay, formatDuration } from "../format"
+import { formatClock, formatDay, formatDuration } from "../app/format"
 import type { Latency, Overview } from "../wire/types"
 import { useLanguage, useTranslate } from "../locales"
 import { ScreenReaderTable } from "./ScreenReaderTable"

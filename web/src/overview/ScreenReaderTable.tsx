@@ -1,5 +1,5 @@
 // The figures of a chart as a table that only screen readers see.
-import { formatDateTime } from "../format"
+import { formatDateTime } from "../app/format"
 import { useLanguage } from "../locales"
 
 export function ScreenReaderTable({ title, rows }: { title: string; rows: { at: number; cells: string[] }[] }) {

@@ -1,10 +1,10 @@
 // The command palette (Ctrl K): goes to a page, a conversation, a tool, a server or a trace by a part of its name.
 import { useMemo, useState } from "react"
-import { isAdmin, useMe } from "../caller"
+import { isAdmin, useMe } from "../session/caller"
 import { Dialog } from "../components/Dialog"
 import { SearchList, matchesQuery, type SearchOption } from "../components/SearchList"
-import { formatShortDateTime } from "../format"
-import { ROUTE_PAGES, navigate, type Route } from "../route"
+import { formatShortDateTime } from "../app/format"
+import { ROUTE_PAGES, navigate, type Route } from "../app/route"
 import { useTools } from "../state/tools"
 import type { ConversationList, RunList, ServerList } from "../wire/types"
 import { useQuery } from "../wire/useQuery"

@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { formatDuration } from "../format"
+import { formatDuration } from "../app/format"
 import { describeError, HttpError, requestJson } from "../wire/http"
 import type { ModelCard } from "../wire/types"
 import { useTranslate } from "../locales"

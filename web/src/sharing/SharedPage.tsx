@@ -1,6 +1,6 @@
 // A conversation that somebody of the tenant has shared: a snapshot, to be read only.
 import { Markdown } from "../components/Markdown"
-import { formatDateTime } from "../format"
+import { formatDateTime } from "../app/format"
 import type { SharedConversation, TranscriptCall, TranscriptMessage } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate } from "../locales"

@@ -1,7 +1,7 @@
 // The accepted tools of an MCP server, for those who decide on them: what was accepted, when and by whom.
-import { isServerAdmin, useMe } from "../caller"
+import { isServerAdmin, useMe } from "../session/caller"
 import { JsonView } from "../components/JsonView"
-import { formatRelative } from "../format"
+import { formatRelative } from "../app/format"
 import { useLanguage, useTranslate } from "../locales"
 import { requestJson } from "../wire/http"
 import type { AuditEntry, AuditPage, ServerToolView, ServerView } from "../wire/types"

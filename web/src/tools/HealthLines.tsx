@@ -1,4 +1,4 @@
-import { formatRelative } from "../format"
+import { formatRelative } from "../app/format"
 import { useLanguage, useTranslate } from "../locales"
 import type { Health } from "./health"
 

@@ -1,4 +1,4 @@
-import { buildHref } from "../route"
+import { buildHref } from "../app/route"
 import type { ServerToolView } from "../wire/types"
 
 export function ToolLine({ tool }: { tool: ServerToolView }) {

@@ -1,7 +1,7 @@
 // The tools that the user may call: their parameters, rules and health, and a form to try each of them.
 import { useMemo, useState } from "react"
 import { useTenantByDefault } from "../components/OwnerFilter"
-import { buildHref } from "../route"
+import { buildHref } from "../app/route"
 import type { OverviewAnswer, ToolCard, ToolList } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useTranslate } from "../locales"

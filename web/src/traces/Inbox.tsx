@@ -1,8 +1,8 @@
 // What waits for the user: calls to approve and questions to answer, of the whole tenant for its approvers.
 import { Bell } from "lucide-react"
 import { useState } from "react"
-import { useMe } from "../caller"
-import { askForNotifications, mayAskForNotifications } from "../notifications"
+import { useMe } from "../session/caller"
+import { askForNotifications, mayAskForNotifications } from "../app/notifications"
 import { waitsForUser } from "../state/openRuns"
 import type { LiveAnswer } from "../wire/types"
 import { useQuery } from "../wire/useQuery"

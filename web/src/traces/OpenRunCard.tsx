@@ -1,10 +1,10 @@
 // A run that is active or waits, with a button to stop it and the forms of the calls that wait.
 import { Square } from "lucide-react"
 import { useMemo } from "react"
-import { maySeeRun, useMe } from "../caller"
+import { maySeeRun, useMe } from "../session/caller"
 import { CallCard } from "../calls/CallCard"
-import { formatRelative } from "../format"
-import { buildHref } from "../route"
+import { formatRelative } from "../app/format"
+import { buildHref } from "../app/route"
 import { ConversationContext } from "../state/conversationContext"
 import { loadOpenRuns } from "../state/openRuns"
 import type { CallView } from "../state/view"

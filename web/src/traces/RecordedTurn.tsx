@@ -1,5 +1,5 @@
 // The exact request and response of a model turn, if the server records them.
-import { mayReadRecordedTurns, useMe } from "../caller"
+import { mayReadRecordedTurns, useMe } from "../session/caller"
 import { CopyButton } from "../components/CopyButton"
 import { JsonView } from "../components/JsonView"
 import type { RecordedTurn, RecordedTurnAnswer } from "../wire/types"

@@ -1,7 +1,7 @@
 // A run over time: a bar for each turn, call, wait and compaction. A bar opens to show details.
 import { useMemo, useState } from "react"
 import { JsonView } from "../components/JsonView"
-import { formatCount, formatDuration } from "../format"
+import { formatCount, formatDuration } from "../app/format"
 import type { CallSpan, Compaction, Trace, TurnSpan } from "../wire/types"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { RecordedTurn } from "./RecordedTurn"

@@ -4,8 +4,7 @@ import msgspec
 
 from toolyard.core.ports import Clock
 from toolyard.models.chat.wire_types import CallDelta
-from toolyard.models.shared.arguments import is_whole
-from toolyard.models.shared.streamed_call import CallInProgress
+from toolyard.models.shared.arguments import CallInProgress, is_whole
 
 
 class StreamedCalls:

@@ -28,14 +28,16 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.settings.options import DEFAULT_OPTIONS, EXTRA_OPTIONS, Options, allows_any_object
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.reasoning_details import collect_details
 from toolyard.models.http.problems import WireFailure
+from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ChatQuirks
 from toolyard.models.schema_dialects import convert
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.shared.files import parse_inline_file
 from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
     add_output_prompt,
@@ -46,67 +48,10 @@ from toolyard.models.shared.option_support import (
     select_extras,
 )
 from toolyard.models.shared.tool_names import to_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "openai_chat"
 EMPTY_TEXT = "[no text]"
 """Replaces an empty message, which some providers refuse."""
-
-
-class ChatQuirks(Struct, frozen=True, kw_only=True):
-    """How a provider differs from OpenAI."""
-
-    forced_choice: bool = True
-    """Whether the provider accepts a `tool_choice` that requires a call or names a tool."""
-    accepts_files: bool = True
-    """Whether the provider accepts PDFs; text files are sent as text to every provider."""
-    max_tokens_field: str = "max_completion_tokens"
-    """The field that limits the length of an answer."""
-    uses_budgets: bool = False
-    """Whether thinking is set as a number of tokens instead of an effort."""
-    reasoning_field: str = ""
-    """The field in which the reasoning before a call must go back; empty if the provider does not require it."""
-    missing_options: frozenset[str] = frozenset()
-    """The options that the provider does not have."""
-    has_output_schemas: bool = True
-    """Whether the provider takes a schema for the answer; otherwise it has only a mode in which any JSON is written."""
-    returns_details: bool = False
-    """Whether `reasoning_details` go back to the model that signed them."""
-    has_every_effort: bool = False
-    """Whether the provider has efforts below low and above high."""
-    extra_options: frozenset[str] = EXTRA_OPTIONS
-    """The extra options that the provider does not refuse, and does not ignore either."""
-
-
-PENALTIES = frozenset({"frequency_penalty", "presence_penalty"})
-COMPATIBLE_QUIRKS = ChatQuirks(has_every_effort=True)
-"""How a server is addressed about which nothing is known."""
-# OpenAI takes metadata only for answers that it stores.
-OPENAI_QUIRKS = ChatQuirks(has_every_effort=True, extra_options=EXTRA_OPTIONS - {"metadata"})
-# DashScope refuses PDFs, and a forced tool choice while Qwen thinks. DeepSeek refuses a call in the history without the
-# reasoning before it, and has no schemas for answers; OpenRouter's models require theirs signed. These providers know
-# only the older `max_tokens`.
-QUIRKS = {
-    "openai": OPENAI_QUIRKS,
-    "azure": OPENAI_QUIRKS,
-    "dashscope": ChatQuirks(
-        forced_choice=False,
-        accepts_files=False,
-        max_tokens_field="max_tokens",
-        uses_budgets=True,
-        extra_options=PENALTIES,
-    ),
-    "groq": ChatQuirks(extra_options=PENALTIES | {"service_tier", "user"}),
-    "ollama": ChatQuirks(max_tokens_field="max_tokens", extra_options=PENALTIES | {"logprobs", "top_logprobs"}),
-    "deepseek": ChatQuirks(
-        extra_options=PENALTIES,
-        max_tokens_field="max_tokens",
-        reasoning_field="reasoning_content",
-        missing_options=frozenset({"seed"}),
-        has_output_schemas=False,
-    ),
-    "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True, has_every_effort=True),
-}
 _encoder = msgspec.json.Encoder()
 # Encoded tools by offer, weakly: an entry goes when the last conversation drops its offer.
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
@@ -116,7 +61,7 @@ def to_wire(
     request: ModelRequest, model: str = "", provider: str = "openai", forward: frozenset[str] = NO_OPTIONS
 ) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
-    quirks = QUIRKS.get(provider, COMPATIBLE_QUIRKS)
+    quirks = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks
     target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, target, forward)
     cache = get_encode_cache(request, _build_cache_key(target))
@@ -192,7 +137,7 @@ def select_sent_extras(options: Options, model: str, provider: str, forward: fro
     """Return the extra options that are sent."""
     if not options.extra:
         return {}
-    names = QUIRKS.get(provider, COMPATIBLE_QUIRKS).extra_options
+    names = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks.extra_options
     return select_extras(options, names - find_refused_extras(model), forward)
 
 

@@ -1,7 +1,5 @@
 """Reads the chunks of one Chat Completions reply into the events of one turn. Pure."""
 
-from typing import cast
-
 from toolyard.core.conversation.events import (
     ArgumentsAppended,
     Finish,
@@ -24,7 +22,7 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
-from toolyard.models.shared.unicode import encode_json
+from toolyard.models.shared.json_values import encode_json, is_list, is_object
 
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
@@ -200,10 +198,9 @@ class ChatReply:
 
 def _encode_logprobs(logprobs: object) -> str:
     """Return the tokens of a chunk as `ModelText.logprobs` has them; empty if there are none."""
-    content = cast("dict[str, object]", logprobs).get("content") if isinstance(logprobs, dict) else None
-    tokens = cast("list[object]", content) if isinstance(content, list) else []
-    objects = [cast("dict[str, object]", token) for token in tokens if isinstance(token, dict)]
-    return encode_json(objects)[1:-1].decode()
+    content = logprobs.get("content") if is_object(logprobs) else None
+    tokens = [token for token in content if is_object(token)] if is_list(content) else []
+    return encode_json(tokens)[1:-1].decode()
 
 
 def _build_error(chunk: ChatChunk) -> WireFailure:

@@ -9,9 +9,8 @@ from toolyard.core.items import Call, Citation, Item, ModelText, Outcome, Proble
 from toolyard.core.ports import Clock
 from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.gemini.wire_types import GeminiPart, Grounding, GroundingSupport, decode_part
-from toolyard.models.shared.hosted_results import build_citation, build_hosted_result
-from toolyard.models.shared.hosted_tools import supports_functions_with_native
-from toolyard.models.shared.unicode import encode_json
+from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result, supports_functions_with_native
+from toolyard.models.shared.json_values import encode_json
 
 _TOOL_TYPES = {"GOOGLE_SEARCH_WEB": "web_search", "FILE_SEARCH": "file_search"}
 

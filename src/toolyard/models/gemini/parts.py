@@ -4,7 +4,8 @@ import mimetypes
 from typing import assert_never
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.models.shared.files import PDF, InlineFile, parse_inline_file
+from toolyard.core.media import PDF
+from toolyard.models.shared.files import InlineFile, parse_inline_file
 from toolyard.models.shared.images import ImageLimits, convert_image_file, resolve_image_url
 
 IMAGE_LIMITS = ImageLimits(formats=("PNG", "JPEG", "WebP"))

@@ -24,9 +24,9 @@ from toolyard.models.http.problems import WireFailure
 from toolyard.models.schema_dialects import convert
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
 from toolyard.models.shared.images import list_images
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import add_output_prompt, build_option_problem, select_extras
 from toolyard.models.shared.tool_names import GEMINI_ALPHABET, to_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "gemini"
 SKIP_SIGNATURE = "skip_thought_signature_validator"

@@ -36,8 +36,8 @@ from toolyard.models.http.problems import (
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
 from toolyard.models.shared.arguments import Arguments, read_arguments
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.tool_names import GEMINI_ALPHABET, from_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 _REFUSED = {
     "SAFETY",

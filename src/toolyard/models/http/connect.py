@@ -21,7 +21,7 @@ from toolyard.models.http.connection import HttpConnection
 
 @dataclass(frozen=True, slots=True)
 class HttpEndpoint:
-    """Where requests go: the host, the request target, and the proxy in between."""
+    """The destination of requests: the host, the request target, and the proxy in between."""
 
     host: str
     port: int

@@ -91,7 +91,7 @@ _TOO_LARGE = re.compile(
     r"|input token count .{0,40}exceeds|exceeds? the (?:available )?context|exceed context limit|request_too_large",
     re.IGNORECASE,
 )
-"""How providers say that a request exceeds the context window; there is no status code for it."""
+"""Providers' messages for a request that exceeds the context window; there is no status code for it."""
 _MAX_TOKENS_TOO_LARGE = re.compile(
     r"max_tokens: \d+ > \d+|maximum allowed number of output tokens|max_(?:completion_)?tokens is too large"
 )
@@ -109,13 +109,13 @@ _QUOTA = re.compile(
     r"|insufficient credits|arrearage",
     re.IGNORECASE,
 )
-"""How providers say that an account has no credit left. OpenAI answers 429 to that, Anthropic 400, DeepSeek 402."""
+"""Providers' messages for an account without credit. OpenAI answers 429 to that, Anthropic 400, DeepSeek 402."""
 _FILTERED = re.compile(
     r"content_filter|content_policy_violation|responsibleaipolicyviolation|data_?inspection_?failed"
     r"|moderation_blocked|flagged as potentially violating",
     re.IGNORECASE,
 )
-"""How providers say that their content filter refuses a request."""
+"""Providers' messages for a request that their content filter refuses."""
 
 
 def classify_status(status: int, message: str = "") -> str:

@@ -15,7 +15,7 @@ from toolyard.core.items import Problem
 from toolyard.core.model_failures import HOSTED_CALL
 from toolyard.models.http.problems import WireFailure, build_failure
 from toolyard.models.http.sse import MAX_EVENT_BYTES, EventTooLong, SseParser
-from toolyard.models.shared.unicode import repair_unicode
+from toolyard.models.shared.json_values import repair_unicode
 
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 MAX_SHOWN_BYTES = 1_000

@@ -3,7 +3,7 @@
 import asyncio
 import random as randomness
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TypedDict
 
@@ -117,16 +117,6 @@ class WireClient:
         problem = event.problem
         problem = Problem(error=problem.error, error_type=problem.error_type, details={**details, **problem.details})
         return TurnFailed(problem=mask_problem(problem, self._secrets))
-
-
-def read_events(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEvent]:
-    """Return the events of a reply whose body is these packets."""
-    events: list[ModelEvent] = []
-    for packet in packets:
-        events.extend(reader.feed(packet))
-        if reader.done:
-            break
-    return [*events, *reader.end()]
 
 
 def build_url(base_url: str, path: str) -> str:

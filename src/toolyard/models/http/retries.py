@@ -19,7 +19,7 @@ from toolyard.models.http.problems import WireFailure, build_failure, classify_s
 
 MAX_ERROR_BYTES = 65_536
 DRAIN_S = 0.25
-"""How long to wait for the end of a body whose reply is complete, so that its connection can be used again."""
+"""The timeout for the end of a body whose reply is complete, so that its connection can be used again."""
 LARGE_BODY_BYTES = 65_536
 """A larger body is written separately from its head: copying it would cost more than a second write."""
 KEEP_ALIVE_S = 30.0
@@ -52,7 +52,7 @@ class Retry:
     max_retry_after_s: float = MAX_RETRY_AFTER_S
     """If a provider asks to wait longer, the request fails at once."""
     max_total_s: float = MAX_RETRYING_S
-    """How long all attempts and waits together may take before the last attempt begins."""
+    """The longest time from the first attempt to the start of the last one."""
     after_timeouts: bool = True
     """Whether to retry also after a timeout: a connection that was not made in time, or a 408 or 504."""
 

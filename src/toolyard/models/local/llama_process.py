@@ -15,7 +15,7 @@ from typing import BinaryIO, Protocol, cast
 import msgspec
 import xllamacpp
 
-from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
+from toolyard.models.local.model import LlamaLine, LlamaRequest, LlamaStop
 
 
 class _ModelFile(Protocol):

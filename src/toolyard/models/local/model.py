@@ -14,12 +14,12 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import Struct
 
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
-from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.local.reply import LocalChunk, LocalReply
 from toolyard.models.shared.option_support import list_ignored, select_extras
@@ -34,6 +34,26 @@ STOP_GRACE_S = 2.0
 MAX_LINE_BYTES = 8_000_000
 PACKAGE = "xllamacpp"
 EXTRA_OPTIONS = ("frequency_penalty", "presence_penalty")
+
+
+class LlamaRequest(Struct, frozen=True, tag="asked"):
+    """A line to the process of the model."""
+
+    number: int
+    body: dict[str, object]
+
+
+class LlamaStop(Struct, frozen=True, tag="stop"):
+    """A line to the process: no more of this answer is read."""
+
+    number: int
+
+
+class LlamaLine(Struct, frozen=True):
+    """A line from the process. One without a chunk ends an answer."""
+
+    number: int
+    chunk: dict[str, object] | None = None
 
 
 class Local:

@@ -7,7 +7,6 @@ the provider sent them, because it requires them back unchanged.
 import contextlib
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import cast
 
 import msgspec
 
@@ -25,7 +24,8 @@ from toolyard.core.items import (
 from toolyard.core.ports import Clock
 from toolyard.models.messages.wire_types import MessagesBlock, MessagesCitation
 from toolyard.models.shared.arguments import Arguments, read_arguments
-from toolyard.models.shared.hosted_results import build_citation, build_hosted_result
+from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result
+from toolyard.models.shared.json_values import is_list, is_object
 
 CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """The provider's names for the parts of one tool, and Toolyard's name for it."""
@@ -172,7 +172,7 @@ class MessagesItemBuilder:
 def _parse_result(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
     """Return the outcome and readable content of a provider's result, without what only the provider can decrypt."""
     value = _strip_encrypted(content)
-    code = cast("dict[str, object]", value).get("error_code") if isinstance(value, dict) else None
+    code = value.get("error_code") if is_object(value) else None
     if code is None:
         return "ok", msgspec.json.encode(value).decode(), None
     problem = Problem(error=f"{tool} failed: {code}", error_type="execution_error", details={"code": code})
@@ -180,13 +180,12 @@ def _parse_result(content: object, tool: str) -> tuple[Outcome, str, Problem | N
 
 
 def _strip_encrypted(value: object) -> object:
-    if isinstance(value, list):
-        return [_strip_encrypted(item) for item in cast("list[object]", value)]
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value).items()
+    if is_list(value):
+        return [_strip_encrypted(item) for item in value]
+    if is_object(value):
         return {
             name: _strip_encrypted(field)
-            for name, field in fields
+            for name, field in value.items()
             if name != "type" and not name.startswith("encrypted_")
         }
     return value

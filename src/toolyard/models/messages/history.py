@@ -23,8 +23,8 @@ from toolyard.models.messages.parts import (
 )
 from toolyard.models.shared.encode_cache import NO_RESULT
 from toolyard.models.shared.images import list_images
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.tool_names import to_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 HISTORY_OMITTED = "[what was said before is left out]"
 """The first user message of a history that the model would begin, which the API refuses."""

@@ -5,7 +5,8 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.models.shared.files import PDF, parse_inline_file
+from toolyard.core.media import PDF
+from toolyard.models.shared.files import parse_inline_file
 from toolyard.models.shared.images import Image, ImageLimits, convert_image_file, parse_image
 
 Block = dict[str, object]

@@ -14,14 +14,14 @@ import msgspec
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import ProviderOptions, Tool
-from toolyard.models.answer_limits import choose_max_tokens, choose_thinking_tokens
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
 from toolyard.models.messages.parts import Block, build_text_block, is_blank
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.shared.encode_cache import EncodeCache, get_encode_cache
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import NO_OPTIONS, add_output_prompt, find_unsupported, select_extras
-from toolyard.models.shared.unicode import encode_json
+from toolyard.models.token_limits import choose_max_tokens, choose_thinking_tokens
 
 CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
 MISSING_OPTIONS = ("seed",)

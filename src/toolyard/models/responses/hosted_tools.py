@@ -10,8 +10,8 @@ from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Seal
 from toolyard.core.ports import Clock
 from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.responses.wire_types import Annotation, ContentPart, OutputItem
-from toolyard.models.shared.hosted_results import build_citation, build_hosted_result
-from toolyard.models.shared.unicode import encode_json
+from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result
+from toolyard.models.shared.json_values import encode_json
 
 HOSTED_CALL_TYPES = {
     "web_search_call": "web_search",

@@ -26,6 +26,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
+from toolyard.core.media import PDF
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
@@ -34,8 +35,9 @@ from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_
 from toolyard.models.responses.wire_types import OutputItem
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
-from toolyard.models.shared.files import PDF, parse_inline_file
+from toolyard.models.shared.files import parse_inline_file
 from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
+from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
     add_output_prompt,
@@ -47,7 +49,6 @@ from toolyard.models.shared.option_support import (
     supports_reasoning,
 )
 from toolyard.models.shared.tool_names import to_provider_name
-from toolyard.models.shared.unicode import encode_json
 
 CACHE_KEY = "openai_responses"
 MISSING_OPTIONS = ("stop", "seed")

@@ -39,8 +39,7 @@ from toolyard.models.responses.wire_types import (
     decode_type,
 )
 from toolyard.models.schema_dialects import remove_forced_nulls
-from toolyard.models.shared.arguments import Arguments
-from toolyard.models.shared.streamed_call import CallInProgress
+from toolyard.models.shared.arguments import Arguments, CallInProgress
 from toolyard.models.shared.tool_names import from_provider_name
 
 _CUT_SHORT: dict[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}

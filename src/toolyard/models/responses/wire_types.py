@@ -39,7 +39,7 @@ class OutputItem(Struct, gc=False):
     call_id: str | None = None
     arguments: str | None = None
     action: dict[str, object] | None = None
-    """What a web search did."""
+    """The action of a web search."""
     code: str | None = None
     container_id: str | None = None
     outputs: list[dict[str, object]] | None = None

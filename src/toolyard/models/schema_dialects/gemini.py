@@ -1,7 +1,5 @@
 """JSON Schema as Gemini accepts it in `parametersJsonSchema`: few keywords, and references written out."""
 
-from typing import cast
-
 from toolyard.models.schema_dialects.merge import MAX_BRANCHES, expand_schema, flatten_root, merge_all
 from toolyard.models.schema_dialects.schema import (
     NormalizedSchema,
@@ -13,6 +11,7 @@ from toolyard.models.schema_dialects.schema import (
     get_types,
     note_omissions,
 )
+from toolyard.models.shared.json_values import is_list, is_object
 
 MAX_DEPTH = 10
 """A deeper or recursive schema is cut off here: below, any value is allowed."""
@@ -48,13 +47,13 @@ def to_gemini(schema: Schema) -> Schema:
 
 def _count_written(value: object, counts: dict[int, int]) -> int:
     """Return how many values a value is when it is written: objects that are used in several places count in each."""
-    if isinstance(value, dict):
-        parts = cast("Schema", value).values()
-    elif isinstance(value, list):
-        parts = cast("list[object]", value)
+    if is_object(value):
+        parts = [*value.values()]
+    elif is_list(value):
+        parts = value
     else:
         return 1
-    key = id(cast(object, value))
+    key = id(value)
     if key not in counts:
         counts[key] = 1 + sum(_count_written(part, counts) for part in parts)
     return counts[key]
@@ -122,8 +121,8 @@ class _Converter:
             }
             converted["required"] = [name for name in get_required(node) if name in properties]
         additional = node.get("additionalProperties")
-        if isinstance(additional, dict) and "patternProperties" not in node:
-            converted["additionalProperties"] = self.convert(cast("Schema", additional), depth + 1)
+        if is_object(additional) and "patternProperties" not in node:
+            converted["additionalProperties"] = self.convert(additional, depth + 1)
         elif not properties and (additional is True or "patternProperties" in node):
             converted["additionalProperties"] = True
         return converted

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from typing import cast
 
 import msgspec
 
@@ -16,6 +15,7 @@ from toolyard.models.schema_dialects.schema import (
     get_required,
     get_types,
 )
+from toolyard.models.shared.json_values import is_object
 
 PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """The property names that Anthropic accepts."""
@@ -49,12 +49,12 @@ def _map_schemas(node: Schema, adapt: Callable[[Schema], Schema]) -> Schema:
         if name in mapped:
             mapped[name] = [_map_schemas(as_schema(schema), adapt) for schema in as_list(mapped[name])]
     for name in ("items", "contains", "additionalProperties", "propertyNames", "then", "else"):
-        if isinstance(mapped.get(name), dict):
-            mapped[name] = _map_schemas(cast("Schema", mapped[name]), adapt)
+        if is_object(schema := mapped.get(name)):
+            mapped[name] = _map_schemas(schema, adapt)
     for name in ("not", "if"):  # loosening what is below these would make the whole stricter
-        if isinstance(mapped.get(name), dict):
-            inside = _map_schemas(cast("Schema", mapped[name]), adapt)
-            if adapt is _add_items or inside == mapped[name]:
+        if is_object(schema := mapped.get(name)):
+            inside = _map_schemas(schema, adapt)
+            if adapt is _add_items or inside == schema:
                 mapped[name] = inside
             else:
                 del mapped[name]

@@ -5,11 +5,11 @@ Everything here keeps a schema's meaning or loosens it; nothing makes it stricte
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
 
 import msgspec
 
 from toolyard.core.tools.schema_expansion import resolve_pointer
+from toolyard.models.shared.json_values import is_list, is_object
 
 Schema = dict[str, object]
 MAX_NOTE_CHARACTERS = 600
@@ -143,11 +143,11 @@ def _rank_draft(draft: str) -> str:
 
 
 def as_schema(node: object) -> Schema:
-    return cast("Schema", node) if isinstance(node, dict) else {}
+    return node if is_object(node) else {}
 
 
 def as_list(node: object) -> list[object]:
-    return cast("list[object]", node) if isinstance(node, list) else []
+    return node if is_list(node) else []
 
 
 def get_types(node: Schema) -> list[str]:
@@ -188,11 +188,11 @@ def _walk(node: object) -> Iterator[Schema]:
     pending = [node]
     while pending:
         value = pending.pop()
-        if isinstance(value, dict):
-            yield cast("Schema", value)
-            pending += cast("Schema", value).values()
-        elif isinstance(value, list):
-            pending += cast("list[object]", value)
+        if is_object(value):
+            yield value
+            pending += value.values()
+        elif is_list(value):
+            pending += value
 
 
 def _index_anchors(root: Schema) -> dict[str, Schema]:

@@ -4,7 +4,7 @@ OpenAI's strict mode also requires every property.
 """
 
 import re
-from typing import Literal, cast
+from typing import Literal
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from toolyard.models.schema_dialects.schema import (
     get_types,
     note_omissions,
 )
+from toolyard.models.shared.json_values import is_list, is_object
 
 MAX_DEPTH = 10
 MAX_PROPERTIES = 5_000
@@ -48,7 +49,7 @@ NULL: Schema = {"type": "null"}
 
 
 class StrictRules(Struct, frozen=True, kw_only=True):
-    """How providers that enforce a schema differ."""
+    """The rules of a provider that enforces a schema."""
 
     optional: Literal["null", "keep", "refuse"] = "null"
     """Whether an optional property becomes one that may be null, stays as it is, or makes the schema unsupported."""
@@ -161,9 +162,9 @@ class _StrictConverter:
             if self._rules.bounds:
                 converted["maxItems"] = min(len(prefix), max_items if isinstance(max_items, int) else len(prefix))
         elif not is_full:
-            if not isinstance(items, dict):
+            if not is_object(items):
                 raise UnsupportedSchema("an array may hold anything")
-            prefix.append(cast("Schema", items))
+            prefix.append(items)
         item_schemas = [self._convert(schema, depth + 1) for schema in prefix]
         return {**converted, "items": item_schemas[0] if len(item_schemas) == 1 else {"anyOf": item_schemas}}
 
@@ -213,22 +214,30 @@ def _add_null(converted: Schema) -> Schema:
 def remove_forced_nulls(value: dict[str, object], schema: Schema) -> dict[str, object]:
     """Return arguments as the original schema means them: without nulls that stand for optional properties."""
     normalized = NormalizedSchema(schema)
-    return cast("dict[str, object]", _remove_nulls(value, normalized.root, normalized, 0))
+    return _remove_nulls_of_object(value, normalized.root, normalized, 0)
 
 
 def _remove_nulls(value: object, node: Schema, normalized: NormalizedSchema, depth: int) -> object:
-    if depth > 3 * MAX_DEPTH or not isinstance(value, dict | list):
+    if depth > 3 * MAX_DEPTH:
         return value
+    if is_object(value):
+        return _remove_nulls_of_object(value, node, normalized, depth)
+    return _remove_nulls_of_list(value, node, normalized, depth) if is_list(value) else value
+
+
+def _remove_nulls_of_list(values: list[object], node: Schema, normalized: NormalizedSchema, depth: int) -> list[object]:
     node = expand_schema(node, normalized)
-    choices = [as_schema(branch) for branch in as_list(node.get("anyOf"))]
-    if isinstance(value, list):
-        item_schema = next(
-            (items for schema in (node, *choices) if (items := as_schema(schema.get("items")))), Schema()
-        )
-        return [_remove_nulls(item, item_schema, normalized, depth + 1) for item in cast("list[object]", value)]
-    fields = cast("dict[str, object]", value)
+    schemas = (node, *(as_schema(branch) for branch in as_list(node.get("anyOf"))))
+    item_schema = next((items for schema in schemas if (items := as_schema(schema.get("items")))), Schema())
+    return [_remove_nulls(item, item_schema, normalized, depth + 1) for item in values]
+
+
+def _remove_nulls_of_object(
+    fields: dict[str, object], node: Schema, normalized: NormalizedSchema, depth: int
+) -> dict[str, object]:
+    node = expand_schema(node, normalized)
     properties, required = get_properties(node), get_required(node)
-    for choice in (expand_schema(branch, normalized) for branch in choices):
+    for choice in (expand_schema(as_schema(branch), normalized) for branch in as_list(node.get("anyOf"))):
         if not properties and fields.keys() <= get_properties(choice).keys():
             properties, required = get_properties(choice), get_required(choice)
     return {

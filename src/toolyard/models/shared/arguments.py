@@ -1,4 +1,4 @@
-"""Parses a call's arguments as the model wrote them: into an object, or the reason why there is none.
+"""Parses a call's streamed arguments into an object, or into an error for the model.
 
 Trailing commas are dropped. Arguments that were cut off are never completed: half a request must not run. Whether the
 arguments fit a tool is validated later, by the registry.
@@ -7,16 +7,15 @@ arguments fit a tool is validated later, by the registry.
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
 
 import msgspec
 from msgspec import Struct
 
-from toolyard.models.shared.unicode import has_lone_surrogates
+from toolyard.models.shared.json_values import has_lone_surrogates, is_list, is_object
 
 MAX_DEPTH = 100
 MAX_SHOWN_CHARACTERS = 200
-"""How many characters of unreadable arguments are shown to the model."""
+"""The length of the excerpt of unreadable arguments that the model sees."""
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 _STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)
@@ -47,6 +46,26 @@ def read_arguments(fragments: Sequence[str], *, cut_off: bool = False, damaged: 
 def is_whole(fragments: Sequence[str]) -> bool:
     """Return whether the arguments so far are a complete object."""
     return bool(fragments) and fragments[-1].rstrip().endswith("}") and not read_arguments(fragments).unreadable
+
+
+class CallInProgress:
+    """A call while the model is still writing it."""
+
+    __slots__ = ("arguments_bytes", "damaged", "fragments", "id", "name", "name_restated", "number", "provider_id")
+
+    def __init__(self, number: int, id: str) -> None:
+        """`id` is Toolyard's id of the call; `provider_id` arrives with the stream."""
+        self.number = number
+        self.id = id
+        self.name = ""
+        self.provider_id = ""
+        self.fragments: list[str] = []
+        self.arguments_bytes = 0
+        self.damaged = False
+        self.name_restated = False
+
+    def parse_arguments(self, *, cut_off: bool) -> Arguments:
+        return read_arguments(self.fragments, cut_off=cut_off, damaged=self.damaged)
 
 
 def _parse_object(text: str) -> Arguments:
@@ -102,9 +121,9 @@ def _depth_exceeds(value: object, max_depth: int) -> bool:
 
 def _list_children(value: object) -> list[object]:
     """Return the values directly inside a decoded value."""
-    if isinstance(value, dict):
-        return [*cast("dict[str, object]", value).values()]
-    return [*cast("list[object]", value)] if isinstance(value, list) else []
+    if is_object(value):
+        return [*value.values()]
+    return value if is_list(value) else []
 
 
 def _report_unreadable(why: str, text: str) -> Arguments:

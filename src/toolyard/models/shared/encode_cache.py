@@ -1,4 +1,4 @@
-"""Keeps what earlier turns of a conversation encoded, as bytes, so that a turn costs only what it adds.
+"""The cache of a conversation's encoded items, so that a turn encodes only its own.
 
 Items are encoded by groups: one message from outside, or all consecutive items of the model with the results of its
 calls. A group is kept once no later item can belong to it. The wires supply the encoding.
@@ -13,7 +13,7 @@ NO_RESULT = "no result was recorded"
 """Stands in for the result of a call that has none: providers refuse a call without a result."""
 
 EncodeGroup = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
-"""Encodes a group. Takes it, the role of the message before it, and whether it is the last; returns bytes and role."""
+"""Takes a group, the role of the message before it, and whether it is the last; returns its bytes and role."""
 
 
 class EncodeCache:
@@ -24,14 +24,14 @@ class EncodeCache:
     def __init__(self, root: object) -> None:
         self.root = root
         self.count = 0
-        """How many items of the history are in `joined`."""
+        """The number of items of the history in `joined`."""
         self.joined = bytearray()
         self.role = ""
         """The role of the last message in `joined`, for wires whose roles must alternate."""
         self.mark = 0
-        """Where the messages of the last request ended, for wires that mark what the provider is to cache."""
+        """The end of the last request's messages, for wires that mark the prefix to cache."""
         self.encodes = 0
-        """How many items were encoded so far, counted for tests of the cost of a turn."""
+        """The number of items encoded so far, for tests of the cost of a turn."""
         self._system = ""
         self.system = b""
 

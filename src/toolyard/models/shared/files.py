@@ -10,11 +10,7 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from toolyard.core.items import FilePart
-
-PDF = "application/pdf"
-_PDF_SIGNATURE = b"%PDF-"
-_PDF_HEADER_BYTES = 1_024
-"""How far into a file the signature of a PDF may stand."""
+from toolyard.core.media import PDF, is_pdf
 
 
 class InlineFile(Struct, frozen=True):
@@ -26,7 +22,7 @@ class InlineFile(Struct, frozen=True):
 
     @property
     def is_pdf(self) -> bool:
-        return _PDF_SIGNATURE in self.body[:_PDF_HEADER_BYTES]
+        return is_pdf(self.body)
 
     @property
     def data(self) -> str:

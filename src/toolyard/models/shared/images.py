@@ -1,4 +1,4 @@
-"""Images of a user or in a tool's result: which of them can be sent to a model.
+"""Images of a user or in a tool's result, checked before they are sent to a model.
 
 A provider refuses a whole request for one image that it cannot read, and would refuse every later turn as well. So the
 bytes, not the declared type, decide whether something is an image; if not, a text says what to do.
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from toolyard.core.items import FilePart, ImagePart, Part, Result
-from toolyard.models.shared.image_format import detect_image_type, measure_longest_side
+from toolyard.core.media import detect_image_type, read_image_size
 
 _SUPPORTS_IMAGES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-[5-9]|(?:^|[/:])o(?:1|3|4)(?!-mini)|(?:^|[/:])o4|claude|gemini|qwen[\w.-]*-vl|qvq"
@@ -20,7 +20,7 @@ _SUPPORTS_IMAGES = re.compile(
 
 
 class ImageLimits(Struct, frozen=True):
-    """What a provider accepts as one image."""
+    """The limits of a provider for one image."""
 
     max_characters: int = 20 * 1024 * 1024
     """The longest base64 text."""
@@ -75,7 +75,7 @@ def parse_image(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> Image | str:
         return _explain_rejection(
             f"it is no {', '.join(limits.formats[:-1])} or {limits.formats[-1]} in base64", "one that is"
         )
-    if limits.max_pixels and (side := measure_longest_side(body)) > limits.max_pixels:
+    if limits.max_pixels and (side := max(read_image_size(body) or (0, 0))) > limits.max_pixels:
         return _explain_rejection(f"it is {side:,} pixels long, and {limits.max_pixels:,} are taken", "a smaller one")
     return Image(kind, data)
 

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from toolyard.core.conversation.state import State
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.surfaces.conversations.image_size import read_image_size
+from toolyard.core.media import PDF, detect_image_type, is_pdf, read_image_size
 from toolyard.surfaces.http.errors import invalid_field
 
 MAX_ATTACHMENTS = 8
@@ -22,8 +22,6 @@ MAX_ATTACHED_BYTES = 5 * 1024 * 1024
 """Of all attachments of a message. In base64 they fit into the largest body that the server takes."""
 MAX_PIXELS = 40_000_000
 """Of an image. Browsers take four bytes for each pixel, however well the image is compressed."""
-PDF_HEADER_BYTES = 1024
-"""How far into a file the signature of a PDF may stand."""
 
 
 class ChatAttachment(Struct, kw_only=True):
@@ -62,17 +60,6 @@ def find_attachments(state: State, message_id: str) -> list[Part]:
     raise invalid_field("attachments_of", "there is no message of a user with this id in the conversation")
 
 
-def find_image_type(body: bytes) -> str:
-    """Return the media type of a raster image that models and browsers read, by its first bytes; else an empty text."""
-    if body.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if body.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if body.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if body[:4] == b"RIFF" and body[8:12] == b"WEBP" else ""
-
-
 def clean_name(name: str) -> str:
     """Return the name of a file without its folders, and without characters that hide or reorder others."""
     last = name.replace("\\", "/").rstrip("/").rpartition("/")[2]
@@ -97,12 +84,12 @@ def _decode(data: str, index: int) -> bytes:
 
 
 def _build_part(body: bytes, name: str, index: int) -> Part:
-    if kind := find_image_type(body):
-        _check_image(body, kind, index)
+    if kind := detect_image_type(body):
+        _check_image(body, index)
         return ImagePart(url=_build_url(kind, body))
     shown_name = clean_name(name)
-    if b"%PDF-" in body[:PDF_HEADER_BYTES]:
-        return FilePart(url=_build_url("application/pdf", body), name=shown_name)
+    if is_pdf(body):
+        return FilePart(url=_build_url(PDF, body), name=shown_name)
     try:
         is_text = "\0" not in body.decode()
     except UnicodeDecodeError:
@@ -113,9 +100,9 @@ def _build_part(body: bytes, name: str, index: int) -> Part:
     return FilePart(url=_build_url("text/plain", body), name=shown_name)
 
 
-def _check_image(body: bytes, kind: str, index: int) -> None:
-    size = read_image_size(body, kind)
-    if size is None:
+def _check_image(body: bytes, index: int) -> None:
+    size = read_image_size(body)
+    if size is None or 0 in size:
         raise invalid_field(f"attachments.{index}", "begins like an image and is none, or it is damaged: save it again")
     if size[0] * size[1] > MAX_PIXELS:
         most = MAX_PIXELS // 1_000_000

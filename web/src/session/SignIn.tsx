@@ -1,8 +1,8 @@
 import { useEffect, useState, type FormEvent } from "react"
-import { HttpError, describeError, requestJson, resolveUrl } from "./wire/http"
-import type { SignInOptions } from "./wire/types"
-import { formatSpan } from "./format"
-import { useLanguage, useTranslate } from "./locales"
+import { HttpError, describeError, requestJson, resolveUrl } from "../wire/http"
+import type { SignInOptions } from "../wire/types"
+import { formatSpan } from "../app/format"
+import { useLanguage, useTranslate } from "../locales"
 import { clearSignInError, findSignInError, rememberRoute } from "./providerSignIn"
 
 /** Exchanges a key for a session, or leads to the identity provider. The key itself is kept nowhere. */

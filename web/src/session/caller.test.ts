@@ -1,6 +1,6 @@
 import { expect, test } from "vitest"
 import { isServerAdmin, mayReadRecordedTurns, maySeeRun } from "./caller"
-import type { Me } from "./wire/types"
+import type { Me } from "../wire/types"
 
 function me(tenant: string, ...roles: string[]): Me {
   return { user: "ann", roles, tenant, division: "", keyless: false, model: "", prices: {}, keeps_requests: true, success: true }

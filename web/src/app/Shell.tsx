@@ -1,15 +1,15 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
 import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, ScrollText, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
 import { useEffect, useRef, useState, type ReactNode } from "react"
-import { ConversationList } from "./chat/ConversationList"
-import { isAdmin, useMe } from "./caller"
+import { ConversationList } from "../chat/ConversationList"
+import { isAdmin, useMe } from "../session/caller"
 import { buildHref, type Route } from "./route"
 import type { Theme } from "./theme"
-import { LANGUAGE_NAMES, useLanguage, useTranslate, type Language } from "./locales"
-import { PaletteButton } from "./palette/PaletteButton"
-import { useWaitingCount } from "./state/openRuns"
+import { LANGUAGE_NAMES, useLanguage, useTranslate, type Language } from "../locales"
+import { PaletteButton } from "../palette/PaletteButton"
+import { useWaitingCount } from "../state/openRuns"
 import { useWaitingSignals } from "./waitingSignals"
-import { useReplica } from "./wire/replica"
+import { useReplica } from "../wire/replica"
 
 const PAGES = [
   { page: "chat", icon: MessagesSquare },

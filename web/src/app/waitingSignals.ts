@@ -1,12 +1,12 @@
 // Tells the user that something waits: in the title of the tab, and by a notification when it begins to wait.
 import { useEffect, useRef } from "react"
-import { maySeeRun, maySeeTenant, useMe } from "./caller"
+import { maySeeRun, maySeeTenant, useMe } from "../session/caller"
 import { notifyHidden } from "./notifications"
 import { navigate } from "./route"
-import { listOpenRunsOf, useOpenRuns, useWaitingCount, waitsForUser } from "./state/openRuns"
+import { listOpenRunsOf, useOpenRuns, useWaitingCount, waitsForUser } from "../state/openRuns"
 import { setWaitingInTitle } from "./title"
-import { useTranslate } from "./locales"
-import type { OpenRun } from "./wire/types"
+import { useTranslate } from "../locales"
+import type { OpenRun } from "../wire/types"
 
 export function useWaitingSignals(): void {
   const t = useTranslate()

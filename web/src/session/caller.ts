@@ -1,7 +1,7 @@
 // Who uses the page, and what their roles let them see and do. The server checks the same again; the page only leaves
 // out what would be refused.
 import { createContext, useContext } from "react"
-import type { Me, OpenRun } from "./wire/types"
+import type { Me, OpenRun } from "../wire/types"
 
 export const CallerContext = createContext<Me | null>(null)
 

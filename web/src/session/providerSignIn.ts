@@ -1,5 +1,5 @@
 // Signing in at the identity provider: the browser leaves the page for it, and comes back signed in or with an error.
-import type { MessageKey } from "./locales"
+import type { MessageKey } from "../locales"
 
 const ROUTE_KEY = "toolyard.route"
 const ERROR_PARAMETER = "sign_in_error"

@@ -1,27 +1,27 @@
 // The root component: the language, the theme, who is signed in, and the page that is shown.
 import { Suspense, lazy, useCallback, useEffect, useLayoutEffect, useMemo, useState } from "react"
-import { Chat } from "./chat/Chat"
+import { Chat } from "../chat/Chat"
 import { Shell } from "./Shell"
-import { SignIn } from "./SignIn"
-import { CallerContext } from "./caller"
-import { ErrorBoundary } from "./components/ErrorBoundary"
-import { clearDrafts } from "./state/drafts"
+import { SignIn } from "../session/SignIn"
+import { CallerContext } from "../session/caller"
+import { ErrorBoundary } from "../components/ErrorBoundary"
+import { clearDrafts } from "../state/drafts"
 import { useTheme } from "./theme"
-import { HttpError, requestJson, session } from "./wire/http"
-import type { Me } from "./wire/types"
+import { HttpError, requestJson, session } from "../wire/http"
+import type { Me } from "../wire/types"
 import { useRoute } from "./route"
 import { DocumentTitle } from "./title"
-import { LocaleContext, getPreferredLanguage, createTranslate, useTranslate, type Language } from "./locales"
+import { LocaleContext, getPreferredLanguage, createTranslate, useTranslate, type Language } from "../locales"
 
-const Inbox = lazy(() => import("./traces/Inbox"))
-const Setup = lazy(() => import("./setup/Setup"))
-const Tools = lazy(() => import("./tools/Tools"))
-const Servers = lazy(() => import("./tools/Servers"))
-const Traces = lazy(() => import("./traces/Traces"))
-const Live = lazy(() => import("./traces/Live"))
-const SharedPage = lazy(() => import("./sharing/SharedPage"))
-const Overview = lazy(() => import("./overview/Overview"))
-const Audit = lazy(() => import("./audit/Audit"))
+const Inbox = lazy(() => import("../traces/Inbox"))
+const Setup = lazy(() => import("../setup/Setup"))
+const Tools = lazy(() => import("../tools/Tools"))
+const Servers = lazy(() => import("../tools/Servers"))
+const Traces = lazy(() => import("../traces/Traces"))
+const Live = lazy(() => import("../traces/Live"))
+const SharedPage = lazy(() => import("../sharing/SharedPage"))
+const Overview = lazy(() => import("../overview/Overview"))
+const Audit = lazy(() => import("../audit/Audit"))
 
 const RETRY_MS = 1000
 

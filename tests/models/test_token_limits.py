@@ -6,8 +6,8 @@ import pytest
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.options import Options
-from toolyard.models.context_windows import find_context_window
 from toolyard.models.resolver import ModelResolver
+from toolyard.models.token_limits import find_context_window
 from toolyard.server.config import load
 from toolyard.server.wiring import build_model_settings, build_wiring
 

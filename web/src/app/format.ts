@@ -1,5 +1,5 @@
 // Times, durations, sizes and counts as people read them, in their language.
-import type { Language } from "./locales"
+import type { Language } from "../locales"
 
 export function formatClock(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(at * 1000)

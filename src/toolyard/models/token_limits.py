@@ -1,10 +1,11 @@
-"""The context windows of well-known models, by the prefixes of their names; unknown for any other name."""
+"""The limits of well-known models in tokens, by their names: the context window, and the length of an answer."""
+
+import re
 
 from toolyard.core.conversation.compaction_plan import FULL_SHARE
 from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.model_names import parse_model_name
 from toolyard.core.settings.options import Options
-from toolyard.models.answer_limits import choose_max_tokens
 
 _WINDOW_TOKENS = {
     "gpt-3.5": 16_385,
@@ -27,6 +28,14 @@ _WINDOW_TOKENS = {
 """The tokens of a request, by prefix of the model's name; the longest prefix that matches counts."""
 _SEPARATE_OUTPUT_WINDOW = ("gpt-5", "gemini-", "qwen")
 """Models whose answers do not count towards the window; with any other model, request and answer share it."""
+DEFAULT_MAX_TOKENS = 16_384
+MIN_THINKING_TOKENS = 1_024
+_ANSWER_LIMITS = (
+    (re.compile(r"claude-(?:2|instant|3-(?:opus|sonnet|haiku))"), 4_096),
+    (re.compile(r"claude-3[.-]5"), 8_192),
+    (re.compile(r"claude-opus-4(?:-[01](?!\d)|-\d{8}|@|$)"), 32_000),
+)
+"""The longest answers of older models, which refuse more; newer models allow more than is requested here."""
 
 
 def find_context_window(name: str) -> int:
@@ -54,3 +63,21 @@ def compute_usable_window(name: str, window: int, wire: str, options: Options) -
 
 def _extract_model(name: str) -> str:
     return parse_model_name(name).model.rpartition("/")[2].lower()
+
+
+def choose_max_tokens(model: str, options: Options, *, thinks: bool) -> int:
+    """Return `max_tokens` for the Messages API, which requires it.
+
+    It is as configured, or the default up to the model's limit. Thinking is added to it.
+    """
+    tokens = (options.max_tokens or DEFAULT_MAX_TOKENS) + (choose_thinking_tokens(options) if thinks else 0)
+    return tokens if options.max_tokens else min(tokens, _find_answer_limit(model))
+
+
+def choose_thinking_tokens(options: Options) -> int:
+    """Return the budget for thinking; 0 if the model decides it."""
+    return max(options.budget, MIN_THINKING_TOKENS) if options.budget else 0
+
+
+def _find_answer_limit(model: str) -> int:
+    return next((tokens for name, tokens in _ANSWER_LIMITS if name.search(model)), 10**9)

@@ -1,0 +1,93 @@
+"""A model behind an HTTP API. What differs between the APIs is a `Wire`; there is one package for each."""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, Unpack
+
+from toolyard.core.ports import ModelRequest
+from toolyard.core.settings.options import Options
+from toolyard.core.tools.web_search_rule import NativeTools
+from toolyard.models.http.reader import ReplyReader, WireReply
+from toolyard.models.http.request import BEARER, NO_HEADERS, ConnectionOptions, ModelEvent, WireClient
+from toolyard.models.shared.hosted_tools import find_native_tools
+from toolyard.models.shared.option_support import NO_OPTIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """An API: its address, and functions that encode a request and read its reply."""
+
+    name: str
+    provider: str
+    """The provider of a model that names none."""
+    build_url: Callable[[str, str], str]
+    """Takes the base URL and the model. Raises Misconfigured if the API cannot be addressed with them."""
+    encode: Callable[[ModelRequest, str, str, frozenset[str]], bytes]
+    """Takes the request, the model, the provider and the forwarded options. Raises WireFailure."""
+    build_reply: Callable[[ModelRequest, str, str], WireReply]
+    """Takes the request, the model and the provider."""
+    list_ignored: Callable[[Options, str, str, frozenset[str]], list[str]]
+    """Takes the options, the model, the provider and the forwarded options."""
+    key_header: str = BEARER
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def read(self, packets: Iterable[bytes], request: ModelRequest, provider: str = "") -> list[ModelEvent]:
+        """Return the events of a reply whose body is these packets."""
+        reader = ReplyReader(self.build_reply(request, request.model, provider or self.provider))
+        events: list[ModelEvent] = []
+        for packet in packets:
+            events.extend(reader.feed(packet))
+            if reader.done:
+                break
+        return [*events, *reader.end()]
+
+
+class HttpModel:
+    """One model of one provider: each request is one streamed HTTP request."""
+
+    wire: ClassVar[Wire]
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str = "",
+        api_key: str = "",
+        provider: str = "",
+        forward: frozenset[str] = NO_OPTIONS,
+        **connection_options: Unpack[ConnectionOptions],
+    ) -> None:
+        """`model` is the name on the wire; if it is empty, each request names its model.
+
+        `forward` names options that are sent although they change the price or may name a person.
+        """
+        wire = self.wire
+        self._model = model
+        self._provider = provider or wire.provider
+        self._forward = forward
+        connection_options["headers"] = {**wire.headers, **connection_options.get("headers", NO_HEADERS)}
+        self._client = WireClient(
+            url=wire.build_url(base_url, model),
+            provider=self._provider,
+            key=api_key,
+            key_header=wire.key_header,
+            **connection_options,
+        )
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
+        wire, provider = self.wire, self._provider
+        reader = ReplyReader(wire.build_reply(request, self._model or request.model, provider))
+        return self._client.stream(partial(wire.encode, request, self._model, provider, self._forward), reader, request)
+
+    @property
+    def native(self) -> NativeTools:
+        return find_native_tools(self.wire.name, self._model)
+
+    def list_ignored(self, options: Options) -> list[str]:
+        """Return the names of the options that are set and not sent."""
+        return self.wire.list_ignored(options, self._model, self._provider, self._forward)
+
+    async def close(self) -> None:
+        await self._client.close()
