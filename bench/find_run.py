@@ -17,7 +17,7 @@ from toolyard.core.items import Call
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.limits import Budget
 from toolyard.core.tools.definition import Tool
-from toolyard.engine.tools.offers import MAX_GUESSED
+from toolyard.engine.tools.tool_selection import MAX_GUESSED
 from toolyard.models.chat import to_wire
 from toolyard.testing import Scripted, Turn, call, say
 from toolyard.tool_index import ToolIndex

@@ -17,7 +17,7 @@ MAY_USE_ANY = {"venues/function/signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
 MAY_CREATE_TASKS = {
     "engine/replicas/record_watcher.py",
-    "engine/replicas/due_work.py",
+    "engine/replicas/takeover.py",
     "engine/replicas/ownership.py",
     "engine/replicas/readiness.py",
     "engine/replicas/message_handler.py",

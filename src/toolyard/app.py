@@ -37,6 +37,7 @@ from toolyard.engine.log.journal import Observe
 from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.engine.service import Service
 from toolyard.engine.tools.large_results import ResultEncoder
+from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
@@ -266,12 +267,13 @@ class App:
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = OrderedPolicy(wiring.rules, wiring.divisions)
         searching = SearchPlanner(wiring.web_search, models.native_tools, models.default)
-        self.registry = Registry(policy, ClientVenue(), _load_schemas, wiring.budget, searching)
+        self.registry = Registry(policy, ClientVenue(), _load_schemas, searching)
+        self._offers = Offers(self.registry, policy, wiring.budget)
         self.registry.add(self._function)
         native = (build_provider_tool(SEARCH_TOOL, wiring.web_search.options), *wiring.provider_tools)
         self.registry.add(ProviderVenue([wiring.apply_rules(tool) for tool in native]))
         self.registry.add(ReadResultVenue(store), on_demand="cut")
-        self.registry.add(FindToolsVenue(self.registry.search), on_demand="many")
+        self.registry.add(FindToolsVenue(self._offers.search), on_demand="many")
         local = frozenset(self.registry.names())
         self.servers = McpManager(
             wiring.servers,
@@ -301,8 +303,9 @@ class App:
         redactor = Redactor(wiring.redact)
         return Deps(
             registry=self.registry,
+            offers=self._offers,
             policy=policy,
-            policy_check=PolicyCheck(self.registry, policy, wiring.trust),
+            policy_check=PolicyCheck(self._offers, policy, wiring.trust),
             result_encoder=ResultEncoder(store, self.clock, redactor),
             redactor=redactor,
             models=models,

@@ -18,6 +18,7 @@ from toolyard.core.ports import Context, ModelRequest, Offer, ToolHooks, Value
 from toolyard.core.settings.limits import Budget
 from toolyard.core.tools.web_search_rule import NativeTools, SearchRules
 from toolyard.engine.tools.argument_validation import Schemas
+from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.models.chat import to_wire
@@ -141,12 +142,12 @@ def test_a_greeting_never_meets_an_empty_list(greeting: str) -> None:
 
 
 def test_what_a_greeting_is_shown_is_taken_from_every_server_and_keeps_to_the_budget() -> None:
-    registry = Registry(OrderedPolicy(), ClientVenue(), Schemas, SMALL)
+    registry = Registry(OrderedPolicy(), ClientVenue(), Schemas)
     registry.add(FunctionVenue(make_tools()))
     others = [Tool(name=f"other__{name}", description="x" * 3000, server="other") for name in ("first", "second")]
     registry.add(ListedVenue(others))
     state = Story().open().begin("run").state
-    offer = registry.build_offer(state)
+    offer = Offers(registry, OrderedPolicy(), SMALL).build(state)
     offered_names = [offered.name for offered in offer.tools]
     assert {"create_invoice", "other__first"} <= set(offered_names) and "other__second" not in offered_names
     assert sum(map(estimate_tool_bytes, offer.tools)) <= SMALL.schema_bytes
@@ -321,7 +322,7 @@ def test_a_tool_that_the_provider_runs_is_always_shown() -> None:
     registry = Registry(OrderedPolicy(), ClientVenue(), Schemas, search_planner=searching)
     registry.add(FunctionVenue(make_tools()))
     registry.add(ProviderVenue([build_provider_tool("web_search")]))
-    offer = registry.build_offer(Story().open().begin("run").state)
+    offer = Offers(registry, OrderedPolicy()).build(Story().open().begin("run").state)
     assert [shown.name for shown in offer.tools][:1] == ["web_search"] and len(offer.tools) < len(make_tools())
 
 

@@ -15,6 +15,7 @@ from toolyard.core.tool_identity import FindIdentity
 from toolyard.core.tools.redaction import NO_REDACTOR, Redactor
 from toolyard.engine.access.policy_check import PolicyCheck
 from toolyard.engine.tools.large_results import ResultEncoder
+from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
 from toolyard.observability.wire_log import WireLog
 
@@ -28,6 +29,7 @@ class Deps:
     """What the service, the loop and the workers use."""
 
     registry: Registry
+    offers: Offers
     policy: Policy
     policy_check: PolicyCheck
     result_encoder: ResultEncoder

@@ -26,7 +26,8 @@ from toolyard.core.tools.trust import (
 )
 from toolyard.engine.access.explanation import AccessExplanation, explain_access
 from toolyard.engine.tools.caller_tools import RegisteredTool, is_certain
-from toolyard.engine.tools.registry import Registry, find_denial, get_caller
+from toolyard.engine.tools.offers import Offers
+from toolyard.engine.tools.registry import find_denial, get_caller
 
 MAX_PROPOSAL_S = 600.0
 
@@ -34,8 +35,9 @@ MAX_PROPOSAL_S = 600.0
 class PolicyCheck:
     """Checks calls against the registry and the policy, once when they are requested and again before they run."""
 
-    def __init__(self, registry: Registry, policy: Policy, trust: TrustRules = DEFAULT_TRUST) -> None:
-        self._registry = registry
+    def __init__(self, offers: Offers, policy: Policy, trust: TrustRules = DEFAULT_TRUST) -> None:
+        self._offers = offers
+        self._registry = offers.registry
         self._policy = policy
         self._trust = trust
 
@@ -98,7 +100,7 @@ class PolicyCheck:
             return Problem(error=call.call.unreadable, error_type="json_parse_error")
         if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
             return Problem(error="this request is to be answered without tools", error_type="permission_denied")
-        if state.run and not state.run.direct and call.call.tool in self._registry.web_search_plan(state).left_out:
+        if state.run and not state.run.direct and call.call.tool in self._offers.plan_search(state).left_out:
             return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
 
@@ -112,7 +114,7 @@ class PolicyCheck:
         return entry is not None and entry.tool.repeatable and is_certain(entry, get_caller(state))
 
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
-        request = self._registry.build_policy_request(entry.tool, state, call.arguments)
+        request = self._offers.build_policy_request(entry.tool, state, call.arguments)
         verdict = self._policy.judge(request)
         is_confirmed = call.call.confirm == "given" and _choose_terms(entry.tool, verdict) is None
         if verdict.decision == "ask" and is_confirmed:
@@ -145,7 +147,7 @@ class PolicyCheck:
         if tool.server:
             trusted.add(name_description_source(tool.server))  # for the reason in list_untrusted_descriptions
         items = [item for item in state.history.list_untrusted() if not trusted.issuperset(split_sources(item))]
-        descriptions = list_untrusted_descriptions(state.unreviewed, self._registry.list_offered(state), tool)
+        descriptions = list_untrusted_descriptions(state.unreviewed, self._offers.list_offered(state), tool)
         received = [item for item in items if isinstance(item, Result | UserMessage)]
         # A person is shown what strangers wrote, and what the model wrote after it only if nothing else is left.
         return [*descriptions, *map(to_untrusted_text, received)] or [to_untrusted_text(item) for item in items]

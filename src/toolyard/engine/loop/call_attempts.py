@@ -195,7 +195,7 @@ class CallRunner:
             answer={"reply": answer.reply, "content": answer.content} if answer else None,
             resume_token=call.parked.resume_token if call.parked else "",
             mcp_client=run.request.mcp_client,
-            may_use=lambda tool: self._deps.registry.may_use(tool, journal.state),
+            may_use=lambda tool: self._deps.offers.may_use(tool, journal.state),
         )
 
 

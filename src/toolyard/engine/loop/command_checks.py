@@ -129,7 +129,7 @@ def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
         settings=settings,
         started_at=0.0,
     )
-    return deps.registry.web_search_plan(replace(state, settings=settings, run=run))
+    return deps.offers.plan_search(replace(state, settings=settings, run=run))
 
 
 def check_named_model(model: str, deps: Deps, *, may_name_address: bool) -> None:

@@ -82,7 +82,7 @@ class Workers:
         """Start a model turn."""
         run, deps = state.run, self._deps
         assert run is not None
-        offer = deps.registry.build_offer(state)
+        offer = deps.offers.build(state)
         exchanges: list[WireExchange] = []
         request = self._build_request(state, offer)
         if deps.wire_log:
@@ -109,7 +109,7 @@ class Workers:
 
     async def _compact(self, step: Compact, state: State) -> None:
         await self._journal.wait_committed()
-        request = self._build_request(state, self._deps.registry.build_offer(state))
+        request = self._build_request(state, self._deps.offers.build(state))
         summary = await summarise(self._deps.models, request, step)
         if self._compaction is asyncio.current_task():  # else it was cancelled, too late to stop the model
             self._journal.emit(build_compaction_event(step, state, self._deps.clock, summary))

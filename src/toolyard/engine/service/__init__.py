@@ -23,11 +23,12 @@ from toolyard.engine.access.shares import Shares
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Observe
 from toolyard.engine.replicas.command_delivery import CommandDelivery
-from toolyard.engine.replicas.due_work import DueWork
+from toolyard.engine.replicas.housekeeping import Housekeeping
 from toolyard.engine.replicas.message_handler import Replicas
 from toolyard.engine.replicas.ownership import STOPPING, Owner
 from toolyard.engine.replicas.readiness import StoreProbe
 from toolyard.engine.replicas.requests import Requests
+from toolyard.engine.replicas.takeover import Takeover
 from toolyard.engine.service.conversations import Conversations, require_overseer
 from toolyard.engine.service.models import Models
 from toolyard.engine.service.runs import Runs, StartedRun
@@ -60,7 +61,8 @@ class Service:
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
-        self._due_work = DueWork(deps, store, self._owner, self.auditor)
+        housekeeping = Housekeeping(deps, store, self._owner, self.auditor)
+        self._takeover = Takeover(deps, store, self._owner, housekeeping)
         self._probe = StoreProbe(store, tasks)
         self._requests = Requests(store, deps.clock)
         self._delivery = CommandDelivery(deps, store, self._owner, self._requests)
@@ -75,7 +77,7 @@ class Service:
 
     async def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
-        self._due_work.start(self._tasks)
+        self._takeover.start(self._tasks)
         self._replicas.start(self._tasks)
 
     @property
@@ -144,12 +146,12 @@ class Service:
     def stop_claiming(self) -> None:
         """Say that this process is not ready, and leave due work to others. Requests are still served."""
         self._deps.leaving = True
-        self._due_work.stop()
+        self._takeover.stop()
 
     async def close(self, grace_s: float) -> None:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.leaving = True
-        self._due_work.stop()
+        self._takeover.stop()
         await self._owner.close(grace_s)
         await self._figures.close()
         await self.failed_sign_ins.close()

@@ -1,127 +1,239 @@
-"""Selects the tools that a turn shows when there are too many to show them all. The policy decides on permission.
+"""Offers: the tools that a turn shows to the model. The policy decides on permission.
 
-Tools that a conversation was shown stay, in their order, so that the provider's prompt cache applies. More are added at
-the end: tools that the messages seem to need, within the budget, and tools that the model found with `find_tools`.
+An offer is the same object as long as nothing changed, so that a wire can use its encoded form again.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import zip_longest
-from typing import TypeGuard
+import hashlib
+import itertools
+from collections.abc import Callable, Container, Sequence
 
+from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import Decision
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
-from toolyard.core.items import Item, Result, UserMessage
+from toolyard.core.ports import Offer, Policy, PolicyRequest
 from toolyard.core.settings.limits import Budget
 from toolyard.core.tools.definition import Tool
-from toolyard.tool_index.find_tools_result import FIND_TOOLS, MAX_FOUND, estimate_tool_bytes, parse_tool_names
-from toolyard.tool_index.index import ToolIndex
+from toolyard.engine.tools.caller_tools import RegisteredTool
+from toolyard.engine.tools.registry import Registry, find_denial, get_caller
+from toolyard.engine.tools.tool_selection import ToolSelector
+from toolyard.engine.tools.web_search_plan import NO_SEARCH_PLAN, SearchPlan, SearchRequest
+from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
-MAX_GUESSED = 10
-"""Tools that one search by the messages may add."""
-MIN_LIKELIHOOD = 0.35
-"""The share of the best score that a tool needs to be added."""
-MAX_SAMPLED = 10
-"""Tools to show for a message that seems to need none, such as a greeting."""
-MAX_MESSAGES = 3
-MAX_GUESSED_FACTOR, MAX_FOUND_FACTOR = 2, 16
-"""How many times the budget a conversation may reach by tools that later messages need, and by tools that it finds."""
-
-
-class ToolSelector:
-    """Selects tools from a search index, within a budget."""
-
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
-        self._index = ToolIndex()
-        self._indexed: Mapping[str, Tool] = {}
-
-    def update_index(self, tools: Mapping[str, Tool]) -> None:
-        """Add, replace and drop the tools that differ from those indexed before."""
-        before, self._indexed = self._indexed, tools
-        for name in before:
-            if name not in tools:
-                self._index.drop(name)
-        for name, tool in tools.items():
-            if before.get(name) is not tool:
-                self._index.put(tool)
-
-    def search(self, query: str, allowed: Callable[[Tool], bool]) -> list[Tool]:
-        return [match.tool for match in self._index.search(query, MAX_FOUND, allowed)]
-
-    @staticmethod
-    def is_unchanged(state: State) -> bool:
-        """Return whether no message and no result of `find_tools` has come since the last turn."""
-        return not any(isinstance(item, UserMessage) or _is_find_result(item) for item in _list_new_items(state))
-
-    def select_names(self, state: State, usable: Callable[[str], Tool | None], always: Collection[str]) -> list[str]:
-        """Return the names of the tools to show, in order. Tools in `always` do not count towards the budget."""
-        shown = _ShownTools(self.budget, usable, always)
-        for name in (*state.offered, *always):
-            shown.add(name)
-        if state.run is not None:
-            shown.add(state.run.request.tool_choice)
-        shown.add(FIND_TOOLS)
-        for name in self._list_found(state):
-            shown.add(name, times=MAX_FOUND_FACTOR)
-        for name in self._guess_names(state, lambda tool: usable(tool.name) is not None):
-            shown.add(name, times=MAX_GUESSED_FACTOR if state.offered else 1)
-        if shown.names.keys() <= {FIND_TOOLS}:
-            self._add_sample(shown)
-        return list(shown.names)
-
-    def _add_sample(self, shown: "_ShownTools") -> None:
-        """Show some tools of each server in turn: a model that sees none would say that it can do nothing."""
-        by_server: dict[str, list[str]] = {}
-        for name, tool in self._indexed.items():
-            by_server.setdefault(tool.server, []).append(name)
-        rounds = zip_longest(*by_server.values())
-        max_shown = len(shown.names) + MAX_SAMPLED
-        for name in (name for names in rounds for name in names if name is not None):
-            if len(shown.names) >= max_shown:
-                return
-            shown.add(name, times=1)
-
-    def _list_found(self, state: State) -> list[str]:
-        """Return the tools that the model found with `find_tools` since its last turn."""
-        return [
-            name for item in _list_new_items(state) if _is_find_result(item) for name in parse_tool_names(item.content)
-        ]
-
-    def _guess_names(self, state: State, allowed: Callable[[Tool], bool]) -> Iterator[str]:
-        """Yield the tools that the new messages seem to need, each after the tools that its arguments come from."""
-        texts = [item.text for item in _list_new_items(state) if isinstance(item, UserMessage)][-MAX_MESSAGES:]
-        matches = self._index.search("\n".join(texts), MAX_GUESSED, allowed) if texts else []
-        for match in matches:
-            if match.score >= MIN_LIKELIHOOD * matches[0].score:
-                yield from match.tool.sources.values()
-                yield match.tool.name
+MAX_OFFERS = 512
+MAX_TURNS_BEFORE_CLIENT = 2
+"""A run that must call a tool of its client is offered no others after so many turns with calls of others."""
+TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})
+"""Cached in place of an offer where there are more tools than the budget allows."""
 
 
-class _ShownTools:
-    """The tools selected so far, and how much of the budget they take."""
+class Offers:
+    """Builds the offers of runs from the registered tools."""
 
-    def __init__(self, budget: Budget, usable: Callable[[str], Tool | None], free: Collection[str]) -> None:
-        self.names: dict[str, None] = {}
-        self._budget = budget
-        self._usable = usable
-        self._free = free
-        self._count = self._bytes = 0
+    def __init__(self, registry: Registry, policy: Policy, budget: Budget = Budget()) -> None:  # noqa: B008
+        self.registry = registry
+        self._policy = policy
+        self._search_planner = registry.search_planner
+        self._offers: dict[object, Offer] = {}
+        self._selector = ToolSelector(budget)
+        self._indexed: object = None
+        registry.listeners.append(self._offers.clear)
 
-    def add(self, name: str, times: int = 0) -> None:
-        """Add a tool that may be used, unless it exceeds `times` the budget; 0 means no limit."""
-        tool = self._usable(name) if name not in self.names else None
-        if tool is None:
-            return
-        cost = 0 if name in self._free else 1
-        count, size = self._count + cost, self._bytes + cost * estimate_tool_bytes(tool)
-        if times and (count > self._budget.tools * times or size > self._budget.schema_bytes * times):
-            return
-        self.names[name] = None
-        self._count, self._bytes = count, size
+    def build(self, state: State) -> Offer:
+        """Return the tools for the next turn of this conversation's run."""
+        run = state.run
+        if run is None or run.request.tool_choice == "none":
+            return self._make_offer(())
+        caller = run.request.caller
+        if run.must_call_client and run.tool_turns >= MAX_TURNS_BEFORE_CLIENT:
+            return self._make_offer(self._list_app_tools(state))
+        search_plan = self.plan_search(state)
+        denied = self._list_denied(caller) | search_plan.left_out
+        # Everything that an offer depends on. A policy with rules of the user may depend on anything, so its offers are
+        # not looked up.
+        settings = effective_settings(state)
+        basis = (
+            self.registry.version,
+            caller,
+            self.registry.tables.caller_tools(caller),
+            settings.tools,
+            settings.bound_tools,
+            state.has_handles,
+            denied,
+            search_plan,
+        )
+        # The application's tools are not hashable and belong to one request: the run's id stands for them.
+        key: object = (basis, run.id) if run.request.app_tools else basis
+        if self._policy.cacheable and (offer := self._offers.get(key)):
+            return offer if offer is not TOO_MANY_TOOLS else self._build_narrowed_offer(key, state, denied, search_plan)
+        within_budget = [] if search_plan.alone else self._list_within_budget(state, denied)
+        if within_budget is None:
+            self._cache_offer(key, TOO_MANY_TOOLS)
+            return self._build_narrowed_offer(key, state, denied, search_plan)
+        app_tools = [] if search_plan.alone else self._list_app_tools(state, denied)
+        return self._cache_offer(key, self._make_offer([*within_budget, *app_tools], search_plan))
+
+    def plan_search(self, state: State) -> SearchPlan:
+        """Return where the searches of this conversation's run go, and which tools its provider runs itself."""
+        run = state.run
+        mode = self._search_planner.choose_mode(run.request.web_search or run.settings.web_search) if run else ""
+        if run is None or not (mode or self.registry.has_more_native):
+            return NO_SEARCH_PLAN
+        request, denied = run.request, self._list_denied(run.request.caller)
+
+        def judge(tool: Tool) -> Decision:
+            return self._policy.judge(self.build_policy_request(tool, state, None)).decision
+
+        table = self.registry.table_for(request.caller)
+        own_tools = (tools.tools.items() for tools in self.registry.tables.caller_tools(request.caller))
+        personal = (name for name, tool in itertools.chain(*own_tools) if tool and self._search_planner.is_search(tool))
+        names = dict.fromkeys((*self.registry.search_tools, *personal))
+        registered = [table[name].tool for name in names if name in table and name not in denied]
+        return self._search_planner.plan(
+            SearchRequest(
+                model=run.model,
+                mode=mode,
+                native=[entry.tool for entry in self.registry.native.values()],
+                search_tools=[*registered, *filter(self._search_planner.is_search, request.app_tools)],
+                has_others=lambda: self._has_other_tools(state, denied),
+                judge=judge,
+            )
+        )
+
+    def search(self, query: str, caller: Caller, allowed: Callable[[Tool], bool]) -> list[Tool]:
+        """Return this caller's tools that match the query best, among those that are allowed."""
+        self._update_index(caller)
+        return self._selector.search(query, allowed)
+
+    def may_use(self, tool: Tool, state: State) -> bool:
+        """Return whether this conversation's caller may use one of the server's tools now."""
+        entry = self.registry.table_for(get_caller(state)).get(tool.name)
+        if entry is None or state.run is None or find_denial(entry.hooks.authorize, state.run.request.caller):
+            return False
+        return self._is_offered(entry, state) and tool.name not in self.plan_search(state).left_out
+
+    def list_offered(self, state: State) -> list[Tool]:
+        """Return the tools whose descriptions the model was shown in the current turn, as they are now."""
+        request = state.run.request if state.run else None
+        entries = (
+            (self.registry.find(name, request.app_tools, request.caller) for name in state.offered) if request else ()
+        )
+        return [entry.tool for entry in entries if entry is not None]
+
+    def build_policy_request(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> PolicyRequest:
+        return PolicyRequest(
+            tool=tool,
+            caller=get_caller(state),
+            settings=effective_settings(state),
+            remembered=state.remembered,
+            arguments=arguments,
+        )
+
+    def _list_denied(self, caller: Caller) -> frozenset[str]:
+        return frozenset(
+            name for name, authorize in self.registry.authorize_hooks.items() if find_denial(authorize, caller)
+        )
+
+    def _has_other_tools(self, state: State, denied: Container[str]) -> bool:
+        """Return whether any tool other than a search tool would be offered."""
+        table = self.registry.table_for(get_caller(state))
+        entries = (entry for name, entry in table.items() if name not in denied)
+        entries_to_offer = itertools.chain(self._list_app_tools(state), entries)
+        return any(
+            not self._search_planner.is_search(entry.tool) and self._is_offered(entry, state)
+            for entry in entries_to_offer
+        )
+
+    def _list_within_budget(self, state: State, denied: Container[str]) -> list[RegisteredTool] | None:
+        """Return all tools that may be used, or None if they exceed the budget."""
+        selected, bytes_left = list[RegisteredTool](), self._selector.budget.schema_bytes
+        hidden = {tool.name for tool in state.run.request.app_tools if tool.hides_server_tool} if state.run else ()
+        for name, entry in self.registry.table_for(get_caller(state)).items():
+            if name in denied or name in hidden or not self._is_offered(entry, state):
+                continue
+            selected.append(entry)
+            bytes_left -= estimate_tool_bytes(entry.tool)
+            if bytes_left < 0 or len(selected) > self._selector.budget.tools:
+                return None
+        return selected
+
+    def _build_narrowed_offer(
+        self, key: object, state: State, denied: Container[str], search_plan: SearchPlan
+    ) -> Offer:
+        """Return an offer of selected tools: the same object as long as the selection is the same."""
+        if (
+            self._policy.cacheable
+            and ToolSelector.is_unchanged(state)
+            and (offer := self._offers.get((key, state.offer)))
+        ):
+            return offer
+        app_tools, caller = state.run.request.app_tools if state.run else (), get_caller(state)
+        self._update_index(caller)
+
+        def usable(name: str) -> Tool | None:
+            entry = self.registry.find_non_native(name, app_tools, caller)
+            if entry is None or (name in denied and not entry.tool.hides_server_tool):
+                return None
+            return entry.tool if self._is_offered(entry, state, many=True) else None
+
+        always = dict.fromkeys(entry.tool.name for entry in self._list_app_tools(state, denied))
+        names = self._selector.select_names(state, usable, always)
+        entries = (self.registry.find_non_native(name, app_tools, caller) for name in names)
+        offer = self._make_offer([entry for entry in entries if entry], search_plan)
+        return self._cache_offer((key, offer.digest), offer)
+
+    def _update_index(self, caller: Caller) -> None:
+        """Bring the search index up to date for this caller. Only tools that differ are indexed again."""
+        basis = (self.registry.version, self.registry.tables.caller_tools(caller))
+        if self._indexed != basis:
+            always = (entry.tool for entry in self.registry.table_for(caller).values() if entry.on_demand == "always")
+            self._selector.update_index({tool.name: tool for tool in always})
+            self._indexed = basis
+
+    def _is_offered(self, entry: RegisteredTool, state: State, *, many: bool = False) -> bool:
+        available = {"always": True, "cut": state.has_handles, "many": many}
+        if not available[entry.on_demand]:
+            return False
+        return self._policy.judge(self.build_policy_request(entry.tool, state, None)).decision != "deny"
+
+    def _list_app_tools(self, state: State, denied: Container[str] = ()) -> list[RegisteredTool]:
+        tools = state.run.request.app_tools if state.run else ()
+        if not tools:
+            return []
+        table = self.registry.table_for(get_caller(state))
+        names = (
+            tool.name
+            for tool in tools
+            if tool.hides_server_tool or (tool.name not in table and tool.name not in denied)
+        )
+        entries = (self.registry.find_non_native(name, tools, None) for name in names)
+        return [entry for entry in entries if entry and self._is_offered(entry, state)]
+
+    def _make_offer(self, elsewhere: Sequence[RegisteredTool], search_plan: SearchPlan = NO_SEARCH_PLAN) -> Offer:
+        """Return the offer of these tools, after the provider's own ones, which must be declared to be used at all.
+
+        Where a tool of another venue has the name of a provider's tool, the provider's is left out.
+        """
+        used_names = {entry.tool.name for entry in elsewhere} if search_plan.native else ()
+        entries = [*(self.registry.native[name] for name in search_plan.native if name not in used_names), *elsewhere]
+        hashes = {entry.tool.name: entry.hash for entry in entries}
+        digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
+        # Also cached by content: different callers and states that lead to the same tools share one object.
+        key, tools = (digest, search_plan.note, search_plan.summary), tuple(entry.tool for entry in entries)
+        return self._offers.get(key) or self._cache_offer(
+            key, Offer(tools=tools, digest=digest, hashes=hashes, note=search_plan.note, search=search_plan.summary)
+        )
+
+    def _cache_offer(self, key: object, offer: Offer) -> Offer:
+        if len(self._offers) >= MAX_OFFERS:
+            self._offers.clear()
+        self._offers[key] = offer
+        return offer
 
 
-def _is_find_result(item: Item) -> TypeGuard[Result]:
-    return isinstance(item, Result) and item.tool == FIND_TOOLS
-
-
-def _list_new_items(state: State) -> Sequence[Item]:
-    return state.history.items_from(state.looked)
+def effective_settings(state: State) -> Settings:
+    """Return the settings that the run started with, without the tools that were disabled since."""
+    run, current = state.run, state.settings
+    if run is None or run.settings is current:
+        return current
+    return run.settings.without_tools_disabled_in(current)

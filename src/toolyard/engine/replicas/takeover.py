@@ -1,21 +1,16 @@
-"""Drives what is due: runs that an earlier process or a dead replica left open, and waits that are over.
-
-It also deletes the records of requests that may no longer be sent again, and audit entries that are kept no longer.
-"""
+"""Takes over what is due: runs that an earlier process or a dead replica left open, and waits that are over."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Sequence
 
-from toolyard.core.conversation.events import REQUEST_KEY_S
-from toolyard.core.conversation.state import State
-from toolyard.core.errors import NotFound, StoreDown, ToolyardError
+from toolyard.core.errors import StoreDown, ToolyardError
 from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
+from toolyard.engine.replicas.housekeeping import Housekeeping
 from toolyard.engine.replicas.ownership import Owner
-from toolyard.observability.auditor import Auditor
 
 MAX_SLEEP_S = 3600.0
 SHARED_SLEEP_S = 1.0
@@ -25,27 +20,23 @@ MAX_DUE = 1_000_000
 MAX_CLAIMED = 50
 """Conversations that are claimed and opened at once: a replica that died leaves thousands."""
 STORE_RETRY_S = 5.0
-DROP_EVERY_S = 600.0
-MAX_DROPPED = 100
-"""Expired requests that are read from the store at once."""
 
 _log = logging.getLogger("toolyard.owner")
 
 
-class DueWork:
+class Takeover:
     """Finds the conversations that are due, and lets their owner in this process drive them."""
 
-    def __init__(self, deps: Deps, store: Store, owner: Owner, auditor: Auditor) -> None:
+    def __init__(self, deps: Deps, store: Store, owner: Owner, housekeeping: Housekeeping) -> None:
         self._deps = deps
         self._store = store
         self._owner = owner
-        self._auditor = auditor
+        self._housekeeping = housekeeping
         self._alarm = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._is_store_down = False
         self._orphans: set[str] = set()
         """Conversations that this replica owned without a journal when it last looked."""
-        self._next_drop_at = 0.0
         owner.on_due = self._alarm.set
         owner.on_broken = self._retry_later
 
@@ -74,7 +65,7 @@ class DueWork:
             self._alarm.clear()
             try:
                 sleep_s = await (self._wake_shared() if self._store.is_shared else self._wake_all())
-                await self._drop_expired()
+                await self._housekeeping.drop_expired()
                 self._is_store_down = False
             except StoreDown as error:
                 if not self._is_store_down:  # a line for each outage, not for each attempt
@@ -153,42 +144,6 @@ class DueWork:
         else:
             if isinstance(journal, Journal):
                 self._owner.wake(journal)
-
-    async def _drop_expired(self) -> None:
-        """Delete expired requests and old audit entries, at most once in DROP_EVERY_S."""
-        now = self._deps.clock.now()
-        if now < self._next_drop_at:
-            return
-        self._next_drop_at = now + DROP_EVERY_S
-        await self._drop_expired_requests(now)
-        if self._deps.keep_audit_days:
-            await self._auditor.trim(self._deps.keep_audit_days)
-
-    async def _drop_expired_requests(self, now: float) -> None:
-        """Forget the requests that may no longer be sent again, and the ephemeral conversations kept for them."""
-        before, progress = now - REQUEST_KEY_S, True
-        while progress:
-            conversations = dict.fromkeys(await self._store.list_expired_requests(before, MAX_DROPPED))
-            # A conversation with an open run is left for a later time; a page of nothing else ends this.
-            progress = any([await self._drop_request(conversation, before) for conversation in conversations])
-
-    async def _drop_request(self, conversation: str, before: float) -> bool:
-        """Drop the expired requests of a conversation, and the conversation if it is only kept for them.
-
-        Return whether they were dropped. One that cannot be read is logged and stays.
-        """
-        try:
-            state = await self._owner.views.read_state(conversation)
-        except StoreDown as error:
-            _log.error("conversation %s could not be read: %s", conversation, error)
-            state = State()
-        if state.settings.ephemeral and not state.is_idle:
-            return False
-        if state.settings.ephemeral and state.last_request_at < before:
-            # Before its requests are dropped: after a crash in between this is done again.
-            await self._owner.delete(conversation, NotFound("the conversation was not kept"))
-        await self._store.drop_request(conversation, before)
-        return True
 
 
 def _log_failure(conversation: str, error: BaseException) -> None:
