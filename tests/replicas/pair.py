@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from support import TEST_TIMEOUT_S
-from surfaces.talk import ApiClient, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, build_yard, connect_api_client
 from toolyard import Yard
 from toolyard.core.ports import Model
 from toolyard.stores.memory import MemoryDatabase, MemoryStore

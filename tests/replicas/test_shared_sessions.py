@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from replicas.pair import open_replicas
+from surfaces.api_client import build_key
 from surfaces.mcp_host import LegacyHost, connect_host
-from surfaces.talk import build_key
 from toolyard import tool
 from toolyard.core.store import Key
 from toolyard.stores.memory import MemoryDatabase

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
-from surfaces.served import connect_client
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client
+from surfaces.http_server import connect_client
 from toolyard import Yard, tool
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import AddMessage
