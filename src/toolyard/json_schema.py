@@ -7,11 +7,12 @@ are decided before anything is validated, since the validator cannot be interrup
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jsonschema_rs
 import msgspec
 
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema, resolve_pointer
 
 Schema = dict[str, object]
@@ -98,10 +99,10 @@ def _holds_at_most(value: object, limit: int) -> bool:
         if count > limit:
             return False
         inner = pending.pop()
-        if isinstance(inner, dict):
-            pending += cast("Schema", inner).values()
-        elif isinstance(inner, list):
-            pending += cast("list[object]", inner)
+        if is_object(inner):
+            pending += inner.values()
+        elif is_list(inner):
+            pending += inner
     return True
 
 
@@ -169,10 +170,10 @@ class _ErrorSearch:
         if (part.pointer, part.path) in self._seen:
             return
         self._seen.add((part.pointer, part.path))
-        if not isinstance(part.schema, dict):
+        if not is_object(part.schema):
             yield SchemaError(part.path, f"{_show(part.value)} is not allowed here", part.pointer)
             return
-        schema = cast("Schema", part.schema)
+        schema = part.schema
         explained = False
         for error in self._explanation.find_plain_errors(_select_plain(schema), part.value):
             explained = True
@@ -193,10 +194,10 @@ class _ErrorSearch:
             yield part._replace(schema=target[0], pointer=target[1])
         for index, branch in enumerate(_as_list(schema.get("allOf"))):
             yield part._replace(schema=branch, pointer=(*part.pointer, "allOf", index))
-        if isinstance(part.value, dict):
-            yield from _list_properties(part, schema, cast("Schema", part.value))
-        elif isinstance(part.value, list):
-            yield from _list_items(part, schema, cast("list[object]", part.value))
+        if is_object(part.value):
+            yield from _list_properties(part, schema, part.value)
+        elif is_list(part.value):
+            yield from _list_items(part, schema, part.value)
 
 
 def _list_properties(part: _Part, schema: Schema, fields: Schema) -> Iterator[_Part]:
@@ -205,9 +206,9 @@ def _list_properties(part: _Part, schema: Schema, fields: Schema) -> Iterator[_P
     for name, field in fields.items():
         if name in properties:
             yield _Part(properties[name], (*part.pointer, "properties", _escape(name)), field, (*part.path, name))
-        elif isinstance(additional, dict):
+        elif is_object(additional):
             pointer = (*part.pointer, "additionalProperties")
-            yield _Part(cast("Schema", additional), pointer, field, (*part.path, name))
+            yield _Part(additional, pointer, field, (*part.path, name))
 
 
 def _list_items(part: _Part, schema: Schema, items: Sequence[object]) -> Iterator[_Part]:
@@ -258,8 +259,8 @@ def _escape(name: str) -> str:
 
 
 def _as_schema(node: object) -> Schema:
-    return cast("Schema", node) if isinstance(node, dict) else {}
+    return node if is_object(node) else {}
 
 
 def _as_list(node: object) -> Sequence[object]:
-    return cast("Sequence[object]", node) if isinstance(node, list) else ()
+    return node if is_list(node) else ()

@@ -7,7 +7,6 @@ that repeat parts of a modern request.
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import cast
 
 import aiohttp
 import anyio
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from toolyard.client.sse import read_events
 from toolyard.core.errors import Unavailable
+from toolyard.core.json_types import is_object
 
 MAX_SILENCE_S = 60.0
 """A stream without a byte for this long is taken for dead: the server sends a heartbeat every 15 s."""
@@ -38,7 +38,7 @@ class _MessageHead(Struct):
     def version(self) -> str:
         """The protocol version that each request of a modern client names; empty for a legacy client."""
         meta = self.params.get("_meta")
-        version = cast(dict[str, object], meta).get(_VERSION_KEY) if isinstance(meta, dict) else None
+        version = meta.get(_VERSION_KEY) if is_object(meta) else None
         return version if isinstance(version, str) else ""
 
     @property

@@ -11,7 +11,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from hmac import compare_digest
-from typing import TypeVar, cast
+from typing import TypeVar
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 import aiohttp
@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unauthenticated
+from toolyard.core.json_types import is_list
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.engine.access.provider_sign_in import CallbackAnswer, SignInAttempt, SignInFailed
 from toolyard.server.config import JwtConfig, OidcConfig
@@ -163,7 +164,7 @@ class OidcProvider:
             raise SignInFailed("failed", "the ID token was made for another sign-in")
         audience, client_id = claims.get("aud"), self._config.client_id
         # A token for several parties names the one that it was issued to (azp): the others must not sign in with it.
-        is_shared = isinstance(audience, list) and len(cast("list[object]", audience)) > 1
+        is_shared = is_list(audience) and len(audience) > 1
         if claims.get("azp", None if is_shared else client_id) != client_id:
             raise SignInFailed("failed", "the ID token was issued to another client")
         return claims
@@ -251,7 +252,7 @@ def parse_groups(claim: object) -> frozenset[str]:
     """Return the groups of a claim: a list of texts, or one text, whose spaces are part of the name."""
     if isinstance(claim, str):
         return frozenset({claim})
-    items = cast("list[object]", claim) if isinstance(claim, list) else []
+    items = claim if is_list(claim) else []
     return frozenset(item for item in items if isinstance(item, str))
 
 

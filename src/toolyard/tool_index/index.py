@@ -14,6 +14,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from toolyard.core.json_types import is_list
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.templates import split_template
 from toolyard.tool_index.concepts import (
@@ -284,14 +285,14 @@ def _list_schema_texts(schema: object, depth: int) -> WeightedTexts:
     if isinstance(description := keywords.get("description"), str):
         yield description, PARAMETER_DESCRIPTION_WEIGHT
     for key in ("enum", "examples"):
-        if isinstance(values := keywords.get(key), list):
-            yield " ".join(map(str, cast("list[object]", values)[:MAX_WORDS])), CHOICE_WEIGHT
+        if is_list(values := keywords.get(key)):
+            yield " ".join(map(str, values[:MAX_WORDS])), CHOICE_WEIGHT
     for name, inner in _list_named_schemas(keywords.get("properties")):
         yield name, PARAMETER_WEIGHT
         yield from _list_schema_texts(inner, depth + 1)
     for key in ("items", "additionalProperties", "anyOf", "oneOf", "allOf"):
         inner = keywords.get(key)
-        for branch in cast("list[object]", inner) if isinstance(inner, list) else [inner]:
+        for branch in inner if is_list(inner) else [inner]:
             yield from _list_schema_texts(branch, depth + 1)
     for _, inner in _list_named_schemas(keywords.get("$defs")):
         yield from _list_schema_texts(inner, depth + 1)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import cast
 
 from msgspec import Struct
 
@@ -10,6 +9,7 @@ from toolyard.core.conversation.branches import Branches
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, Seal, SystemText, TextPart, UserMessage
+from toolyard.core.json_types import is_list, is_object
 
 ITEM_BYTES = 500
 """The memory of an item without its texts."""
@@ -99,8 +99,8 @@ def _estimate_arguments(arguments: dict[str, object]) -> int:
         size += VALUE_BYTES
         if isinstance(value, str):
             size += len(value)
-        elif isinstance(value, dict):
-            pending += cast(dict[str, object], value).values()
-        elif isinstance(value, list):
-            pending += cast(list[object], value)
+        elif is_object(value):
+            pending += value.values()
+        elif is_list(value):
+            pending += value
     return size

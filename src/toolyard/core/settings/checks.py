@@ -9,11 +9,12 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from msgspec import inspect
 
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.settings.kinds import (
     Kind,
     describe_type,
@@ -87,15 +88,13 @@ class SettingChecker:
 
     def _check_value(self, value: object, kind: Kind, path: KeyPath) -> object:
         chosen, marks = strip_marks(_choose_alternative(value, kind))
-        match chosen, value:
-            case inspect.StructType(), dict():
-                return self._check_table(cast(Tree, value), chosen, path)
-            case inspect.DictType(), dict():
-                return self._check_names(cast(Tree, value), chosen, path)
-            case ((inspect.VarTupleType() | inspect.FrozenSetType()), list()):
-                return self._check_list(cast(list[object], value), chosen, path, kind)
-            case _:
-                return self._check_plain(value, kind, path, str(marks.get("is", "")))
+        if isinstance(chosen, inspect.StructType) and is_object(value):
+            return self._check_table(value, chosen, path)
+        if isinstance(chosen, inspect.DictType) and is_object(value):
+            return self._check_names(value, chosen, path)
+        if isinstance(chosen, inspect.VarTupleType | inspect.FrozenSetType) and is_list(value):
+            return self._check_list(value, chosen, path, kind)
+        return self._check_plain(value, kind, path, str(marks.get("is", "")))
 
     def _check_table(self, table: Tree, kind: inspect.StructType, path: KeyPath) -> Tree:
         problems_before = len(self.problems)
@@ -171,7 +170,7 @@ class SettingChecker:
 
 def _describe_misfit(value: object, kind: Kind, path: KeyPath) -> str:
     message = f"{format_path(path)} must be {describe_type(kind)}, not {describe_value(value)}"
-    entries = cast(list[object], value) if isinstance(value, list) else [value]
+    entries = value if is_list(value) else [value]
     choices = list_choices(kind)
     wrong = [entry[:MAX_LABEL_CHARS] for entry in entries if isinstance(entry, str) and entry not in choices]
     near = [match for word in wrong for match in difflib.get_close_matches(word, choices, n=1)]

@@ -11,6 +11,8 @@ from typing import cast
 import msgspec
 from msgspec import inspect
 
+from toolyard.core.json_types import is_list
+
 Kind = inspect.Type
 LARGE_NUMBER = 1e15
 _YES_NO = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
@@ -66,9 +68,9 @@ def fits(value: object, kind: Kind) -> bool:
             return any(fits(value, choice) for choice in inner.types)
         case _:
             item_type = get_item_type(inner)
-            if item_type is None or not isinstance(value, list):
+            if item_type is None or not is_list(value):
                 return False
-            return all(fits(item, item_type) for item in cast(list[object], value))
+            return all(fits(item, item_type) for item in value)
 
 
 def describe_type(kind: Kind) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.errors import Invalid
+from toolyard.core.json_types import is_object
 from toolyard.core.settings.types import RequestFields, RequestSchema
 
 Effort = Literal["minimal", "low", "medium", "high", "xhigh"]
@@ -157,7 +158,7 @@ def check_options(options: Options) -> None:
 
 def _find_schema_problem(schema: object) -> str:
     """Return what is wrong with a schema; empty if nothing is."""
-    kind = cast("dict[str, object]", schema).get("type") if isinstance(schema, dict) else None
+    kind = schema.get("type") if is_object(schema) else None
     if kind != "object":
         return "must be a JSON Schema of type object"
     size = _measure_json(cast("object", schema))

@@ -7,12 +7,13 @@ upper bound and, once it has matched, gives nothing back.
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import FilePart, Item, Part, Result
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.settings.types import Name
 
 BuiltInPattern = Literal[
@@ -98,7 +99,7 @@ class Redactor:
 
     def redact_question(self, question: Mapping[str, object]) -> dict[str, object]:
         """Return a question to a person without secrets, except in an address that the person is to open."""
-        return cast("dict[str, object]", self.redact_json(dict(question), kept_keys=frozenset({"url"})))
+        return self._redact_object(dict(question), 0, frozenset({"url"}))
 
     def redact_json(self, value: object, depth: int = 0, kept_keys: frozenset[str] = frozenset()) -> object:
         """Return a JSON value whose texts hold no secrets. The values of `kept_keys` are left as they are.
@@ -112,19 +113,22 @@ class Redactor:
         if isinstance(value, int | float) and not isinstance(value, bool):
             redacted = self.redact(str(value))
             return redacted.text if redacted.names else value
-        if not isinstance(value, dict | list):
-            return value
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH and (is_list(value) or is_object(value)):
             return "…"
-        if isinstance(value, list):
-            return [self.redact_json(inner, depth + 1, kept_keys) for inner in cast("list[object]", value)]
-        return {
-            self.redact(key).text: inner if key in kept_keys else self.redact_json(inner, depth + 1, kept_keys)
-            for key, inner in cast("dict[str, object]", value).items()
-        }
+        if is_list(value):
+            return [self.redact_json(inner, depth + 1, kept_keys) for inner in value]
+        return self._redact_object(value, depth, kept_keys) if is_object(value) else value
 
     def redact_mapping(self, values: Mapping[str, object]) -> dict[str, object]:
-        return cast("dict[str, object]", self.redact_json(dict(values)))
+        return self._redact_object(dict(values), 0, frozenset())
+
+    def _redact_object(self, value: dict[str, object], depth: int, kept_keys: frozenset[str]) -> dict[str, object]:
+        if not self._patterns:
+            return value
+        return {
+            self.redact(key).text: inner if key in kept_keys else self.redact_json(inner, depth + 1, kept_keys)
+            for key, inner in value.items()
+        }
 
     def redact_part(self, part: Part) -> Part:
         """Return a file whose inline text holds no secrets; files of other kinds, and by address, are not looked at."""

@@ -12,6 +12,8 @@ from urllib.parse import unquote
 
 import msgspec
 
+from toolyard.core.json_types import is_list, is_object
+
 Schema = dict[str, object]
 MAX_SCHEMAS = 20_000
 """The most schemas that one may expand to."""
@@ -86,9 +88,8 @@ class _Measurement:
         self._steps += 1
         _check_size(self._steps)
         _check_depth(depth)
-        if not isinstance(node, dict):
+        if not is_object(node):
             return _ONE
-        node = cast("Schema", node)
         branches = [self._count_target(target, depth + 1) for target in self._list_targets(node)]
         branches += [self._count(branch, depth + 1) for branch in _list_branches(node)]
         parts = [self._count(part, depth + 1) for part in _list_parts(node)]
@@ -122,9 +123,8 @@ class _Measurement:
 
     def _count_here(self, node: object, depth: int) -> int:
         """Return how many schemas apply to the same value as this one."""
-        if not isinstance(node, dict):
+        if not is_object(node):
             return 1
-        node = cast("Schema", node)
         if (here := self._here.get(id(node))) is None:
             _check_depth(depth)
             self._here[id(node)] = 0
@@ -226,9 +226,8 @@ def resolve_pointer(root: object, fragment: str) -> object | None:
     target = root
     for step in unquote(fragment).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, list):
-            items = cast("list[object]", target)
-            target = items[int(key)] if re.fullmatch("[0-9]{1,9}", key) and int(key) < len(items) else None
+        if is_list(target):
+            target = target[int(key)] if re.fullmatch("[0-9]{1,9}", key) and int(key) < len(target) else None
         else:
             target = _as_schema(target).get(key)
     return cast("object", target) if isinstance(target, dict | bool) else None
@@ -244,16 +243,16 @@ def _walk(root: Schema) -> Iterator[Schema]:
     pending: list[object] = [root]
     while pending:
         value = pending.pop()
-        if isinstance(value, dict):
-            yield cast("Schema", value)
-            pending += cast("Schema", value).values()
-        elif isinstance(value, list):
-            pending += cast("list[object]", value)
+        if is_object(value):
+            yield value
+            pending += value.values()
+        elif is_list(value):
+            pending += value
 
 
 def _as_schema(node: object) -> Schema:
-    return cast("Schema", node) if isinstance(node, dict) else {}
+    return node if is_object(node) else {}
 
 
 def _as_list(node: object) -> Sequence[object]:
-    return cast("Sequence[object]", node) if isinstance(node, list) else ()
+    return node if is_list(node) else ()

@@ -1,10 +1,11 @@
 """Example requests with slots, such as `add {item} to groceries`, in users' words. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from toolyard.core.errors import Invalid
+from toolyard.core.json_types import is_list
 from toolyard.core.tools.definition import Tool
 
 MAX_SAMPLE_CHARS = 60
@@ -48,7 +49,7 @@ def fill_examples(tool: Tool) -> list[str]:
 def _pick_sample(name: str, schema: object, example: str) -> str:
     """Return a value for a slot: one of the parameter's examples, or a value that suits its type."""
     branches = _as_mapping(schema).get("anyOf")
-    for branch in (schema, *(cast("Sequence[object]", branches) if isinstance(branches, list) else ())):
+    for branch in (schema, *(branches if is_list(branches) else ())):
         if value := _sample_by_type(_as_mapping(branch), example):
             return value[:MAX_SAMPLE_CHARS]
     return f"“{name.replace('_', ' ')}”"
@@ -62,8 +63,8 @@ def _sample_by_type(schema: Mapping[str, object], example: str) -> str:
     chinese = bool(_CHINESE.search(example))
     for key in ("examples", "enum"):
         values = schema.get(key)
-        if isinstance(values, list) and values:
-            texts = [str(value) for value in cast("list[object]", values)]
+        if is_list(values) and values:
+            texts = [str(value) for value in values]
             return next((text for text in texts if bool(_CHINESE.search(text)) == chinese), texts[0])
     if schema.get("type") in ("integer", "number"):
         return "2"

@@ -6,7 +6,7 @@ into. An item counts while the model is shown it, a summary of it, or anything t
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, assert_never, cast
+from typing import NamedTuple, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, FilePart, ImagePart, Item, ModelText, Reasoning, Result, SystemText, UserMessage
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.settings.types import Name
 from toolyard.core.tools.definition import AfterUntrusted, Tool
 
@@ -194,11 +195,11 @@ def _find_copy(value: str, lower_text: str) -> int:
 
 def _list_values(value: object, pointer: str) -> Iterator[tuple[str, str]]:
     """Yield the JSON pointer and the text of each value that is long enough to be recognised."""
-    if isinstance(value, dict):
-        for key, inner in cast("dict[str, object]", value).items():
+    if is_object(value):
+        for key, inner in value.items():
             yield from _list_values(inner, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(cast("list[object]", value)):
+    elif is_list(value):
+        for index, inner in enumerate(value):
             yield from _list_values(inner, f"{pointer}/{index}")
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         text = str(value)

@@ -9,6 +9,7 @@ from toolyard.core.conversation.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.ports import Clock
 from toolyard.core.utf8 import utf8_size
 from toolyard.models.chat.calls import StreamedCalls
@@ -22,7 +23,7 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
-from toolyard.models.shared.json_values import encode_json, is_list, is_object
+from toolyard.models.shared.json_values import encode_json
 
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")

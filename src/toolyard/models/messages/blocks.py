@@ -21,11 +21,11 @@ from toolyard.core.items import (
     Result,
     Seal,
 )
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.ports import Clock
 from toolyard.models.messages.wire_types import MessagesBlock, MessagesCitation
 from toolyard.models.shared.arguments import Arguments, read_arguments
 from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result
-from toolyard.models.shared.json_values import is_list, is_object
 
 CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """The provider's names for the parts of one tool, and Toolyard's name for it."""

@@ -1,5 +1,6 @@
 """JSON Schema as Gemini accepts it in `parametersJsonSchema`: few keywords, and references written out."""
 
+from toolyard.core.json_types import is_list, is_object
 from toolyard.models.schema_dialects.merge import MAX_BRANCHES, expand_schema, flatten_root, merge_all
 from toolyard.models.schema_dialects.schema import (
     NormalizedSchema,
@@ -11,7 +12,6 @@ from toolyard.models.schema_dialects.schema import (
     get_types,
     note_omissions,
 )
-from toolyard.models.shared.json_values import is_list, is_object
 
 MAX_DEPTH = 10
 """A deeper or recursive schema is cut off here: below, any value is allowed."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from toolyard.core.json_types import is_object
 from toolyard.models.schema_dialects.merge import flatten_root
 from toolyard.models.schema_dialects.schema import (
     NormalizedSchema,
@@ -15,7 +16,6 @@ from toolyard.models.schema_dialects.schema import (
     get_required,
     get_types,
 )
-from toolyard.models.shared.json_values import is_object
 
 PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """The property names that Anthropic accepts."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.tools.schema_expansion import resolve_pointer
-from toolyard.models.shared.json_values import is_list, is_object
 
 Schema = dict[str, object]
 MAX_NOTE_CHARACTERS = 600

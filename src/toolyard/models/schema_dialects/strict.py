@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from toolyard.core.json_types import is_list, is_object
 from toolyard.models.schema_dialects.merge import MAX_BRANCHES, expand_schema, merge_all
 from toolyard.models.schema_dialects.schema import (
     NormalizedSchema,
@@ -20,7 +21,6 @@ from toolyard.models.schema_dialects.schema import (
     get_types,
     note_omissions,
 )
-from toolyard.models.shared.json_values import is_list, is_object
 
 MAX_DEPTH = 10
 MAX_PROPERTIES = 5_000

@@ -11,7 +11,8 @@ from itertools import pairwise
 import msgspec
 from msgspec import Struct
 
-from toolyard.models.shared.json_values import has_lone_surrogates, is_list, is_object
+from toolyard.core.json_types import is_list, is_object
+from toolyard.models.shared.json_values import has_lone_surrogates
 
 MAX_DEPTH = 100
 MAX_SHOWN_CHARACTERS = 200

@@ -1,8 +1,7 @@
-"""Decoded JSON values by type, and JSON with text that is not valid Unicode: broken characters become U+FFFD."""
+"""JSON with text that is not valid Unicode: broken characters become U+FFFD."""
 
 import json
 import re
-from typing import TypeGuard
 
 import msgspec
 
@@ -13,16 +12,6 @@ _ESCAPES = re.compile(
     r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # a lone half
     r"|([\ud800-\udfff])"
 )
-
-
-def is_object(value: object) -> TypeGuard[dict[str, object]]:
-    """Return whether a decoded JSON value is an object."""
-    return isinstance(value, dict)
-
-
-def is_list(value: object) -> TypeGuard[list[object]]:
-    """Return whether a decoded JSON value is a list."""
-    return isinstance(value, list)
 
 
 def has_lone_surrogates(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import cast
 from msgspec import inspect
 
 from toolyard.core.errors import Misconfigured
+from toolyard.core.json_types import is_object
 from toolyard.core.settings.checks import KeyPath, Tree
 from toolyard.core.settings.kinds import Kind, find_struct, iter_alternatives, parse_text
 from toolyard.server.config.check import SourceLocation
@@ -87,19 +88,19 @@ class Layers:
         """Set a value, or merge each value of a table. A table replaces a value that is no table."""
         key = path[depth]
         last = depth + 1 == len(path)
-        if last and not isinstance(value, dict):
+        if last and not is_object(value):
             table[key] = value
             self._origins[path] = origin
             return
-        if not isinstance(table.setdefault(key, {}), dict):
-            table[key] = {}
+        within = table.setdefault(key, {})
+        if not is_object(within):
+            within = table[key] = {}
             self._origins[path[: depth + 1]] = origin
-        within = cast(Tree, table[key])
-        if last:
-            for name, inner in cast(Tree, value).items():
+        if last and is_object(value):
+            for name, inner in value.items():
                 self._set(within, (*path, name), depth + 1, inner, origin)
         else:
-            self._set(within, path, depth + 1, cast(object, value), origin)
+            self._set(within, path, depth + 1, value, origin)
 
 
 def _is_ignored(variable: str, value: str) -> bool:
@@ -127,7 +128,7 @@ def _resolve_path(words: list[str], root: Kind, tree: object) -> tuple[tuple[str
             kind = names
         else:
             break
-        tree = cast(Tree, tree).get(key) if isinstance(tree, dict) else None
+        tree = tree.get(key) if is_object(tree) else None
         path.append(key)
         words = words[length:]
     return (*path, *words), None if words else kind
@@ -149,7 +150,7 @@ def _count_name_words(words: list[str], kind: Kind) -> int:
 
 def _match_file_spelling(name: str, table: object) -> str:
     """Return the name as the file spells it: a variable's name has no lower case and no hyphens."""
-    written = cast(Tree, table) if isinstance(table, dict) else {}
+    written = table if is_object(table) else {}
     return next((key for key in written if key.lower().replace("-", "_") == name.replace("-", "_").lower()), name)
 
 

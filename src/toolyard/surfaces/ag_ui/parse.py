@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
@@ -121,10 +122,8 @@ def read_user_parts(message: InputMessage, index: int) -> tuple[Part, ...]:
     field, content = f"messages.{index}.content", message.content
     if isinstance(content, str):
         parts: tuple[Part, ...] = (TextPart(text=content),) if content else ()
-    elif isinstance(content, list):
-        parts = tuple(
-            _read_part(part, f"{field}.{number}") for number, part in enumerate(cast("list[object]", content))
-        )
+    elif is_list(content):
+        parts = tuple(_read_part(part, f"{field}.{number}") for number, part in enumerate(content))
     else:
         parts = ()
     if not parts:
@@ -164,12 +163,11 @@ def read_context(body: RunInput) -> dict[str, object]:
 
 def read_forwarded_options(props: object) -> ForwardedOptions:
     """Return the options that the protocol does not have. Raise Invalid for a value of the wrong type."""
-    forwarded = cast(Table, props) if isinstance(props, dict) else {}
+    forwarded = props if is_object(props) else {}
     mode = parse_search(forwarded)
-    extension = forwarded.get("toolyard")
-    if not isinstance(extension, dict):
+    fields = forwarded.get("toolyard")
+    if not is_object(fields):
         return ForwardedOptions(web_search=mode)
-    fields = cast(Table, extension)
     regenerate, model, choice = fields.get("regenerate", False), fields.get("model", ""), fields.get("toolChoice")
     if not isinstance(regenerate, bool) or not isinstance(model, str) or not isinstance(choice, str | None):
         raise invalid_field("forwardedProps.toolyard", "has regenerate (true or false), model and toolChoice (texts)")
@@ -197,7 +195,7 @@ def read_resume(entries: Sequence[ResumeEntry] | None) -> list[Resolution]:
 def read_approval(resolution: Resolution) -> tuple[bool, str, dict[str, object] | None]:
     """Return whether a call was approved, the reason, and edited arguments. Raise Invalid if it does not say."""
     payload = resolution.payload
-    fields = cast(Table, payload) if isinstance(payload, dict) else {"approved": payload}
+    fields = payload if is_object(payload) else {"approved": payload}
     reason = fields.get("reason")
     if resolution.is_cancelled:
         return False, reason if isinstance(reason, str) else "", None
@@ -212,20 +210,17 @@ def read_approval(resolution: Resolution) -> tuple[bool, str, dict[str, object] 
 
 def read_answer(resolution: Resolution) -> dict[str, object]:
     """Return the fields of the answer to a question. Raise Invalid if it is no object."""
-    if not isinstance(resolution.payload, dict):
+    if not is_object(resolution.payload):
         raise invalid_field(f"{resolution.field}.payload", "must be an object with the fields that were asked for")
-    return cast(Table, resolution.payload)
+    return resolution.payload
 
 
 def _read_result(message: InputMessage, index: int) -> Value | Failure:
     if message.error:
         return Failure(problem=Problem(error=message.error[:10_000], error_type="execution_error"))
     content = message.content
-    if isinstance(content, list):
-        parts = [
-            _read_part(part, f"messages.{index}.content.{number}")
-            for number, part in enumerate(cast("list[object]", content))
-        ]
+    if is_list(content):
+        parts = [_read_part(part, f"messages.{index}.content.{number}") for number, part in enumerate(content)]
         if not all(isinstance(part, TextPart) for part in parts):
             raise invalid_field(f"messages.{index}.content", "the result of a tool may hold only text")
         return Value(value="".join(part.text for part in parts if isinstance(part, TextPart)))
@@ -240,8 +235,8 @@ def _read_tool(tool: InputTool, index: int) -> Tool:
 
 
 def _read_examples(metadata: object, field: str) -> tuple[str, ...]:
-    extension = cast(Table, metadata).get("toolyard") if isinstance(metadata, dict) else None
-    examples: object = cast(Table, extension).get("examples", ()) if isinstance(extension, dict) else ()
+    extension = metadata.get("toolyard") if is_object(metadata) else None
+    examples: object = extension.get("examples", ()) if is_object(extension) else ()
     try:
         return convert(examples, tuple[ShortText, ...])[:MAX_EXAMPLES]
     except ValidationError:
@@ -249,7 +244,7 @@ def _read_examples(metadata: object, field: str) -> tuple[str, ...]:
 
 
 def _read_part(part: object, field: str) -> Part:
-    fields: Mapping[str, object] = cast(Table, part) if isinstance(part, dict) else {}
+    fields: Mapping[str, object] = part if is_object(part) else {}
     match fields.get("type"):
         case "text" if isinstance(text := fields.get("text"), str):
             return TextPart(text=text)
@@ -257,7 +252,7 @@ def _read_part(part: object, field: str) -> Part:
             return ImagePart(url=_read_source(fields.get("source"), field))
         case "document":
             metadata = fields.get("metadata")
-            name = cast(Table, metadata).get("name") if isinstance(metadata, dict) else None
+            name = metadata.get("name") if is_object(metadata) else None
             url = _read_source(fields.get("source"), field)
             return FilePart(url=url, name=name[:MAX_NAME_CHARS] if isinstance(name, str) else "")
         case "binary":  # as clients before 1.0 send it
@@ -270,7 +265,7 @@ def _read_part(part: object, field: str) -> Part:
 
 def _read_source(source: object, field: str) -> str:
     """Return the address of an image or a document. Raise Invalid for one that only its provider knows."""
-    fields: Mapping[str, object] = cast(Table, source) if isinstance(source, dict) else {}
+    fields: Mapping[str, object] = source if is_object(source) else {}
     value, media_type = fields.get("value"), fields.get("mimeType")
     if fields.get("type") == "url" and isinstance(value, str) and _WEB_URL.fullmatch(value):
         return value

@@ -7,12 +7,13 @@ results of the client's own tools.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
 from toolyard.core.errors import Invalid
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
+from toolyard.core.json_types import is_object
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.http.errors import invalid_field
@@ -181,7 +182,7 @@ def _read_call_id(part: Table, key: str) -> str:
 
 def _read_decision(part: Table, key: str) -> CallDecision:
     approval, arguments = part.get("approval"), part.get("input")
-    fields = cast(Table, approval) if isinstance(approval, dict) else {}
+    fields = approval if is_object(approval) else {}
     approval_id, approved, reason = fields.get("id"), fields.get("approved"), fields.get("reason") or ""
     if not isinstance(approval_id, str) or not isinstance(approved, bool) or not isinstance(reason, str):
         raise invalid_field(key, "needs an approval with its id, and approved as true or false")
@@ -191,5 +192,5 @@ def _read_decision(part: Table, key: str) -> CallDecision:
         call_id=approval_id,
         approved=approved,
         reason=reason,
-        arguments=cast(Table, arguments) if isinstance(arguments, dict) else None,
+        arguments=arguments if is_object(arguments) else None,
     )

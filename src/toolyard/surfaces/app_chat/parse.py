@@ -5,12 +5,13 @@ Messages and tools are accepted in camel case, in the form of Chat Completions, 
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from toolyard.core.items import ImagePart, Part, TextPart
+from toolyard.core.json_types import is_object
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.templates import find_unknown_slots
@@ -198,7 +199,7 @@ def parse_tool(body: AppTool, index: int) -> Tool:
     if body.read_only and body.destructive:
         raise invalid_field(f"tools.{index}", "is readOnly and destructive: send one of them")
     # Hints come from whoever wrote the tool, perhaps an MCP server that the app passes on. They may only add caution.
-    hints = cast(dict[str, object], body.annotations) if isinstance(body.annotations, dict) else {}
+    hints = body.annotations if is_object(body.annotations) else {}
     destructive = body.destructive or hints.get("destructiveHint") is True
     tool = msgspec.structs.replace(
         built,

@@ -11,7 +11,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import Answer, Approve, Deny
 from toolyard.core.conversation.events import CallJudged, CallParked, Reply
 from toolyard.core.items import Call, Problem
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.mcp_servers import INPUT_RESPONSES
 from toolyard.surfaces.mcp.client import Peer
 
@@ -122,4 +122,4 @@ def _parse_reply(reply: Json) -> Reply:
 
 def _read_content(reply: Json) -> Json:
     content = reply.get("content")
-    return cast(Json, content) if isinstance(content, dict) else {}
+    return content if is_object(content) else {}

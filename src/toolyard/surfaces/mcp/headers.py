@@ -7,9 +7,8 @@ well (`x-mcp-header` in its schema).
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
 
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.mcp.client import read_version
 from toolyard.surfaces.mcp.jsonrpc import HEADER_MISMATCH, RpcError, RpcRequest
@@ -34,17 +33,17 @@ def check_headers(headers: Mapping[str, str], request: RpcRequest, tools: Sequen
 def iter_mirrored_parameters(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the header name and the path of each parameter that has to be repeated in a header."""
     properties = schema.get("properties")
-    for name, part in cast(Json, properties).items() if isinstance(properties, dict) else ():
-        if isinstance(part, dict):
-            marked = cast(Json, part).get("x-mcp-header")
+    for name, part in properties.items() if is_object(properties) else ():
+        if is_object(part):
+            marked = part.get("x-mcp-header")
             if isinstance(marked, str):
                 yield marked, (*path, name)
-            yield from iter_mirrored_parameters(cast(Json, part), (*path, name))
+            yield from iter_mirrored_parameters(part, (*path, name))
 
 
 def _get_at_path(value: object, path: tuple[str, ...]) -> object:
     for name in path:
-        value = cast(Json, value).get(name) if isinstance(value, dict) else None
+        value = value.get(name) if is_object(value) else None
     return value
 
 

@@ -6,10 +6,9 @@ slowly: by the lists and resources that its client watches, and for log lines by
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from typing import cast
 
 from toolyard.core.caller import Caller
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_list, is_object
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp.client import LOG_LEVELS, ClientState
 from toolyard.surfaces.mcp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, RpcError
@@ -149,11 +148,11 @@ class NotificationFeeds:
 def parse_subscription(params: Json) -> tuple[frozenset[str], list[str]]:
     """Return the lists and the resource URIs that a modern client subscribes to."""
     notifications = params.get("notifications")
-    if not isinstance(notifications, dict):
+    if not is_object(notifications):
         raise RpcError(INVALID_PARAMS, "params.notifications must be an object", {"field": "notifications"})
-    requested = cast(Json, notifications)
+    requested = notifications
     subscriptions = requested.get("resourceSubscriptions")
-    uris = cast(list[object], subscriptions) if isinstance(subscriptions, list) else []
+    uris = subscriptions if is_list(subscriptions) else []
     if len(uris) > MAX_WATCHED:
         raise RpcError(INVALID_PARAMS, f"{MAX_WATCHED} resources may be watched at most", {"field": "notifications"})
     lists = frozenset(name for name in LIST_NOTIFICATIONS.values() if requested.get(name) is True)

@@ -7,13 +7,12 @@ from the server that listed it. A caller sees the servers that have a tool for t
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import cast
 
 import anyio
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, ToolyardError, Unavailable
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_list, is_object
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp.client import META_PREFIX, Peer
 from toolyard.surfaces.mcp.jsonrpc import (
@@ -228,8 +227,4 @@ class McpPassthrough:
 
 
 def _select_objects(value: object) -> list[Json]:
-    return (
-        [cast(Json, item) for item in cast(list[object], value) if isinstance(item, dict)]
-        if isinstance(value, list)
-        else []
-    )
+    return [item for item in value if is_object(item)] if is_list(value) else []

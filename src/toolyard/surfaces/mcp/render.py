@@ -7,7 +7,7 @@ import msgspec
 
 from toolyard.core.failed_results import format_problem
 from toolyard.core.items import Problem, Result
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.mcp.jsonrpc import RpcError
 
@@ -77,7 +77,7 @@ def parse_object(content: str) -> Json | None:
         value = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return cast(Json, value) if isinstance(value, dict) else None
+    return value if is_object(value) else None
 
 
 def finish_result(result: Json, method: str, *, modern: bool) -> Json:
@@ -92,5 +92,5 @@ def add_metadata(result: Json, *, modern: bool) -> Json:
     if not modern:
         return {name: value for name, value in result.items() if name not in ("resultType", *NO_CACHE)}
     meta = result.get("_meta")
-    named = {**(cast(Json, meta) if isinstance(meta, dict) else {}), "io.modelcontextprotocol/serverInfo": SERVER_INFO}
+    named = {**(meta if is_object(meta) else {}), "io.modelcontextprotocol/serverInfo": SERVER_INFO}
     return {"resultType": "complete", **result, "_meta": named}

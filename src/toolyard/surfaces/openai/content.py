@@ -1,9 +1,9 @@
 """Read the content of messages: texts, images and files. Pure."""
 
 import re
-from typing import cast
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart
+from toolyard.core.json_types import is_list, is_object
 from toolyard.surfaces.http.errors import invalid_field
 
 IMAGE_URL = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=\s]+")
@@ -29,13 +29,13 @@ def read_parts(content: object, param: str) -> tuple[Part, ...]:
     """Return the parts of a content. Raise Invalid for a part that cannot be sent to a model."""
     if isinstance(content, str):
         return (TextPart(text=content),)
-    if not isinstance(content, list):
+    if not is_list(content):
         raise invalid_field(param, "must be a text or a list of parts")
-    return tuple(_read_part(part, f"{param}.{index}") for index, part in enumerate(cast("list[object]", content)))
+    return tuple(_read_part(part, f"{param}.{index}") for index, part in enumerate(content))
 
 
 def _read_part(part: object, param: str) -> Part:
-    fields = cast("dict[str, object]", part) if isinstance(part, dict) else {}
+    fields = part if is_object(part) else {}
     kind = fields.get("type")
     if kind in _TEXT_TYPES:
         text = fields.get("refusal" if kind == "refusal" else "text")
@@ -46,14 +46,14 @@ def _read_part(part: object, param: str) -> Part:
         return ImagePart(url=_read_image(fields.get("image_url"), param))
     if kind in _FILE_TYPES:
         inner = fields.get("file")
-        return _read_file(cast("dict[str, object]", inner) if isinstance(inner, dict) else fields, param)
+        return _read_file(inner if is_object(inner) else fields, param)
     if kind == "input_audio":
         raise invalid_field(param, "audio cannot be sent here: send its text, or a file that the model can read")
     raise invalid_field(param, "must be a part with the type text, image_url or file")
 
 
 def _read_image(image: object, param: str) -> str:
-    url = cast("dict[str, object]", image).get("url") if isinstance(image, dict) else image
+    url = image.get("url") if is_object(image) else image
     if not isinstance(url, str) or not IMAGE_URL.fullmatch(url):
         raise invalid_field(param, "an image needs an address of https: or data:image/…;base64,")
     return url

@@ -9,6 +9,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from msgspec import Struct
 
 from toolyard.core.errors import ToolyardError
+from toolyard.core.json_types import is_list, is_object
 from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.http.openapi import describe_errors
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
@@ -79,8 +80,8 @@ def _find_field(details: dict[str, object]) -> str | None:
     if isinstance(field := details.get("field"), str):
         return field
     fields = details.get("fields")
-    first = cast("list[object]", fields)[0] if isinstance(fields, list) and fields else None
-    key = cast("dict[str, object]", first).get("key") if isinstance(first, dict) else None
+    first = fields[0] if is_list(fields) and fields else None
+    key = first.get("key") if is_object(first) else None
     return key if isinstance(key, str) and key != "data" else None
 
 
@@ -91,9 +92,9 @@ def _cut(text: str, max_chars: int) -> str:
 def _describe(body: ErrorBody) -> str:
     """Return the message; for a body of the wrong type with what is wrong, which OpenAI's shape has no field for."""
     fields = body.details.get("fields")
-    if body.error != "some fields are wrong" or not isinstance(fields, list):
+    if body.error != "some fields are wrong" or not is_list(fields):
         return body.error
-    entries = [cast("dict[str, object]", entry) for entry in cast("list[object]", fields) if isinstance(entry, dict)]
+    entries = [entry for entry in fields if is_object(entry)]
     return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error
 
 

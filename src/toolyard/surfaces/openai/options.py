@@ -2,11 +2,11 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import cast
 
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
+from toolyard.core.json_types import is_object
 from toolyard.core.settings.options import ANY_OBJECT, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.http.errors import invalid_field
@@ -147,10 +147,10 @@ def read_tool_choice(choice: object, param: str) -> str:
         return "auto"
     if isinstance(choice, str):
         return choice
-    if isinstance(choice, dict):
-        table = cast("dict[str, object]", choice)
+    if is_object(choice):
+        table = choice
         function = table.get("function")
-        name = cast("dict[str, object]", function).get("name") if isinstance(function, dict) else table.get("name")
+        name = function.get("name") if is_object(function) else table.get("name")
         if table.get("type") == "function" and isinstance(name, str) and name:
             return name
     raise invalid_field(param, 'must be "auto", "none", "required", or the name of a function')

@@ -1,10 +1,11 @@
 """The tools that a client declares in its request and runs itself, and the results that it sends."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from toolyard.core.items import Problem
+from toolyard.core.json_types import is_object
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import EMPTY_OBJECT, Tool
 from toolyard.surfaces.http.errors import invalid_field
@@ -38,12 +39,12 @@ def build_client_tool(
     if not isinstance(name, str) or not name:
         raise invalid_field(key, "has no name")
     schema, text = parameters or dict(EMPTY_OBJECT), description or ""
-    if not isinstance(schema, dict) or not isinstance(text, str):
+    if not is_object(schema) or not isinstance(text, str):
         raise invalid_field(key, "needs a description, and its parameters: they must be a JSON Schema")
     return Tool(
         name=name,
         description=text,
-        parameters=cast("dict[str, object]", schema),
+        parameters=schema,
         venue="client",
         hides_server_tool=hides_server_tool,
     )

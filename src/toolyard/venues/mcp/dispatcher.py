@@ -15,7 +15,7 @@ from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.mcp_servers import Capability
 from toolyard.venues.mcp.catalog.definitions import find_defect, mend_schema
 
@@ -109,11 +109,11 @@ def _with_capabilities(
 ) -> Mapping[str, object] | None:
     """Return the parameters of a request of the new era with the calling client's capabilities."""
     meta = (params or {}).get("_meta")
-    stamped = cast(Json, meta).get(CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, dict) else None
-    if capabilities is None or not isinstance(stamped, dict):  # the old era announces them once, in its handshake
-        return params
-    claimed = {name: cast(Json, stamped).get(name, {}) for name in sorted(capabilities)}
-    return {**(params or {}), "_meta": {**cast(Json, meta), CLIENT_CAPABILITIES_META_KEY: claimed}}
+    stamped = meta.get(CLIENT_CAPABILITIES_META_KEY) if is_object(meta) else None
+    if capabilities is None or not is_object(meta) or not is_object(stamped):
+        return params  # the old era announces them once, in its handshake
+    claimed = {name: stamped.get(name, {}) for name in sorted(capabilities)}
+    return {**(params or {}), "_meta": {**meta, CLIENT_CAPABILITIES_META_KEY: claimed}}
 
 
 def _strip_listing(listing: Json) -> Json:
@@ -135,8 +135,6 @@ def _strip_schema(schema: Json) -> Json:
     """
     stripped = {name: value for name, value in mend_schema(schema).items() if name not in ("$schema", "required")}
     properties = stripped.pop("properties", None)
-    if isinstance(properties, dict):
-        stripped["properties"] = {
-            name: value for name, value in cast(Json, properties).items() if isinstance(value, dict | bool)
-        }
+    if is_object(properties):
+        stripped["properties"] = {name: value for name, value in properties.items() if isinstance(value, dict | bool)}
     return stripped

@@ -16,7 +16,7 @@ from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, Problem
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.ports import CallerTools, Context, Failure, Pending, ToolHooks, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import INPUT_RESPONSES, select_visible_error
@@ -177,8 +177,8 @@ class _CallRunner:
 
     async def _continue_round(self, pending_round: InputRound, answer: Json) -> Value | Failure | Pending:
         responses = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
-        if isinstance(responses, dict):
-            return await self._handle_round(pending_round.with_responses(cast(Json, responses)))
+        if is_object(responses):
+            return await self._handle_round(pending_round.with_responses(responses))
         reply = build_reply(answer)
         if mismatch := self._validate_reply(pending_round.question, reply):
             return self._build_pending({**pending_round.question, "problem": mismatch}, pending_round.token)
@@ -269,10 +269,10 @@ class _CallRunner:
         """Check a result against the tool's `outputSchema`. A mismatch keeps the whole result: the tool has run."""
         outcome = parse_call_result(raw)
         schema = self._server.get_definition(self._tool.remote, self._context.caller).get("outputSchema")
-        if isinstance(outcome, Failure) or not isinstance(schema, dict):
+        if isinstance(outcome, Failure) or not is_object(schema):
             return outcome
         missing = "it has no structuredContent" if "structuredContent" not in raw else ""
-        mismatch = missing or self._manager.validate(cast(Json, schema), raw["structuredContent"])
+        mismatch = missing or self._manager.validate(schema, raw["structuredContent"])
         return outcome if not mismatch else build_schema_failure(outcome, mismatch)
 
     async def _handle_round(self, asked: InputRound) -> Value | Failure | Pending:
@@ -317,9 +317,9 @@ class _CallRunner:
     def _validate_reply(self, question: Json, reply: Json) -> str:
         """Return how an accepted form differs from its schema; empty if it fits, or if it is not an accepted form."""
         schema = question.get("requestedSchema")
-        if reply.get("action") != "accept" or not isinstance(schema, dict):
+        if reply.get("action") != "accept" or not is_object(schema):
             return ""
-        return self._manager.validate(cast(Json, schema), reply.get("content"))
+        return self._manager.validate(schema, reply.get("content"))
 
 
 def build_meta(context: Context) -> Json:

@@ -11,6 +11,7 @@ from typing import Annotated, cast
 import msgspec
 from msgspec import Meta, Struct
 
+from toolyard.core.json_types import is_object
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL
 from toolyard.surfaces.http.errors import invalid_field
@@ -170,7 +171,7 @@ def _describe(tool: ResponseTool, kind: ToolKind) -> str:
 
 
 def _to_table(value: object) -> dict[str, object]:
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def is_search_type(tool_type: object) -> bool:
@@ -180,9 +181,9 @@ def is_search_type(tool_type: object) -> bool:
 
 def read_declared_choice(choice: object, declared: DeclaredTools) -> str:
     """Return `auto`, `none`, `required` or the name of a function. Raise Invalid if the forced tool cannot run."""
-    if not isinstance(choice, dict):
+    if not is_object(choice):
         return read_tool_choice(choice, "tool_choice")
-    table = cast("dict[str, object]", choice)
+    table = choice
     tool_type, name, namespace = (str(table.get(key) or "") for key in ("type", "name", NAMESPACE))
     if is_search_type(tool_type) and declared.asks_search:
         return SEARCH_TOOL

@@ -7,10 +7,10 @@ allow nothing that the server does not. Pure.
 
 import logging
 from collections.abc import Sequence
-from typing import cast
 
 from msgspec import Struct
 
+from toolyard.core.json_types import is_list, is_object
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -54,14 +54,14 @@ def read_declaration(tools: Sequence[ResponseTool] | None, base_url: str) -> Mcp
 
 def _read_names(names: object, param: str) -> frozenset[str] | None:
     """Return the names of a list, or of a filter `{tool_names: […]}`; None if there is neither."""
-    if isinstance(names, dict):
-        table = cast("dict[str, object]", names)
+    if is_object(names):
+        table = names
         if unknown := table.keys() - {"tool_names"}:
             raise invalid_field(param, f"the filter {min(unknown)[:40]!r} is not supported: send tool_names")
         names = table.get("tool_names")
     if names is None:
         return None
-    values = cast("list[object]", names) if isinstance(names, list) else [names]
+    values = names if is_list(names) else [names]
     if not all(isinstance(name, str) for name in values):
         raise invalid_field(param, "must be a list of names")
     return frozenset(str(name) for name in values)
@@ -73,9 +73,9 @@ def _read_asked(rule: object, param: str) -> frozenset[str]:
         return frozenset()
     if rule == "always":
         return frozenset({EVERY_TOOL})
-    if not isinstance(rule, dict):
+    if not is_object(rule):
         raise invalid_field(param, 'must be "always", "never", or a filter of either')
-    return _read_names(cast("dict[str, object]", rule).get("always"), param) or frozenset()
+    return _read_names(rule.get("always"), param) or frozenset()
 
 
 MAX_LOGGED_CHARS = 500

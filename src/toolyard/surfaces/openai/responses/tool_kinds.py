@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.items import ImagePart, Part, TextPart
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.tools.definition import EMPTY_OBJECT, NAME_PATTERN, Tool
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts
@@ -89,7 +90,7 @@ def _encode(value: object) -> str:
 
 
 def _to_table(value: object) -> Json | None:
-    return cast(Json, value) if isinstance(value, dict) else None
+    return value if is_object(value) else None
 
 
 def _read_content(item: Json, param: str) -> ToolOutput:
@@ -138,11 +139,7 @@ def _name_tool(table: Json, namespace: str = "") -> WireTool:
 
 
 def _list_tables(value: object) -> list[Json]:
-    return (
-        [table for entry in cast("list[object]", value) if (table := _to_table(entry))]
-        if isinstance(value, list)
-        else []
-    )
+    return [table for entry in value if (table := _to_table(entry))] if is_list(value) else []
 
 
 def _read_screenshot(item: Json, param: str) -> ToolOutput:

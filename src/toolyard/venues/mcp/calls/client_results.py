@@ -4,12 +4,11 @@ Only a value of exactly that shape is unwrapped: a tool's own JSON with a `conte
 """
 
 from collections.abc import Mapping
-from typing import cast
 
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_list, is_object
 from toolyard.core.ports import Failure, Value
 from toolyard.venues.mcp.calls.content import parse_call_result
 
@@ -76,11 +75,8 @@ def _parse_result(value: object) -> Json | None:
         return None
     raw = _with_wire_names(raw)
     blocks = raw["content"]
-    if isinstance(blocks, list):
-        raw["content"] = [
-            _with_wire_names(cast(Json, block)) if isinstance(block, dict) else block
-            for block in cast(list[object], blocks)
-        ]
+    if is_list(blocks):
+        raw["content"] = [_with_wire_names(block) if is_object(block) else block for block in blocks]
     try:
         shape = msgspec.convert(raw, _CallToolResult)
     except msgspec.ValidationError:
@@ -89,14 +85,14 @@ def _parse_result(value: object) -> Json | None:
 
 
 def _to_json(value: object) -> Json | None:
-    if isinstance(value, dict):
-        return cast(Json, value)
+    if is_object(value):
+        return value
     if isinstance(value, str):
         # Chat Completions carries a tool's JSON as text. Other texts are not decoded: they can be megabytes.
         return _decode(value) if value.lstrip()[:1] == "{" and '"content"' in value else None
     dump = getattr(value, "model_dump", None)
     dumped = dump(mode="json", by_alias=True) if callable(dump) else None
-    return cast(Json, dumped) if isinstance(dumped, dict) else None
+    return dumped if is_object(dumped) else None
 
 
 def _decode(text: str) -> Json | None:

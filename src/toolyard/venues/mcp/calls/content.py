@@ -11,7 +11,7 @@ import msgspec
 
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import FilePart, ImagePart, Part
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_list, is_object
 from toolyard.core.ports import Failure, Value
 
 MAX_LABEL_CHARS = 500
@@ -22,12 +22,12 @@ MAX_DETAILS_BYTES = 32 * 1024
 
 def parse_call_result(raw: Json) -> Value | Failure:
     """Return the value or the failure of a `tools/call` result."""
-    blocks = [cast(Json, block) for block in _as_list(raw.get("content")) if isinstance(block, dict)]
+    blocks = [block for block in _as_list(raw.get("content")) if is_object(block)]
     structured = raw.get("structuredContent")
     native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
     if raw.get("isError") is not True:
         return Value(value=render_blocks(blocks, structured), parts=_build_parts(blocks), native=native)
-    details = cast(Json, structured) if isinstance(structured, dict) else {}
+    details = structured if is_object(structured) else {}
     text = render_blocks(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
     error_type = details.get("error_type")
     problem = to_problem(text, error_type if isinstance(error_type, str) else "execution_error", limit_details(details))
@@ -129,7 +129,7 @@ def _is_same(block: Json, structured: object) -> bool:
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         return False
-    if isinstance(structured, dict) and [*cast(Json, structured).values()] == [text]:
+    if is_object(structured) and [*structured.values()] == [text]:
         return True
     if text.lstrip()[:1] not in ("{", "["):
         return False
@@ -140,7 +140,7 @@ def _is_same(block: Json, structured: object) -> bool:
 
 
 def _as_list(value: object) -> Sequence[object]:
-    return cast(Sequence[object], value) if isinstance(value, list) else ()
+    return value if is_list(value) else ()
 
 
 def _get_mime_type(block: Json) -> str:

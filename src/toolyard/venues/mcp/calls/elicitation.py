@@ -13,12 +13,11 @@ import hashlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.mcp_servers import INPUT_RESPONSES
 from toolyard.venues.mcp.outcomes import McpConnection, NoReply, ServerReply
 
@@ -248,11 +247,11 @@ def hash_question(question: Json) -> str:
 def build_reply(answer: Json) -> Json:
     """Return an answer in the shape of MCP: that of a form, or the raw response of the calling MCP client."""
     content = answer.get("content")
-    responses = cast(Json, content).get(INPUT_RESPONSES) if isinstance(content, dict) else None
-    if isinstance(responses, dict):
+    responses = content.get(INPUT_RESPONSES) if is_object(content) else None
+    if is_object(responses):
         # A question of the old era is a single request, so there is only one response to take.
         return next(
-            (cast(Json, response) for response in cast(Json, responses).values() if isinstance(response, dict)),
+            (response for response in responses.values() if is_object(response)),
             {"action": "cancel"},
         )
     action = {"accepted": "accept", "declined": "decline"}.get(str(answer.get("reply")), "cancel")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.mcp_servers import Capability
 
 MAX_TOKEN_CHARS = 256 * 1024
@@ -47,9 +47,7 @@ class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def with_responses(self, responses: Json) -> "InputRound":
         """Return the round with responses to several requests at once; responses to unknown requests are ignored."""
         matching = {
-            key: cast(Json, response)
-            for key, response in responses.items()
-            if key in self.requests and isinstance(response, dict)
+            key: response for key, response in responses.items() if key in self.requests and is_object(response)
         }
         return replace(self, responses={**self.responses, **matching})
 
@@ -81,9 +79,9 @@ def parse_round(raw: Json, number: int = 1) -> InputRound | None:
         return None
     listed = raw.get("inputRequests")
     requests = {
-        key: cast(Json, request)
-        for key, request in (cast(Json, listed) if isinstance(listed, dict) else {}).items()
-        if isinstance(request, dict) and "method" in request and isinstance(cast(Json, request).get("params", {}), dict)
+        key: request
+        for key, request in (listed if is_object(listed) else {}).items()
+        if is_object(request) and "method" in request and isinstance(request.get("params", {}), dict)
     }
     state = raw.get("requestState")
     return InputRound(requests=requests, state=state if isinstance(state, str) else None, number=number)

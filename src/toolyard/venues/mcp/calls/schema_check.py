@@ -1,7 +1,6 @@
 """Validates content against a server's schema: an answer against its form, a result against its `outputSchema`."""
 
-from typing import cast
-
+from toolyard.core.json_types import is_object
 from toolyard.json_schema import InvalidSchema, SchemaError, SchemaValidator
 
 MAX_ERRORS = 5
@@ -33,7 +32,7 @@ class SchemaValidators:
 
 def _compile(schema: object) -> SchemaValidator | None:
     try:
-        return SchemaValidator(cast("dict[str, object]", schema)) if isinstance(schema, dict) else None
+        return SchemaValidator(schema) if is_object(schema) else None
     except InvalidSchema:
         return None
 

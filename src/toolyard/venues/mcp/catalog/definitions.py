@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.json_types import Json
+from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
@@ -31,13 +31,12 @@ def hash_definition(definition: Json) -> str:
 
 def find_defect(definition: object) -> str:
     """Return why a definition cannot be shown to a model; empty if it can."""
-    if not isinstance(definition, dict):
+    if not is_object(definition):
         return "it is no object"
-    definition = cast(Json, definition)
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not name:
         return "it has no name"
-    if not isinstance(schema, dict) or not _describes_object(cast(Json, schema)):
+    if not is_object(schema) or not _describes_object(schema):
         return "its inputSchema is not one of an object"
     try:
         encoded = msgspec.json.encode(schema)
@@ -76,9 +75,9 @@ def mend_schema(schema: Json) -> Json:
 def _mend_subschemas(schema: Json) -> Json:
     changes: Json = {}
     properties = schema.get("properties")
-    if isinstance(properties, dict):
-        mended = {name: _mend_subschema(subschema) for name, subschema in cast(Json, properties).items()}
-        if any(mended[name] is not subschema for name, subschema in cast(Json, properties).items()):
+    if is_object(properties):
+        mended = {name: _mend_subschema(subschema) for name, subschema in properties.items()}
+        if any(mended[name] is not subschema for name, subschema in properties.items()):
             changes["properties"] = mended
     if "items" in schema and (items := _mend_subschema(schema["items"])) is not schema["items"]:
         changes["items"] = items
@@ -93,13 +92,13 @@ def _mend_subschemas(schema: Json) -> Json:
 def _mend_subschema(subschema: object) -> object:
     if isinstance(subschema, str) and subschema in _TYPE_NAMES:
         return {"type": subschema}
-    return _mend_subschemas(cast(Json, subschema)) if isinstance(subschema, dict) else subschema
+    return _mend_subschemas(subschema) if is_object(subschema) else subschema
 
 
 def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is_reviewed: bool = False) -> Tool:
     """Return the tool that is offered to models under this name. A person may have reviewed its definition."""
     annotations = definition.get("annotations")
-    hints = cast(Json, annotations) if isinstance(annotations, dict) else {}
+    hints = annotations if is_object(annotations) else {}
     effects = parse_effects(hints, trust=spec.trust)
     remote = str(definition["name"])
     return Tool(
