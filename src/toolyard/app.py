@@ -184,7 +184,7 @@ class Wiring:
     sessions: SessionLimits = field(default_factory=SessionLimits)
     """How long people stay signed in to the web page."""
     trust: TrustRules = DEFAULT_TRUST
-    """What calls meet after content that strangers may have written."""
+    """How calls are restricted after untrusted content."""
     redact: RedactRules = NO_REDACTION
     """Which secrets are replaced in results."""
     keep_requests: bool = False

@@ -71,7 +71,7 @@ class Yard:
         if not model:
             raise Misconfigured(
                 'a yard needs a model: for example model="openai:gpt-4o-mini", model="ollama:qwen3", or '
-                f'model="{OFFLINE}", which needs no key and is no language model'
+                f'model="{OFFLINE}", which needs no key and is not a language model'
             )
         self._wire(
             Wiring(

@@ -218,7 +218,7 @@ async def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
         assert get_ending(await collect_events(second)).ending == "cancelled"
         gate.set()
         assert get_ending(await running).ending == "done"
-        with pytest.raises(Refused, match="has ended or never was"):
+        with pytest.raises(Refused, match="has ended or does not exist"):
             await second.stop()
         assert [item.text for item in await yard.history("c") if isinstance(item, UserMessage)] == ["one"]
 

@@ -120,7 +120,7 @@ async def test_what_cannot_be_written_is_a_clear_error_and_says_that_the_tool_ra
     async with open_yard([call("give"), say("ok")], [give]) as yard:
         call_result = get_result(await collect_events(yard.run("go")))
         assert get_problem(call_result) == ("error", "execution_error")
-        assert "the tool ran, but what it returned" in call_result.content and "hint" in call_result.content
+        assert "the tool ran, but its result" in call_result.content and "hint" in call_result.content
 
 
 async def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:

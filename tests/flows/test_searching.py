@@ -347,7 +347,7 @@ async def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
     async with open_yard(Scripted([])) as (yard, _):
         with pytest.raises(Invalid, match="web_search"):
             await yard.execute(content="news", web_search="google")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(Misconfigured, match="'google' is no place to search"):
+    with pytest.raises(Misconfigured, match="'google' is not a place to search"):
         async with open_yard(Scripted([]), web_search="google"):
             pass
 

@@ -165,7 +165,7 @@ async def test_stopping_where_nothing_runs_is_refused() -> None:
     async with open_yard([say("ok")]) as yard:
         run = yard.run("go")
         await collect_events(run)
-        with pytest.raises(Refused, match="has ended or never was"):
+        with pytest.raises(Refused, match="has ended or does not exist"):
             await run.stop()
 
 

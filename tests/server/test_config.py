@@ -359,7 +359,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ),
         (
             "trusted_proxies = ['10.0.0.1/8']",
-            "line 1: trusted_proxies is wrong: '10.0.0.1/8' is no IP address and no network such as \"10.0.0.0/8\"",
+            "line 1: trusted_proxies is wrong: '10.0.0.1/8' is not an IP address or a network such as \"10.0.0.0/8\"",
         ),
         (
             "trusted_proxies = ['::/0']",
@@ -456,7 +456,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         ),
         (
             "[oidc]\nissuer = 'https://id.example'\nclient_id = 'c'\nscopes = ['profile']\nroles = { ops = ['admin'] }",
-            "line 4: oidc.scopes must contain openid, or the provider names nobody",
+            "line 4: oidc.scopes must contain openid: without it the provider names no user",
         ),
         (
             "[oidc]\nissuer = 'https://id.example'\nclient_id = 'c'",
@@ -796,11 +796,11 @@ def test_a_module_beside_the_configuration_is_found_and_several_are_joined(tmp_p
     [
         (
             "x = 1",
-            "tools './bad.py' defines no tool: decorate a typed function with @tool, or list what is one in TOOLS",
+            "tools './bad.py' defines no tool: decorate a typed function with @tool, or list the tools in TOOLS",
         ),
         (
             "TOOLS = []",
-            "tools './bad.py' defines no tool: decorate a typed function with @tool, or list what is one in TOOLS",
+            "tools './bad.py' defines no tool: decorate a typed function with @tool, or list the tools in TOOLS",
         ),
         ("TOOLS = 5", "tools './bad.py': its TOOLS must be a list"),
         ("x = 1\ny = (", "tools './bad.py' cannot be imported: SyntaxError: '(' was never closed (bad.py line 2)"),

@@ -78,7 +78,7 @@ def test_clocks_may_differ_by_half_a_minute() -> None:
         (make_shared_token(iss="https://elsewhere.example"), "by or for somebody else"),
         (make_shared_token(aud="another"), "by or for somebody else"),
         (make_shared_token(aud=None), "lacks the claim aud"),
-        (make_shared_token(sub=None), "names nobody"),
+        (make_shared_token(sub=None), "names no user"),
         (jwt.encode(make_claims(), "another secret of thirty-two bytes!", "HS256"), "signature or its form"),
         (jwt.encode(make_claims(), SECRET * 2, "HS512"), "not signed with HS256"),
         (jwt.encode(make_claims(), "", "none"), "not signed with HS256"),

@@ -74,7 +74,7 @@ FAILING = [
         name="some other object",
         body=b'{"detail": "Not Found"}',
         error_type="model_error",
-        says="no chat completion: Not Found",
+        says="not a chat completion: Not Found",
         content_type="application/json",
     ),
     FailingStream(

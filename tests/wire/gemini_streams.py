@@ -228,7 +228,7 @@ FAILING = [
         name="some other object",
         body=b'{"detail": "Not Found"}',
         error_type="model_error",
-        says="no generated content: Not Found",
+        says="not generated content: Not Found",
         content_type="application/json",
     ),
     FailingStream(

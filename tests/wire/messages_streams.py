@@ -342,7 +342,7 @@ FAILING = [
         name="some other object",
         body=b'{"detail": "Not Found"}',
         error_type="model_error",
-        says="no message: Not Found",
+        says="not a message: Not Found",
         content_type="application/json",
     ),
 ]

@@ -11,10 +11,10 @@ from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
 
 EPILOG = """start here:
-  toolyard serve                                  start a server on http://127.0.0.1:8080; it prints what to do next
+  toolyard serve                                  start a server on http://127.0.0.1:8080; it prints the next steps
   toolyard chat --demo                            chat about a grocery list: needs no key and no network
   toolyard models                                 list the models that can be used on this machine
-  toolyard doctor                                 check the set-up and print what is missing
+  toolyard doctor                                 check the set-up and print how to fix it
 
 `toolyard COMMAND --help` explains each command with examples. All commands read toolyard.toml in the working directory,
 or the file that --config names; TOOLYARD_… variables override the file, and flags override both.

@@ -73,7 +73,7 @@ def _check_name(endpoint: ModelEndpoint, body: bytes) -> ModelCheck:
         models = msgspec.json.decode(body, type=_ListedModels)
     except (msgspec.DecodeError, UnicodeError):
         return ModelCheck(
-            "doubtful", f"what answers at {endpoint.base_url} is no list of models; is the address right?"
+            "doubtful", f"the response from {endpoint.base_url} is not a list of models; check the address"
         )
     names = {model.id or model.name.removeprefix("models/") for model in (*models.data, *models.models)} - {""}
     model_name = endpoint.model.removeprefix("models/")

@@ -93,7 +93,7 @@ class Screen:
             copied = f" ({', '.join(source.copied)} taken word for word)" if source.copied else ""
             # As JSON, so that a stranger's line breaks cannot pass for lines of this program.
             passage = msgspec.json.encode(source.passage).decode()
-            terminal.write_line(f"    after content from {source.name}, maybe of strangers{copied}: {passage}")
+            terminal.write_line(f"    after untrusted content from {source.name}{copied}: {passage}")
         match terminal.ask_choice("    run it? [y]es, [n]o, [e]dit: ", "yne"):
             case "y":
                 return Decision(call_id=call_id, action="approve")

@@ -81,7 +81,7 @@ class ServerClient:
             return msgspec.json.decode(content, type=kind)
         except msgspec.DecodeError:
             raise ConnectionLost(
-                f"what answers at {self.url} is not a Toolyard server, or one of another version; "
+                f"the response from {self.url} is not from a Toolyard server of this version;  "
                 "a proxy in front of it may have answered"
             ) from None
 

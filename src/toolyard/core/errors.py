@@ -63,7 +63,7 @@ class RateLimited(ToolyardError):
     def after(cls, reason: str, wait_s: float, per_minute: int) -> "RateLimited":
         """Return the error with the whole seconds to wait, also in its message."""
         seconds = max(1, ceil(wait_s))
-        return cls(f"{reason}; come again in {seconds} s", retry_after_s=seconds, per_minute=per_minute)
+        return cls(f"{reason}; try again in {seconds} s", retry_after_s=seconds, per_minute=per_minute)
 
 
 class Unavailable(ToolyardError):

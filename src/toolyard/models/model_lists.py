@@ -170,7 +170,7 @@ def _parse_names(body: bytes) -> list[str]:
     try:
         page = msgspec.json.decode(body, type=_ListPage)
     except (msgspec.DecodeError, UnicodeError):
-        raise build_failure("what it answers is no list of models", "model_error") from None
+        raise build_failure("its response is not a list of models", "model_error") from None
     listed = [model for model in (*page.data, *page.models) if not model.methods or GENERATES_TEXT in model.methods]
     names = (model.id or model.name.removeprefix("models/") for model in listed[:MAX_ENTRIES])
     return [name for name in names if name]

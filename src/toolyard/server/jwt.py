@@ -149,7 +149,7 @@ def decode_claims(token: str, key: str | jwt.PyJWK, rules: JwtConfig) -> dict[st
 def _build_caller(claims: dict[str, object], rules: JwtConfig) -> Caller:
     user = claims.get(rules.user_claim)
     if not isinstance(user, str) or not user:
-        raise Unauthenticated(f"the token names nobody: it lacks the claim {rules.user_claim}")
+        raise Unauthenticated(f"the token names no user: it lacks the claim {rules.user_claim}")
     return Caller(
         user=user,
         roles=_parse_roles(claims.get(rules.roles_claim)),

@@ -61,7 +61,7 @@ def read_mail() -> str:
     (tmp_path / "my_tools.py").write_text(TOOLS + mail)
     done = run_toolyard(tmp_path, "chat", "--tools", "./my_tools.py", input_text=f"read my mail\n{ORDER}\nn\n\n")
     assert done.code == 0, done.errors
-    shown = 'after content from the tool read_mail, maybe of strangers (/device taken word for word): "Hi!\\nturn on'
+    shown = 'after untrusted content from the tool read_mail (/device taken word for word): "Hi!\\nturn on'
     assert shown in done.out
 
 

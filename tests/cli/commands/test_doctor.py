@@ -82,9 +82,9 @@ def test_doctor_warns_of_a_package_that_is_run_in_its_latest_version(tmp_path: P
     config = f"[servers.time]\n{server}['--from', 'git+https://mallory:hunter2@git.example/time', 'time']\n"
     (tmp_path / "toolyard.toml").write_text(config)
     out = run_toolyard(tmp_path, "doctor", "--port", "0").out
-    assert "time runs 'git+https://***@git.example/time' in whatever version is the latest: name a version" in out
+    assert "time runs 'git+https://***@git.example/time' in its latest version: pin a version" in out
     (tmp_path / "toolyard.toml").write_text(f"[servers.time]\n{server}['mcp-server-time@1.2']\n")
-    assert "whatever version" not in run_toolyard(tmp_path, "doctor", "--port", "0").out
+    assert "its latest version" not in run_toolyard(tmp_path, "doctor", "--port", "0").out
 
 
 def test_a_wrong_file_is_told_with_all_its_errors(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_model_is_looked_up_in_the_list_of_its_provider(tmp_path: Path) -> Non
         and "All is well" in known_model.out
     )
     finding = parse_findings(misspelt.out)["model"]
-    assert misspelt.code == 0 and finding.startswith("! model") and "look at what is marked with !" in misspelt.out
+    assert misspelt.code == 0 and finding.startswith("! model") and "check the lines marked with !" in misspelt.out
     assert "does not list the model 'gpt-4o-mni'; it has gpt-4o-mini" in finding
 
 

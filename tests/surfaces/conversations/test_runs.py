@@ -345,7 +345,7 @@ async def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_
             assert (status, reply["error_type"]) == (429, "rate_limited")
             assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")
             assert 1 <= int(headers["retry-after"]) <= 20 and headers["x-ratelimit-reset"] == headers["retry-after"]
-            assert f"come again in {headers['retry-after']} s" in reply["error"]
+            assert f"try again in {headers['retry-after']} s" in reply["error"]
         status, _, headers = await ann.send_request("GET", path)
         assert status == 200 and "x-ratelimit-limit" not in headers
         assert len(await ann.list_messages(path)) == 6

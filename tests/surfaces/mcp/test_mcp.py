@@ -273,7 +273,7 @@ async def test_too_many_calls_in_a_minute_are_told_to_the_model() -> None:
         for _ in range(2):
             assert (await host.call_tool("opening_hours", {"day": "Sunday"})).result["isError"] is False
         limited = parse_error(await host.call_tool("opening_hours", {"day": "Sunday"}))
-        assert limited["error_type"] == "rate_limited" and "come again in" in limited["error"]
+        assert limited["error_type"] == "rate_limited" and "try again in" in limited["error"]
         assert (await host.request_modern("tools/list")).status == 200
 
 

@@ -409,7 +409,7 @@ def test_a_package_without_a_version_is_noticed(command: str, args: list[str], p
 
 async def test_administrators_are_warned_of_a_package_without_a_version(caplog: pytest.LogCaptureFixture) -> None:
     servers = {"time": ServerSpec(command="uvx", args=("mcp-server-that-does-not-exist",), connect_s=5.0)}
-    warning = "runs 'mcp-server-that-does-not-exist' in whatever version is the latest: name a version"
+    warning = "runs 'mcp-server-that-does-not-exist' in its latest version: pin a version"
     async with open_api_client(servers=servers, keys=KEYS) as http:
         assert (await http.with_key("boss").get("/servers/time"))["server"]["warning"] == warning
         assert (await http.with_key("ann").get("/servers/time"))["server"]["warning"] == ""

@@ -79,6 +79,6 @@ def render_explanation(access: AccessExplanation) -> str:
             f"{', with a reason' if need.reason_required else ''}, within {need.approval_s:g} s."
         )
     if access.after_untrusted != "allow" and access.decision != "deny":
-        lines.append(f"After content that strangers may have written: {access.after_untrusted}.")
+        lines.append(f"After untrusted content: {access.after_untrusted}.")
     rows = [(check.rule, check.decision or "no objection", check.reason or "-") for check in access.checks]
     return "\n".join([*lines, "", format_table(("rule", "says", "because"), rows)])

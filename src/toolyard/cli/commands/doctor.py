@@ -56,7 +56,7 @@ class Finding:
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "doctor", run, "check the set-up and print what to fix", EXAMPLES)
+    parser = add_command(commands, "doctor", run, "check the set-up and print how to fix it", EXAMPLES)
     add_config_flags(parser, "host", "port", "model", "store", "tools")
 
 
@@ -77,10 +77,10 @@ async def _run_checks(setup: Setup, ok: bool) -> int:
         print(finding, flush=True)
         ok, doubtful = ok and finding.ok, doubtful or finding.doubtful
     if not ok:
-        print("What is marked with ✗ must be fixed.")
+        print("Fix the lines marked with ✗.")
         return 1
     starts = "`toolyard serve` starts"
-    print(f"{starts}; look at what is marked with !." if doubtful else f"All is well: {starts}.")
+    print(f"{starts}; check the lines marked with !." if doubtful else f"All is well: {starts}.")
     return 0
 
 

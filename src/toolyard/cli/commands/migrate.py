@@ -17,7 +17,7 @@ def add_to(commands: Commands) -> None:
     about = "create or update the tables of a PostgreSQL store, as a server does when it starts"
     parser = add_command(commands, "migrate", run, about, EXAMPLES)
     parser.add_argument(
-        "--check", action="store_true", help="only say what is missing, and exit with 1 if something is"
+        "--check", action="store_true", help="only list the missing steps, and exit with 1 if there are any"
     )
     add_config_flags(parser, "store")
 

@@ -140,4 +140,4 @@ def get_owner(state: State) -> Caller:
 
 
 def describe_phase(call: CallState | None) -> str:
-    return f": it is {call.phase}" if call else ": it has ended or never was"
+    return f": it is {call.phase}" if call else ": it has ended or does not exist"

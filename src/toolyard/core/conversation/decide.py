@@ -172,7 +172,7 @@ def _prepare_message(state: State, items: Sequence[Item], now: float) -> Events:
     answered = {item.call_id for item in items if isinstance(item, Result)}
     waiting = {call.id for call in (*find_trailing_calls(state.history), *items) if isinstance(call, Call)}
     if missing := answered - waiting:
-        raise Refused(f"call {min(missing)!r} waits for no result here: it has one, or never was")
+        raise Refused(f"call {min(missing)!r} does not wait for a result here: it has one, or does not exist")
     if answered and all(isinstance(item, Result) for item in items):
         return ()
     return _close_trailing_calls(state, now, answered)
@@ -224,7 +224,7 @@ def _stop(state: State, command: Stop) -> Events:
         raise Refused("nothing is running in this conversation")
     call = state.calls.get(command.call_id)
     if command.call_id and (call is None or call.phase == "closed"):
-        raise Refused(f"call {command.call_id!r} has ended or never was")
+        raise Refused(f"call {command.call_id!r} has ended or does not exist")
     if state.run.stopped_by is not None:
         return ()
     return (StopRequested(by=command.by.user, call_id=command.call_id),)
@@ -296,7 +296,7 @@ def _withdraw_proposals(state: State, command: Start, now: float) -> Events:
 
 def _end_queued_run(state: State, run_id: str, by: Caller) -> Events:
     if run_id not in {run.id for run in state.queue}:
-        raise Refused(f"run {run_id!r} has ended or never was")
+        raise Refused(f"run {run_id!r} has ended or does not exist")
     return (RunEnded(ending="cancelled", detail=f"stopped by {by.user}", run_id=run_id),)
 
 

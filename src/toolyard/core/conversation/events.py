@@ -169,7 +169,7 @@ class CallJudged(_Event, frozen=True, kw_only=True, tag="call.judged"):
     exclusive: bool = False
     expires_at: float = 0.0
     sources: tuple[UntrustedSource, ...] = ()
-    """What strangers may have written before the call, if that is why a person is asked."""
+    """The untrusted content before the call, if it is the reason for the approval."""
     terms: ApprovalTerms | None = None
     """Who may decide a call that asks, and how many of them; None means its owner or an approver."""
     tool: ToolIdentity | None = None

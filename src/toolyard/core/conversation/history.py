@@ -96,7 +96,7 @@ class History(Sequence[Item]):
         return sums[length], counts[length]
 
     def list_untrusted(self) -> list[Item]:
-        """Return the items that strangers may have written, and those that the model wrote after such items."""
+        """Return the untrusted items, and those that the model wrote after them."""
         self._index_sources()
         return [self._items[at] for at in self._root.untrusted if at < self._length]
 

@@ -25,7 +25,7 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
     exclusive: bool = False
     expires_at: float = 0.0
     sources: tuple[UntrustedSource, ...] = ()
-    """What strangers may have written before the call, for whoever decides about it."""
+    """The untrusted content before the call, for its approvers."""
     rule: str = ""
     """The rule of the last verdict."""
     terms: ApprovalTerms | None = None

@@ -92,7 +92,7 @@ class CallView(Struct, kw_only=True):
     """The policy rule of the verdict."""
     expires_at: float = 0.0
     sources: tuple[UntrustedSource, ...] = ()
-    """What strangers may have written before a call that waits for an approval."""
+    """The untrusted content before a call that waits for an approval."""
     terms: ApprovalTerms | None = None
     """Who may decide the call, and how many of them."""
     edited: dict[str, object] | None = None

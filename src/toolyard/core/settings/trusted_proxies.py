@@ -16,7 +16,7 @@ def parse_network(text: str) -> Network:
     try:
         network = ip_network(text)
     except ValueError:
-        raise ValueError(f'{text[:80]!r} is no IP address and no network such as "10.0.0.0/8"') from None
+        raise ValueError(f'{text[:80]!r} is not an IP address or a network such as "10.0.0.0/8"') from None
     if network.prefixlen == 0:
         raise ValueError(f"{text!r} contains every address, so anybody could claim to be anybody")
     return network

@@ -85,7 +85,7 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     open_world: bool = False
     """Whether the tool reaches beyond this system, such as the web or other people."""
     untrusted: bool = False
-    """Whether strangers may write what the tool returns. Of an `open_world` tool that is assumed."""
+    """Whether the tool's results are untrusted content. Those of an `open_world` tool always are."""
     unreviewed: bool = False
     """Whether a server that is not trusted wrote the description, and no person has accepted it."""
     after_untrusted: AfterUntrusted | None = None

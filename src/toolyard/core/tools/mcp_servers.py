@@ -182,7 +182,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def version_warning(self) -> str:
         """Return what is wrong with a command that may run other code tomorrow; empty if nothing is."""
         package = mask_addresses(self.unpinned_package)
-        return f"runs {package!r} in whatever version is the latest: name a version" if package else ""
+        return f"runs {package!r} in its latest version: pin a version" if package else ""
 
     @property
     def transport(self) -> Literal["stdio", "http"]:

@@ -31,7 +31,7 @@ def find_unknown_slots(tool: Tool) -> list[str]:
 def check_slots(tool: Tool) -> None:
     """Raise Invalid if an example of a tool has a slot that is not a parameter."""
     if slots := find_unknown_slots(tool):
-        raise Invalid(f"its examples have a slot {slots[0]!r}, which is no parameter")
+        raise Invalid(f"its examples have a slot {slots[0]!r}, which is not a parameter")
 
 
 def fill_examples(tool: Tool) -> list[str]:

@@ -1,4 +1,4 @@
-"""What strangers may have written, and what a call meets after it. Pure.
+"""Untrusted content, and how calls are restricted after it. Pure.
 
 A model cannot tell an instruction of its user from one that a web page, a mail or a file brought along. So a call that
 destroys something or reaches beyond this system, after such content, is put to a person: whatever the model was talked
@@ -46,7 +46,7 @@ DEFAULT_TRUST = TrustRules()
 
 
 class UntrustedText(NamedTuple):
-    """A text that strangers may have written and that the model is shown, with who they are."""
+    """An untrusted text that the model is shown, with its possible author."""
 
     source: str
     text: str
@@ -55,7 +55,7 @@ class UntrustedText(NamedTuple):
 
 
 class UntrustedSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A text that strangers may have written, as a person is shown it who decides about a call after it."""
+    """An untrusted text, as it is shown to the approver of a call after it."""
 
     item_id: str = ""
     """The item that holds the text; empty for descriptions of tools."""
@@ -143,7 +143,7 @@ def to_untrusted_text(item: Item) -> UntrustedText:
 
 
 def list_unreviewed_servers(tools: Iterable[Tool]) -> tuple[str, ...]:
-    """Return the servers of the tools whose descriptions strangers may have written."""
+    """Return the servers of the tools whose descriptions are untrusted."""
     return tuple(dict.fromkeys(tool.server for tool in tools if tool.unreviewed))
 
 

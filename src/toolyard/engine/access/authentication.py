@@ -149,11 +149,11 @@ class Authenticator:
             await self._read()
             if keep_last and [key.name for key in self.keys()] == [name]:
                 raise Refused(
-                    "this is the last key, and without any the server would let everybody in: "
-                    "add another one first, or stop the server and revoke this one then"
+                    "this is the last key, and without keys the server admits everybody: "
+                    "add another key first, or stop the server and then revoke this one"
                 )
             if any(key.name == name for key in self._configured.values()):
-                raise Refused(f"the key {name!r} stands in the configuration file; take it out there")
+                raise Refused(f"the key {name!r} is in the configuration file; remove it there")
             self._require_another_admin(name)
             key = next((key for key in self._stored_keys.values() if key.name == name), None)
             if key is None:
@@ -172,7 +172,7 @@ class Authenticator:
             await self._read()
             key = next((key for key in self._stored_keys.values() if key.name == name), None)
             if key is None and any(key.name == name for key in self._configured.values()):
-                raise Refused(f"the key {name!r} stands in the configuration file; change its hash there")
+                raise Refused(f"the key {name!r} is in the configuration file; change its hash there")
             if key is None:
                 raise NotFound(f"there is no key named {name!r}")
             until = self._clock.now() + overlap_s if overlap_s else 0.0

@@ -42,7 +42,7 @@ class AccessExplanation(Struct, frozen=True, kw_only=True):
     approval: ApprovalNeed | None = None
     """Who decides a call, if it asks."""
     after_untrusted: AfterUntrusted = "allow"
-    """What a call meets once the model has read content that strangers may have written."""
+    """How a call is restricted after untrusted content."""
 
 
 def explain_access(

@@ -138,7 +138,7 @@ class PolicyCheck:
         return Verdict(decision, f"after content from {untrusted[-1].source}")
 
     def _list_untrusted(self, tool: Tool, state: State) -> list[UntrustedText]:
-        """Return what the model is shown and strangers may have written, before a call of this tool."""
+        """Return the untrusted content that the model is shown before a call of this tool."""
         trusted = set[str]()
         if self._trust.trust_client_results:
             trusted.add(APPLICATION)

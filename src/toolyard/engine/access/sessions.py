@@ -68,7 +68,7 @@ class Sessions:
         Refused.
         """
         if self._access.is_local:
-            raise Refused("this server has no keys: nobody has to sign in")
+            raise Refused("this server has no keys and needs no sign-in")
         try:
             return await self._open(secret, address, headers)
         except (Unauthenticated, RateLimited):

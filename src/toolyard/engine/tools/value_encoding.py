@@ -139,7 +139,7 @@ def _dump_model(value: object) -> object:
 
 def _build_unwritable_problem(value: object, error: Exception) -> Problem:
     return to_problem(
-        f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
+        f"the tool ran, but its result ({type(value).__name__}) cannot be written as JSON: {error}",
         "execution_error",
         {"hint": "return text, numbers, lists, dicts, dataclasses or models"},
     )

@@ -77,7 +77,7 @@ class SearchPlanner:
     ) -> None:
         """`find_native` returns which tools the provider of a model runs itself."""
         if rules.prefer not in get_args(SearchMode):
-            raise Misconfigured(f"{rules.prefer!r} is no place to search: use auto, native, mcp, duckduckgo or off")
+            raise Misconfigured(f"{rules.prefer!r} is not a place to search: use auto, native, mcp, duckduckgo or off")
         self._rules = rules
         self._find_native = find_native
         self._default_model = default_model

@@ -93,7 +93,7 @@ class ChatReply:
         chunk = decode_payload(body, decode_chunk)
         self.add(chunk, events)
         if not chunk.choices:
-            raise build_failure(f"the answer is no chat completion: {parse_error_body(body)[0]}", "model_error")
+            raise build_failure(f"the response is not a chat completion: {parse_error_body(body)[0]}", "model_error")
 
     def add(self, chunk: ChatChunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
         """Read a chunk and append its deltas to `events`."""

@@ -144,7 +144,7 @@ class GeminiReply:
         chunk = decode_payload(body, decode_chunk)
         self.add(chunk, events)
         if not chunk.candidates:
-            raise build_failure(f"the answer is no generated content: {parse_error_body(body)[0]}", "model_error")
+            raise build_failure(f"the response is not generated content: {parse_error_body(body)[0]}", "model_error")
 
     def add(self, chunk: GeminiChunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
         """Read a chunk and append its deltas to `events`."""

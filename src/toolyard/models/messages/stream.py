@@ -99,7 +99,7 @@ class MessagesReply:
         if message.error or message.type == "error":
             raise _build_error(message.error or message.message)
         if message.content is None:
-            raise build_failure(f"the answer is no message: {parse_error_body(body)[0]}", "model_error")
+            raise build_failure(f"the response is not a message: {parse_error_body(body)[0]}", "model_error")
         self._begin(MessageStart(model=message.model, content=message.content, usage=message.usage), events)
         self._stop(message.stop_reason or "end_turn", None, events)
 

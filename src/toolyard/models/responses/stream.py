@@ -113,7 +113,7 @@ class ResponsesReply:
     def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
         response = decode_payload(body, decode_response)
         if response.object != "response":
-            raise build_failure(f"the answer is no response: {parse_error_body(body)[0]}", "model_error")
+            raise build_failure(f"the answer is not a response: {parse_error_body(body)[0]}", "model_error")
         self.end_response(ResponsesEvent(response=response), events)
 
     def add_text(self, event: ResponsesEvent, events: list[ModelDelta]) -> None:

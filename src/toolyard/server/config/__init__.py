@@ -174,7 +174,7 @@ class OidcConfig(Struct, frozen=True, kw_only=True):
         if url.query or url.fragment:
             yield "issuer", "must not have a query or a fragment"
         if "openid" not in self.scopes:
-            yield "scopes", "must contain openid, or the provider names nobody"
+            yield "scopes", "must contain openid: without it the provider names no user"
         if not (self.roles or self.tenants or self.allow_everybody):
             yield "allow_everybody", "is not set, and nor are roles and tenants by group: nobody could sign in"
 
@@ -256,7 +256,7 @@ class Config(Struct, frozen=True, kw_only=True):
     sessions: SessionLimits = SessionLimits()
     """How long people stay signed in to the web page."""
     trust: TrustRules = TrustRules()
-    """What calls meet after content that strangers may have written."""
+    """How calls are restricted after untrusted content."""
     redact: RedactRules = RedactRules()
     """Which secrets are replaced in results."""
     telemetry: TelemetryConfig | None = None

@@ -17,7 +17,7 @@ from toolyard.server.config.paths import is_file
 from toolyard.venues.function import FunctionTool
 from toolyard.venues.function.executor import ExecutorLike
 
-NO_TOOL = "defines no tool: decorate a typed function with @tool, or list what is one in TOOLS"
+NO_TOOL = "defines no tool: decorate a typed function with @tool, or list the tools in TOOLS"
 
 
 def load_tools(names: Sequence[str], base: Path) -> list[object]:

@@ -209,7 +209,7 @@ def read_approval(resolution: Resolution) -> tuple[bool, str, dict[str, object] 
 
 
 def read_answer(resolution: Resolution) -> dict[str, object]:
-    """Return the fields of the answer to a question. Raise Invalid if it is no object."""
+    """Return the fields of the answer to a question. Raise Invalid if it is not an object."""
     if not is_object(resolution.payload):
         raise invalid_field(f"{resolution.field}.payload", "must be an object with the fields that were asked for")
     return resolution.payload

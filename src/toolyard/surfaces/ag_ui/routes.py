@@ -65,7 +65,7 @@ def routes(backend: Backend) -> Sequence[HTTPRouteHandler]:
 
     @get(f"{PATH}/capabilities", responses=ERRORS, tags=["ag-ui"])
     async def show_capabilities(request: HttpRequest) -> dict[str, object]:
-        """Return what the agent can do for this caller, as AG-UI's AgentCapabilities."""
+        """Return the agent's capabilities for this caller, as AG-UI's AgentCapabilities."""
         caller = get_request_context(request.scope).caller
         tools = service.tools.list_usable(caller, include_native=False)
         return build_capabilities(tools, service.runs.limits_for(caller), version("toolyard"))

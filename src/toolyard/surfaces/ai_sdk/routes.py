@@ -35,7 +35,7 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
 
     @post("/ai-sdk/chat", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ai-sdk"])
     async def chat(request: HttpRequest, data: JSONBody[ChatRequest]) -> Stream:
-        """Answer a message, or go on with what the client has answered, as a UI message stream.
+        """Answer a message, or continue with the client's answers, as a UI message stream.
 
         A message that is in the log already is not answered again: its run is followed.
         """

@@ -211,5 +211,5 @@ def parse_tool(body: AppTool, index: int) -> Tool:
         idempotent=body.idempotent and hints.get("idempotentHint") is not False,
     )
     if slots := find_unknown_slots(tool):
-        raise invalid_field(f"tools.{index}.examples", f"have a slot {slots[0]!r}, which is no parameter of {name}")
+        raise invalid_field(f"tools.{index}.examples", f"have a slot {slots[0]!r}, which is not a parameter of {name}")
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)

@@ -234,7 +234,7 @@ class RequestHandler:
         except NotFound:
             if conversation_id:
                 raise
-            raise Refused("no run waits for these results: it has ended, or never was") from None
+            raise Refused("no run waits for these results: it has ended or does not exist") from None
         if record := await service.conversations.find_request(self._key):
             return await self._join_delivery(record)
         # Open the response before delivering: the run goes on at once, and its next entries must not be missed.

@@ -40,7 +40,7 @@ class ModelList(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/models", responses=ERRORS, tags=["server"])
     async def models(request: HttpRequest) -> ModelList:
-        """List the models that a request may name, what each accepts, and what is missing for the unusable ones.
+        """List the models that a request may name, with their options, and the missing settings of unusable ones.
 
         Lists of providers are fetched in the background: the first answer may have only the configured models.
         """

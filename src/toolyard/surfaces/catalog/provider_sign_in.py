@@ -32,7 +32,7 @@ _log = logging.getLogger("toolyard.sign_in")
 def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> list[HTTPRouteHandler]:
     def require_provider() -> ProviderSignIns:
         if provider_sign_ins is None:
-            raise NotFound("nobody signs in with OpenID Connect here: [oidc] is not configured")
+            raise NotFound("signing in with OpenID Connect is not configured here: [oidc] is missing")
         return provider_sign_ins
 
     @get(BEGIN_PATH, include_in_schema=False, status_code=302)
@@ -49,7 +49,7 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
 
     @get(CALLBACK_PATH, include_in_schema=False, status_code=302)
     async def finish(request: HttpRequest) -> Response[None]:
-        """Open a session for the person whom the provider sends back, and go to the page."""
+        """Open a session for the person who signed in at the provider, and redirect to the page."""
         sign_ins = require_provider()
         answer = CallbackAnswer(
             state=request.query_params.get("state", ""),

@@ -38,7 +38,7 @@ class SignInOptions(Struct, kw_only=True):
 def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> list[HTTPRouteHandler]:
     @get("/session", responses=ERRORS, tags=["server"])
     async def sign_in_options() -> SignInOptions:
-        """Return how people can sign in to the web page. It does not say whether anybody is signed in: see `/me`."""
+        """Return the ways to sign in to the web page. `/me` returns the current user."""
         name, limits = provider_sign_ins.name if provider_sign_ins else "", sessions.limits
         return SignInOptions(provider=name, idle_s=limits.idle_s, total_s=limits.total_s)
 
@@ -57,7 +57,7 @@ def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> lis
 
     @delete("/session", status_code=200, responses=ERRORS, tags=["server"])
     async def sign_out(request: HttpRequest) -> Response[SessionAnswer]:
-        """End the session of the cookie. Its token opens nothing any more."""
+        """End the session of the cookie. Its token is no longer accepted."""
         require_same_origin(request.headers)
         if token := read_session_cookie(request.headers):
             await sessions.close(token)

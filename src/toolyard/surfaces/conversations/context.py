@@ -153,7 +153,7 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
 
     @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
     async def delete_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
-        """Delete a named text, and return it as it was."""
+        """Delete a named text, and return it."""
         context = get_request_context(request.scope)
         state = await load_state(service, conversation_id, context.caller)
         note = find_note(state.settings, context_id)

@@ -99,9 +99,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @delete(PRESET_PATH, status_code=200, responses=ERRORS, tags=["presets"])
     async def delete_preset(request: HttpRequest, name: PathId, shared: IsShared = False) -> PresetDeleted:
-        """Delete an own preset or, with `?shared=true`, one of the tenant. Conversations that used it stay as they are.
+        """Delete one of the caller's presets or, with `?shared=true`, one of the tenant.
 
-        A shared preset is deleted by its author or by an administrator of the tenant.
+        Conversations that used it do not change. A shared preset is deleted by its author or by an administrator of the
+        tenant.
         """
         await service.presets.delete(get_request_context(request.scope).caller, name, shared=shared)
         return PresetDeleted(message=f"the preset {name[:MAX_NAME_CHARS]!r} is deleted")

@@ -70,7 +70,7 @@ class SharedConversation(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @post(SHARES_PATH, responses=ERRORS, tags=["shares"])
     async def create_share(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewShare]) -> NewShareAnswer:
-        """Make a read-only link to the conversation as it is now, for everybody of the tenant who is signed in."""
+        """Create a read-only link to the conversation's current state, for signed-in users of the tenant."""
         caller = get_request_context(request.scope).caller
         card = await service.conversations.require(conversation_id, caller)
         state = await load_state(service, conversation_id, caller)
@@ -92,21 +92,21 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @get(SHARES_PATH, responses=ERRORS, tags=["shares"])
     async def list_shares(request: HttpRequest, conversation_id: PathId) -> ShareList:
-        """List the links of a conversation that work, oldest first."""
+        """List the valid links of a conversation, oldest first."""
         await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
         shares = [build_share_view(share) for share in await service.shares.list(conversation_id)]
         return ShareList(shares=shares, count=len(shares))
 
     @delete(f"{SHARES_PATH}/{{share_id:str}}", status_code=200, responses=ERRORS, tags=["shares"])
     async def revoke_share(request: HttpRequest, conversation_id: PathId, share_id: PathId) -> ShareRevoked:
-        """Revoke a link. It leads nowhere from now on."""
+        """Revoke a link. It stops working at once."""
         await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
         await service.shares.revoke(conversation_id, share_id)
         return ShareRevoked(message="the link is revoked")
 
     @get("/shares/{token:str}", responses=ERRORS, tags=["shares"])
     async def open_share(request: HttpRequest, token: PathId) -> SharedConversation:
-        """Return the snapshot that a link leads to."""
+        """Return the snapshot of a link."""
         share = await service.shares.open(token, get_request_context(request.scope).caller)
         transcript = msgspec.json.decode(share.snapshot, type=Transcript)
         return SharedConversation(share=build_share_view(share), transcript=transcript)

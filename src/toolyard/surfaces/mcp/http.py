@@ -269,7 +269,7 @@ class McpEndpoint:
             )
         session = await self._sessions.find(id, http_request.context.caller)
         if session is None:
-            raise _SessionError(404, "this session is over or never was; send initialize for a new one")
+            raise _SessionError(404, "this session has ended or does not exist; send initialize for a new one")
         return session
 
 

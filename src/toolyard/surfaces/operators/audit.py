@@ -53,7 +53,9 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
         after: Annotated[str, QueryParameter(max_length=100, description="The `next` of the page before")] = "",
     ) -> AuditPage:
-        """List who changed, decided, shared, exported or deleted what. An administrator of a tenant sees its entries.
+        """List the audit log: changes, decisions, shares, exports and deletions.
+
+        An administrator of a tenant sees its entries.
 
         The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces.
         """

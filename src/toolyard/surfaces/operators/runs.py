@@ -103,7 +103,7 @@ class OpenCall(Struct, kw_only=True):
     call: Call | None = None
     parked: CallParked | None = None
     sources: tuple[UntrustedSource, ...] = ()
-    """What strangers may have written before a call that waits for an approval; empty unless details were asked for."""
+    """The untrusted content before a call that waits for an approval; empty unless details were asked for."""
     terms: ApprovalTerms | None = None
     approval: ApprovalView | None = None
     """Who may decide a call that waits for an approval, how many are left and until when."""

@@ -72,7 +72,7 @@ def parse_change(data: Fields, card: ServerCard, admin: Caller) -> ServerSpec:
     if not changes:
         raise invalid_field("server", "give the fields to change, as server or as config")
     if changes.get("slug", card.id) != card.id:
-        raise invalid_field("slug", "the id of a server stays as it is: remove the server and add it anew")
+        raise invalid_field("slug", "the id of a server cannot change: remove the server and add it again")
     current = _to_plain({name: getattr(card.spec, name) for name in ServerSpec.__struct_fields__})
     hidden = _to_plain(build_config_view(card, admin))
     fields = {

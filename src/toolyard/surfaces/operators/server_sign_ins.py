@@ -61,7 +61,7 @@ def routes(servers: Servers) -> list[HTTPRouteHandler]:
         """Begin to sign in and return the page to open. If callers have their own sessions, this is for yours."""
         caller = _require_sign_in_access(request, servers, server_id)
         sign_in = await servers.sign_ins.begin(server_id, caller, data.redirect_uri)
-        message = "Open authorization_url, and hand in what it sends to redirect_uri"
+        message = "Open authorization_url, and send the parameters that redirect_uri receives"
         return SignInPage(
             authorization_url=sign_in.url,
             state=sign_in.state,

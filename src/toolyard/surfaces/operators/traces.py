@@ -70,7 +70,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         caller = get_request_context(request.scope).caller
         await service.conversations.require(conversation_id, caller, "see")
         if not caller.roles & OPERATOR_ROLES:
-            raise Forbidden("what is sent to models is shown to the roles operator and admin")
+            raise Forbidden("requests to models are shown to the roles operator and admin only")
         turn = await service.wire_log.read(conversation_id, run_id, number) if service.wire_log else None
         if turn is None:
             raise NotFound("this turn was not kept; set keep_requests = true to keep the next ones")

@@ -64,7 +64,7 @@ _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
     @get("/", include_in_schema=False, media_type="text/html", sync_to_thread=False)
     def index() -> Response[bytes]:
-        """Return the page, or how to build it if a source checkout has none."""
+        """Return the page, or instructions to build it in a source checkout."""
         built = folder / "index.html"
         body = built.read_bytes() if built.is_file() else NOT_BUILT
         return Response(body, media_type="text/html", headers={**HEADERS, "cache-control": "no-cache"})
@@ -72,7 +72,7 @@ def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
     # In a thread: compressing this file takes longer than a request may hold up all others.
     @get("/diagram", include_in_schema=False, media_type="text/html", sync_to_thread=True)
     def diagram(request: HttpRequest) -> Response[bytes]:
-        """Return the document of the frame that draws a diagram: once, and then that it has not changed."""
+        """Return the document of the frame that draws diagrams; 304 if the client has it already."""
         built = folder / "diagram.html"
         if not built.is_file():
             raise NotFound("the page is not built")
@@ -89,7 +89,7 @@ def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
 
     @get("/assets/{name:str}", include_in_schema=False, sync_to_thread=False)
     def asset(request: HttpRequest, name: PathId) -> Response[bytes]:
-        """Return a file of the page. Its name changes with its content, so it may be cached for ever."""
+        """Return a file of the page. Its name changes with its content, so it may be cached forever."""
         path = folder / "assets" / name
         kind = MEDIA_TYPES.get(path.suffix)
         if kind is None or not _NAME.fullmatch(name) or not path.is_file():

@@ -66,7 +66,7 @@ DOCS_PAGE = """<!doctype html>
 <h1>Toolyard API</h1>
 <p>The whole description, for machines and generators: <a href="openapi.json">openapi.json</a>.</p>
 <table border="1" cellpadding="6" cellspacing="0">
-<tr><th>method</th><th>path</th><th>what it does</th></tr>
+<tr><th>method</th><th>path</th><th>description</th></tr>
 {rows}
 </table></html>
 """

@@ -277,7 +277,7 @@ class Threads:
                 raise
             reader.detach()
             if repeated is None:
-                raise Refused("the message answers no call: send a message of the user, or what a call waits for")
+                raise Refused("the message answers no call: send a message of the user, or answer a waiting call")
             return await self._follow_from(thread, repeated)
 
     async def follow_open_run(self, thread: Thread) -> ThreadRun | None:

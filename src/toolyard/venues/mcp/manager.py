@@ -230,7 +230,7 @@ class McpManager:
         async with self._changing():
             server = self.get_server(id)
             if server.configured:
-                raise Refused(f"the server {id!r} stands in the configuration; change it there")
+                raise Refused(f"the server {id!r} is in the configuration; change it there")
             record = replace(server.record, spec=spec)
             content_hash = hash_content(mask_spec(spec))
             async with self._auditor.record("server.change", id, tenant="", content_hash=content_hash):
@@ -522,7 +522,7 @@ async def _refuse_elicitation(connection: object, question: Json, owner: object)
 
 def _require_removable(server: ManagedServer) -> None:
     if server.configured:
-        raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
+        raise Refused(f"the server {server.id!r} is in the configuration; remove it there, or stop it here")
 
 
 def _require_known_tools(server: ManagedServer, tools: Sequence[str]) -> None:

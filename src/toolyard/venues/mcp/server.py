@@ -500,7 +500,7 @@ class ManagedServer:
             return None
         view, remote = self._views.get(self.resolve_caller(caller)[0]), tool.remote
         if view is None:
-            return NoReply("it is not known what it lists for this caller", read=False)
+            return NoReply("its tools for this caller are not known", read=False)
         if (listed := view.get(remote)) is None:
             return ErrorReply(FORBIDDEN, f"the server {self.id!r} has no tool {remote[:80]!r} for this caller")
         subject = f"the server {self.id!r} lists the tool {remote[:80]!r} for this caller"

@@ -91,7 +91,7 @@ def test_a_change_far_down_is_not_passed_over_in_silence() -> None:
     after["inputSchema"] = {"type": "object", "properties": {f"p{number:05}": {} for number in range(3001)}}
     current_pins = build_pins([before], [after])
     assert list_states(current_pins) == {"a": "changed"}
-    assert "look at the whole definition" in current_pins["a"].server_tool.why
+    assert "see the whole definition" in current_pins["a"].server_tool.why
 
 
 def test_one_that_goes_away_and_comes_back_as_another_is_found_out() -> None:

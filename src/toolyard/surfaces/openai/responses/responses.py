@@ -119,7 +119,7 @@ class Responses:
     async def create(self, request: HttpRequest, data: ResponseBody) -> Response[ResponseObject] | Stream:
         context, base = get_request_context(request.scope), str(request.base_url)
         if data.background and data.store is False:
-            raise invalid_field("background", "needs store: nobody could find the response again")
+            raise invalid_field("background", "needs store: the response could not be found again")
         if data.generate is False:
             raise invalid_field("generate", "can be false only on a WebSocket, which keeps the input")
         tools = read_request_tools(self._service, request, data)

@@ -59,7 +59,7 @@ def routes(
         tags=["openai"],
     )
     async def create(request: HttpRequest, data: JSONBody[ResponseBody]) -> Response[ResponseObject] | Stream:
-        """Answer as OpenAI's Responses do. The server's tools run inside and are shown as `mcp_call` items."""
+        """Answer as OpenAI's Responses API does. The server's tools run inside and are shown as `mcp_call` items."""
         return await responses.create(request, data)
 
     @websocket(PATH)
@@ -102,7 +102,7 @@ def routes(
 
     @post(f"{PATH}/{{response_id:str}}/cancel", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
     async def cancel(request: HttpRequest, response_id: PathId) -> ResponseObject:
-        """Stop the run of a response. One that has ended is returned as it is."""
+        """Stop the run of a response. An ended response is returned unchanged."""
         return await responses.cancel(response_id, get_request_context(request.scope).caller, str(request.base_url))
 
     @get(f"{PATH}/{{response_id:str}}/input_items", responses=OPENAI_ERRORS, tags=["openai"])

@@ -370,7 +370,7 @@ def read_call(item: Json, param: str) -> tuple[str, str, str | Json]:
     call_id = read_call_id(item, kind, param)
     is_named = isinstance(name, str) and (bool(name) or not kind.is_named)
     if not (is_named and isinstance(namespace, str) and isinstance(arguments, str | dict)):
-        what = "a call_id, a name and arguments" if kind.is_named else f"what the tool {kind.type} is called with"
+        what = "a call_id, a name and arguments" if kind.is_named else f"the arguments of the tool {kind.type}"
         raise invalid_field(param, f"a {kind.call_type} needs {what}")
     wire = WireTool(type=kind.type, name=str(name) if kind.is_named else "", namespace=namespace)
     return call_id, wire.function_name, cast("str | Json", arguments)

@@ -145,9 +145,9 @@ class PendingSignIns:
 def _require_sign_in_possible(server: ManagedServer, redirect_uri: str) -> None:
     spec = server.spec
     if not spec.url:
-        raise Refused(f"the server {server.id!r} is a child process: nobody signs in to it")
+        raise Refused(f"the server {server.id!r} is a child process and has no sign-in")
     if spec.oauth is not None and spec.oauth.grant == "client_credentials":
-        raise Refused(f"the server {server.id!r} has client credentials: nobody signs in to it")
+        raise Refused(f"the server {server.id!r} has client credentials and needs no sign-in")
     if "authorization" in {name.lower() for name in spec.headers}:
         raise Refused(f"the server {server.id!r} has a header Authorization: take it out to sign in instead")
     if not _is_local_callback(redirect_uri):

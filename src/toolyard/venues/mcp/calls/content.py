@@ -36,7 +36,7 @@ def parse_call_result(raw: Json) -> Value | Failure:
 
 def build_schema_failure(value: Value, mismatch: str) -> Failure:
     """Return the failure for a result that does not fit its tool's `outputSchema`. The result is in its details."""
-    error_text = f"the tool has run, but its result is not what its outputSchema promises: {mismatch}"
+    error_text = f"the tool has run, but its result does not match its outputSchema: {mismatch}"
     return Failure(
         problem=to_problem(error_text, "invalid_result", limit_details({"result": value.value})), native=value.native
     )

@@ -32,7 +32,7 @@ def hash_definition(definition: Json) -> str:
 def find_defect(definition: object) -> str:
     """Return why a definition cannot be shown to a model; empty if it can."""
     if not is_object(definition):
-        return "it is no object"
+        return "it is not an object"
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not name:
         return "it has no name"

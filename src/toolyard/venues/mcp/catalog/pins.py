@@ -194,7 +194,7 @@ def format_difference(pin: Pin) -> str:
     )
     more = [f"… {len(lines) - MAX_DIFF_LINES} lines more"] if len(lines) > MAX_DIFF_LINES else []
     if before[MAX_COMPARED_LINES:] != after[MAX_COMPARED_LINES:]:
-        more.append(f"… and what follows line {MAX_COMPARED_LINES:,} differs too: look at the whole definition")
+        more.append(f"… and the lines after line {MAX_COMPARED_LINES:,} differ too: see the whole definition")
     return "\n".join([*lines[:MAX_DIFF_LINES], *more])
 
 

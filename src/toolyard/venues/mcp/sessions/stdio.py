@@ -209,7 +209,7 @@ class MessageReader:
                 return line
             if (message := parse_message(line)) is not None:
                 return message
-            self._stderr_log.add_line(line, "writes to stdout what is no message")
+            self._stderr_log.add_line(line, "writes something other than messages to stdout")
         self.ended = True
         raise StopAsyncIteration
 
