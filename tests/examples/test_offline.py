@@ -9,7 +9,7 @@ import pytest
 from examples.loading import tools_of
 from support import TEST_TIMEOUT_S, collect_events, join_text, list_asked_calls
 from toolyard import Caller, ToolLike, Yard
-from toolyard.cli.demo import build_grocery_tools
+from toolyard.cli.commands.chat import build_grocery_tools
 from toolyard.core.conversation.events import Event
 from toolyard.core.tools.templates import fill_examples, split_template
 from toolyard.venues.function import as_tool

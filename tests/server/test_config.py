@@ -19,6 +19,7 @@ from toolyard.core.store import Key
 from toolyard.server.config import (
     Config,
     LimitsConfig,
+    ProviderToolsConfig,
     ToolRules,
     WebSearchConfig,
     apply_rules,
@@ -28,7 +29,6 @@ from toolyard.server.config import (
     load_tools,
     show,
 )
-from toolyard.server.config.models import ProviderToolsConfig
 from toolyard.server.config.toml_lines import TomlLines
 from toolyard.venues.function import FunctionTool, as_tool
 

@@ -1,10 +1,13 @@
-"""Shared parts of the commands: their flags, the configuration that they read, and the error for wrong usage."""
+"""Shared parts of the commands: their flags, the configuration that they read, times, and the error for wrong usage."""
 
 import argparse
 import getpass
 import os
+import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
@@ -29,6 +32,8 @@ _FLAGS: dict[Flag, str] = {
     "postgresql://user@host/database; default: a file in the user's data directory",
     "tools": "modules or files that define tools, such as ./my_tools.py",
 }
+_DURATION = re.compile(r"(\d{1,6}(?:\.\d+)?)([smhd])")
+_UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class Commands(Protocol):
@@ -158,3 +163,31 @@ def load_setup(options: argparse.Namespace, default_level: Level = "error") -> S
 def read_environment() -> Mapping[str, str]:
     """Return the environment without the `TOOLYARD_…` variables that are not settings."""
     return {name: value for name, value in os.environ.items() if name not in NOT_SETTINGS}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as 30m, 24h or 7d. Raise UsageError for any other text."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text[:40]!r} is not a duration: write 90s, 30m, 24h or 7d")
+    return float(match[1]) * _UNIT_SECONDS[match[2]]
+
+
+def parse_time(text: str, *, is_past: bool = False) -> float:
+    """Return the time that a text names; 0 for an empty one. Raise UsageError.
+
+    It is a date, or a duration: from now on, or with `is_past` before now.
+    """
+    if not text:
+        return 0.0
+    if _DURATION.fullmatch(text.strip()):
+        return time.time() + parse_duration(text) * (-1 if is_past else 1)
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):  # a year that the clock of this machine does not have
+        raise UsageError(f"{text[:40]!r} is not a time: write 2027-01-31, 2027-01-31T12:00 or 30d") from None
+
+
+def format_time(at: float, never: str = "") -> str:
+    """Return a time to the minute, or `never` for 0."""
+    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at else never

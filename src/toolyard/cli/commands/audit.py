@@ -10,10 +10,17 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.common import (
+    Commands,
+    UsageError,
+    add_command,
+    add_config_flags,
+    add_server_flags,
+    load_setup,
+    parse_time,
+)
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
-from toolyard.cli.times import parse_time
 from toolyard.client.http import ServerClient
 from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery, ChainCheck

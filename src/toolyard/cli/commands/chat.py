@@ -9,8 +9,10 @@ from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Annotated
 
 import msgspec
+from pydantic import Field
 
 from toolyard.app import Wiring
 from toolyard.cli.common import (
@@ -23,7 +25,6 @@ from toolyard.cli.common import (
     read_environment,
 )
 from toolyard.cli.conversation import ChatClient, LocalChatClient, ServerChatClient
-from toolyard.cli.demo import build_grocery_tools
 from toolyard.cli.one_shot import OneShotChat
 from toolyard.cli.screen import Screen
 from toolyard.cli.server_client import connect, find_owner_url
@@ -33,6 +34,7 @@ from toolyard.core.errors import Misconfigured, Refused, ToolyardError
 from toolyard.core.settings.model_names import OFFLINE
 from toolyard.server.config import find_data_directory
 from toolyard.server.wiring import build_wiring
+from toolyard.venues.function import FunctionTool, tool
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard chat --demo                            a grocery list and the offline model; nothing is saved
@@ -131,6 +133,24 @@ def _load_wiring(options: argparse.Namespace) -> Wiring:
 
 def _build_demo_wiring() -> Wiring:
     return Wiring(model=OFFLINE, tools=build_grocery_tools(), grace_s=GRACE_S)
+
+
+def build_grocery_tools() -> list[FunctionTool[..., object]]:
+    """Return the tools of `--demo`: a grocery list in memory, which needs no file, no key and no network."""
+    groceries: list[str] = []
+
+    @tool(examples=["add {item} to groceries", "we need {qty} {item}", "把{item}加到购物清单"])
+    def add_to_groceries(item: Annotated[str, Field(examples=["milk", "牛奶"])], qty: int = 1) -> dict[str, object]:
+        """Put an item on the grocery list."""
+        groceries.append(f"{qty} × {item}" if qty > 1 else item)
+        return {"ok": True, "item": item, "qty": qty, "on_the_list": len(groceries)}
+
+    @tool(read_only=True, examples=["show groceries", "查看购物清单"])
+    def show_groceries() -> list[str]:
+        """Everything on the grocery list."""
+        return groceries
+
+    return [add_to_groceries, show_groceries]
 
 
 def _describe_tools(yard: Yard) -> str:

@@ -7,16 +7,20 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
+from traceback import format_exception_only
+from typing import cast
+
+import msgspec
 
 from toolyard.app import open_store
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
 from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
 from toolyard.cli.model_check import ANSWER_TIMEOUT_S, check_model
 from toolyard.cli.server_client import describe_replicas, find_owner_url
-from toolyard.cli.tool_checks import check_tool_modules
 from toolyard.core.errors import Misconfigured, MissingTables, Refused, ToolyardError, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE
@@ -26,7 +30,7 @@ from toolyard.core.tools.definition import Tool
 from toolyard.models.resolver import ModelSettings
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.address import ServerAddress, build_url, read_published_address
-from toolyard.server.config import Config, OidcConfig, apply_rules, find_config_file
+from toolyard.server.config import Config, OidcConfig, apply_rules, find_config_file, load_tool_module
 from toolyard.server.wiring import build_model_settings, build_wiring, load_configured_servers, load_configured_tools
 from toolyard.stores.postgres_settings import describe_store, is_postgres
 
@@ -37,6 +41,9 @@ The exit code is 1 if something must be fixed before `toolyard serve` can work.
 """
 MIN_PYTHON = (3, 11)
 PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platform == "win32" else ("uvloop",)))
+MAX_CHECK_S = 30.0
+ModuleCheck = tuple[str, bool, str]
+"""A label of one word, whether the check passed, and a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +280,28 @@ def _check_callers(config: Config, keys: list[Key] | None) -> Finding:
         return Finding(True, "callers", "no key: everybody on this machine, and nobody else")
     text = f"no key, and {config.host} can be reached by others: `toolyard keys add NAME --user USER --role admin`"
     return Finding(False, "callers", text)
+
+
+async def check_tool_modules(setup: Setup) -> AsyncIterator[ModuleCheck]:
+    """Yield the results of the coroutine function `doctor_checks()` of each module that has one."""
+    for name in setup.config.tools:
+        try:
+            module = load_tool_module(name, setup.base)
+        except Misconfigured:
+            continue  # the doctor's own check of the tools reports this
+        checks = cast("Callable[[], Awaitable[object]] | None", getattr(module, "doctor_checks", None))
+        if checks is not None:
+            for check in await _run_module_checks(checks, f"the doctor_checks of {Path(name).name}"):
+                yield check
+
+
+async def _run_module_checks(checks: Callable[[], Awaitable[object]], title: str) -> list[ModuleCheck]:
+    try:
+        async with asyncio.timeout(MAX_CHECK_S):
+            return msgspec.convert(await checks(), list[ModuleCheck])
+    except TimeoutError:
+        return [("tools", False, f"{title} did not end within {MAX_CHECK_S:g} s")]
+    except msgspec.ValidationError:
+        return [("tools", False, f"{title} must return (label, is well, text) for each")]
+    except Exception as error:  # code of the user may raise anything; each exception is a finding
+        return [("tools", False, f"{title} failed: {format_exception_only(error)[-1].strip()}")]

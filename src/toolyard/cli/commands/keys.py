@@ -18,11 +18,13 @@ from toolyard.cli.common import (
     add_command,
     add_config_flags,
     add_server_flags,
+    format_time,
     load_setup,
+    parse_duration,
+    parse_time,
 )
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
-from toolyard.cli.times import format_time, parse_duration, parse_time
 from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Unauthenticated

@@ -19,6 +19,7 @@ from toolyard.core.settings.limits import Budget, SessionLimits
 from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
 from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.options import Options
 from toolyard.core.settings.providers import Provider
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.settings.trusted_proxies import parse_network
@@ -40,12 +41,12 @@ from toolyard.core.settings.types import (
 )
 from toolyard.core.store import Key
 from toolyard.core.tools.approval_terms import iter_term_problems
-from toolyard.core.tools.definition import AfterUntrusted, Approval, Tool
+from toolyard.core.tools.definition import AfterUntrusted, Approval, ProviderOptions, SearchOptions, Tool
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.trust import TrustRules
-from toolyard.server.config.check import check_config
-from toolyard.server.config.layers import Layers
+from toolyard.core.tools.web_search_rule import SearchPlace, SearchRules
+from toolyard.server.config.layers import Layers, check_config
 from toolyard.server.config.limits import (
     DivisionConfig,
     LimitOverrides,
@@ -55,7 +56,6 @@ from toolyard.server.config.limits import (
     complete_limits,
 )
 from toolyard.server.config.mcp_json import load_mcp_servers
-from toolyard.server.config.models import ModelOptions, ProviderToolsConfig, WebSearchConfig
 from toolyard.server.config.paths import ValueExpander, find_data_directory
 from toolyard.server.config.show import render_config
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
@@ -68,6 +68,7 @@ __all__ = [
     "LimitsConfig",
     "ModelOptions",
     "OidcConfig",
+    "ProviderToolsConfig",
     "TelemetryConfig",
     "ToolChoice",
     "ToolRules",
@@ -83,6 +84,41 @@ __all__ = [
 ]
 
 MIN_SECRET_BYTES = 32
+
+
+class WebSearchConfig(SearchOptions, frozen=True, kw_only=True):
+    """Where searches run if neither a request nor its conversation decides it, and the limits of native searches."""
+
+    prefer: SearchPlace = "auto"
+    custom_control: bool = False
+    full_logging: bool = False
+    tools: frozenset[Name] = frozenset()
+    """The names of further tools that search the web."""
+
+    @property
+    def rules(self) -> SearchRules:
+        return SearchRules(
+            prefer=self.prefer,
+            custom_control=self.custom_control,
+            full_logging=self.full_logging,
+            options=msgspec.convert(self, ProviderOptions, from_attributes=True),
+            tools=self.tools,
+        )
+
+
+class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
+    """The tools that the model's provider may run itself, besides web search."""
+
+    code_execution: bool = False
+    file_search: tuple[Name, ...] = ()
+    """The stores of files to search, by their ids at the provider."""
+
+
+class ModelOptions(Options, frozen=True, kw_only=True):
+    """The options of one model, and its context window."""
+
+    window: CountOrZero = 0
+    """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ When a server asks the user something, its call is parked with the question; the
 
 import asyncio
 import hashlib
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
@@ -23,7 +24,6 @@ from toolyard.core.tools.mcp_servers import INPUT_RESPONSES, select_visible_erro
 from toolyard.venues.mcp.calls.content import build_schema_failure, limit_details, parse_call_result
 from toolyard.venues.mcp.calls.elicitation import Elicitations, PendingRequest, build_reply, hash_question
 from toolyard.venues.mcp.calls.multi_round import MAX_TOKEN_CHARS, InputRound, decode_token, parse_round
-from toolyard.venues.mcp.calls.push_errors import find_push_error
 from toolyard.venues.mcp.manager import McpManager
 from toolyard.venues.mcp.outcomes import FORBIDDEN, SHARED, ErrorReply, McpConnection, NoReply, ResultReply, ServerReply
 
@@ -43,6 +43,8 @@ ASK_AGAIN = (
     "(The tool asks its user in a way that only the older protocol revision has. It may have done something before it "
     "wanted to ask: find out. From now on it is called in the older revision, where it can ask.)"
 )
+_CANNOT_ASK = re.compile(r"no back-channel|server-initiated requests are not available", re.IGNORECASE)
+"""The error texts of the official SDKs of Python and of Ruby. An error with another text is treated like any other."""
 
 
 class McpVenue:
@@ -234,7 +236,7 @@ class _CallRunner:
         return await self._handle_reply(answer, number)
 
     async def _handle_reply(self, answer: ServerReply, number: int) -> Value | Failure | Pending:
-        if (error_text := find_push_error(answer)) and (failure := await self._repeat_in_old_era(error_text)):
+        if (error_text := _find_push_error(answer)) and (failure := await self._repeat_in_old_era(error_text)):
             return failure
         match answer:
             case ResultReply(raw=raw):
@@ -338,3 +340,16 @@ def _is_trace(text: str) -> bool:
 
 def _build_details(code: int, data: object) -> Json:
     return limit_details({"code": code} if data is None else {"code": code, "data": data})
+
+
+def _find_push_error(answer: ServerReply) -> str:
+    """Return the error text of a call that failed because its tool cannot ask in the new era; empty for any other."""
+    match answer:
+        case ErrorReply(message=message, modern=True):
+            text = message
+        case ResultReply(raw={"isError": True} as raw, modern=True):
+            outcome = parse_call_result(raw)
+            text = outcome.problem.error if isinstance(outcome, Failure) else ""
+        case _:
+            return ""
+    return text if _CANNOT_ASK.search(text) else ""

@@ -16,8 +16,8 @@ from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, ope
 from toolyard import Caller, Yard
 from toolyard.core.conversation.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.tools.mcp_servers import ServerCard
-from toolyard.venues.mcp.sessions.backoff import FIRST_DELAY_S, MAX_DELAY_S, OPEN_AFTER, Backoff
 from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
+from toolyard.venues.mcp.sessions.supervisor import FIRST_DELAY_S, MAX_DELAY_S, OPEN_AFTER, Backoff
 from venues.mcp.plain import PlainServer, is_alive, state_of
 
 
