@@ -120,7 +120,9 @@ async def fill(store: SqliteStore, total: int) -> None:
         claim = await store.claim(f"conv_{number:08}")
         assert isinstance(claim, Claim)
         entries = build_conversation(number, total, texts, now)
-        append = Append(conversation=f"conv_{number:08}", epoch=claim.epoch, entries=entries, release_at=claim.mail)
+        append = Append(
+            conversation=f"conv_{number:08}", epoch=claim.epoch, entries=entries, release_at=claim.last_forwarded
+        )
         await store.append(append)
 
     for start in range(0, total, 500):

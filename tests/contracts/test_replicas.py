@@ -33,11 +33,11 @@ from toolyard.core.store import (
     Allowance,
     Append,
     Claim,
+    CommandAnswer,
+    ForwardedCommand,
     Key,
-    Letter,
-    LetterAnswer,
     LogHead,
-    Owned,
+    OwnedElsewhere,
     Store,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
@@ -59,7 +59,7 @@ async def claim_fully(store: Store, conversation: str) -> Claim:
 async def a_claim_leaves_alone_what_a_living_replica_owns(first: Store, second: Store, end_lease: EndLease) -> None:
     assert first.is_shared and first.replica != second.replica
     epoch = await claim(first, "c")
-    assert await second.claim("c") == Owned(first.replica)
+    assert await second.claim("c") == OwnedElsewhere(first.replica)
     assert list(await second.claim_many(["c"])) == []
     await append(first, "c", epoch, make_entries("c", 1), 0.0)
     assert await find_due(second, 9.0) == ([], None)
@@ -69,13 +69,13 @@ async def a_claim_leaves_alone_what_a_living_replica_owns(first: Store, second: 
     assert [(answer.conversation, answer.last_seq) for answer in claims] == [("c", 2), ("new", 0)]
     assert claims[0].epoch == epoch + 1
     await assert_refused(Fenced, append(first, "c", epoch, make_entries("c", 3), None))
-    assert await first.claim("c") == Owned(second.replica)
+    assert await first.claim("c") == OwnedElsewhere(second.replica)
 
 
 async def a_race_for_a_conversation_has_one_winner(first: Store, second: Store, end_lease: EndLease) -> None:
     for name in ("a", "b", "c", "d"):
         answers = await asyncio.gather(first.claim(name), second.claim(name))
-        assert sorted(type(answer).__name__ for answer in answers) == ["Claim", "Owned"]
+        assert sorted(type(answer).__name__ for answer in answers) == ["Claim", "OwnedElsewhere"]
         for store, answer in zip((first, second), answers, strict=True):
             if isinstance(answer, Claim):
                 await append(store, name, answer.epoch, make_entries(name, 1), None)
@@ -105,76 +105,80 @@ async def the_others_that_live_are_counted(first: Store, second: Store, end_leas
     assert await first.count_other_replicas() == 0
 
 
-async def a_letter_is_answered_together_with_the_entries(first: Store, second: Store, end_lease: EndLease) -> None:
-    await assert_refused(NotFound, second.post("nobody", "k", b"x"))
+async def a_forwarded_command_is_answered_together_with_the_entries(
+    first: Store, second: Store, end_lease: EndLease
+) -> None:
+    await assert_refused(NotFound, second.forward_command("nobody", "k", b"x"))
     epoch = await claim(first, "c")
-    assert await second.post("c", "k1", b"one\0") == first.replica
-    assert await second.post("c", "k2", b"two") == first.replica
-    assert list(await first.find_mail()) == ["c"] and list(await second.find_mail()) == []
-    last, letters = await first.read_mail("c", epoch)
+    assert await second.forward_command("c", "k1", b"one\0") == first.replica
+    assert await second.forward_command("c", "k2", b"two") == first.replica
+    assert list(await first.find_forwarded()) == ["c"] and list(await second.find_forwarded()) == []
+    last, commands = await first.read_forwarded("c", epoch)
     assert last == 2
-    assert [(letter.number, letter.key, letter.sender, letter.body) for letter in letters] == [
+    assert [(command.number, command.key, command.sender, command.body) for command in commands] == [
         (1, "k1", second.replica, b"one\0"),
         (2, "k2", second.replica, b"two"),
     ]
-    answers = [LetterAnswer(number=1, outcome=b"done")]
+    answers = [CommandAnswer(number=1, outcome=b"done")]
     await first.append(Append(conversation="c", epoch=epoch, entries=make_entries("c", 1), answers=answers))
     assert await second.read_outcome("c", "k1") == b"done"
     assert await second.read_outcome("c", "k2") is None
-    await first.answer("c", epoch, LetterAnswer(number=2, outcome=b"refused"))
+    await first.answer_forwarded("c", epoch, CommandAnswer(number=2, outcome=b"refused"))
     assert await second.read_outcome("c", "k2") == b"refused"
-    assert list((await first.read_mail("c", epoch))[1]) == [] == list(await first.find_mail())
-    await second.post("c", "k3", b"three")
-    late = [LetterAnswer(number=3, outcome=b"no")]
+    assert list((await first.read_forwarded("c", epoch))[1]) == [] == list(await first.find_forwarded())
+    await second.forward_command("c", "k3", b"three")
+    late = [CommandAnswer(number=3, outcome=b"no")]
     torn = Append(conversation="c", epoch=epoch, entries=make_entries("c", 9), answers=late)
     await assert_refused(Fenced, first.append(torn))
     assert await second.read_outcome("c", "k3") is None
 
 
-async def a_letter_keeps_its_conversation_from_being_released_unread(
+async def a_forwarded_command_keeps_its_conversation_from_being_released_unread(
     first: Store, second: Store, end_lease: EndLease
 ) -> None:
     epoch = await claim(first, "c")
-    await second.post("c", "k", b"x")
+    await second.forward_command("c", "k", b"x")
     assert await append(first, "c", epoch, make_entries("c", 1), None, release=True) is False
     assert not await first.release("c", epoch, 0, None)
-    assert await second.claim("c") == Owned(first.replica)
+    assert await second.claim("c") == OwnedElsewhere(first.replica)
     assert await first.release("c", epoch, 1, None)
-    await assert_refused(Fenced, first.read_mail("c", epoch))
-    await assert_refused(Fenced, first.answer("c", epoch, LetterAnswer(number=1, outcome=b"late")))
+    await assert_refused(Fenced, first.read_forwarded("c", epoch))
+    await assert_refused(Fenced, first.answer_forwarded("c", epoch, CommandAnswer(number=1, outcome=b"late")))
     answer = await claim_fully(second, "c")
-    assert (answer.mail, answer.has_mail) == (1, True)
-    await second.answer("c", answer.epoch, LetterAnswer(number=1, outcome=b"x"))
+    assert (answer.last_forwarded, answer.has_forwarded) == (1, True)
+    await second.answer_forwarded("c", answer.epoch, CommandAnswer(number=1, outcome=b"x"))
     answer = await claim_fully(second, "c")
-    assert answer.has_mail is False
+    assert answer.has_forwarded is False
     assert await second.release("c", answer.epoch, 1, None)
-    assert await first.post("c", "k2", b"x") == ""
+    assert await first.forward_command("c", "k2", b"x") == ""
     assert await find_due(first, 0.0) == (["c"], None), "somebody has to read it"
 
 
-async def a_letter_is_withdrawn_only_while_nobody_has_read_it(first: Store, second: Store, end_lease: EndLease) -> None:
+async def a_forwarded_command_is_withdrawn_only_while_nobody_has_read_it(
+    first: Store, second: Store, end_lease: EndLease
+) -> None:
     epoch = await claim(first, "c")
-    await second.post("c", "unread", b"x")
+    await second.forward_command("c", "unread", b"x")
     assert await second.withdraw("c", "unread") is None
-    assert await first.read_mail("c", epoch) == (1, [])
-    await second.post("c", "read", b"x")
-    await first.read_mail("c", epoch)
+    assert await first.read_forwarded("c", epoch) == (1, [])
+    await second.forward_command("c", "read", b"x")
+    await first.read_forwarded("c", epoch)
     await assert_refused(Unavailable, second.withdraw("c", "read"))
-    await first.answer("c", epoch, LetterAnswer(number=2, outcome=b"done"))
+    await first.answer_forwarded("c", epoch, CommandAnswer(number=2, outcome=b"done"))
     assert await second.withdraw("c", "read") == b"done"
     assert await second.withdraw("c", "nothing") is None
 
 
-async def letters_that_wait_are_bounded(first: Store, second: Store, end_lease: EndLease) -> None:
+async def forwarded_commands_that_wait_are_bounded(first: Store, second: Store, end_lease: EndLease) -> None:
     epoch = await claim(first, "c")
     for number in range(256):
-        await second.post("c", f"k{number}", b"x")
-    await assert_refused(Unavailable, second.post("c", "one more", b"x"))
-    _, letters = await first.read_mail("c", epoch)
-    assert [letter.number for letter in letters] == list(range(1, 257))
-    answers = [LetterAnswer(number=letter.number, outcome=b"") for letter in letters]
+        await second.forward_command("c", f"k{number}", b"x")
+    await assert_refused(Unavailable, second.forward_command("c", "one more", b"x"))
+    _, commands = await first.read_forwarded("c", epoch)
+    assert [command.number for command in commands] == list(range(1, 257))
+    answers = [CommandAnswer(number=command.number, outcome=b"") for command in commands]
     await first.append(Append(conversation="c", epoch=epoch, answers=answers))
-    assert await second.post("c", "one more", b"x") == first.replica
+    assert await second.forward_command("c", "one more", b"x") == first.replica
 
 
 async def followers_are_named_to_the_next_owner_and_see_where_logs_end(
@@ -203,7 +207,7 @@ async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease
     assert list(await first.delete_conversation("followed")) == [second.replica]
     head = (await second.read_heads(["followed"]))["followed"]
     assert head.epoch < 0 and not head.replica
-    await assert_refused(NotFound, second.post("followed", "k", b"x"))
+    await assert_refused(NotFound, second.forward_command("followed", "k", b"x"))
 
 
 async def a_change_of_records_or_keys_raises_their_version(first: Store, second: Store, end_lease: EndLease) -> None:
@@ -315,7 +319,7 @@ async def a_replica_that_closes_leaves_nothing_owned(first: Store, second: Store
 class StealingStore(MemoryStore):
     """Claims whatever it is asked to."""
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self._data.conversations[conversation].replica = ""
         return await super().claim(conversation)
 
@@ -323,13 +327,13 @@ class StealingStore(MemoryStore):
 class ImmortalStore(MemoryStore):
     """Counts no deaths."""
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         answer = await super().claim(conversation)
         return replace(answer, deaths=0) if isinstance(answer, Claim) else answer
 
 
 class AnswersFirstStore(MemoryStore):
-    """Stores the outcome of a letter, then sees whether the entries may be stored."""
+    """Stores the outcome of a command, then sees whether the entries may be stored."""
 
     async def append(self, append: Append) -> bool:
         for answer in append.answers:
@@ -338,28 +342,28 @@ class AnswersFirstStore(MemoryStore):
 
 
 class ReleasesAlwaysStore(MemoryStore):
-    """Looks at no letters before it releases."""
+    """Looks at no commands before it releases."""
 
     def begin_append(self, append: Append) -> asyncio.Future[bool]:
-        mail = self._data.conversations[append.conversation].mail
-        return super().begin_append(replace(append, release_at=None if append.release_at is None else mail))
+        last = self._data.conversations[append.conversation].mail
+        return super().begin_append(replace(append, release_at=None if append.release_at is None else last))
 
 
 class WithdrawsAlwaysStore(MemoryStore):
-    """Withdraws a letter that was read, too."""
+    """Withdraws a command that was read, too."""
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
-        answer = await super().read_mail(conversation, epoch)
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
+        answer = await super().read_forwarded(conversation, epoch)
         self._data.conversations[conversation].letters_read = 0
         return answer
 
 
-class UnboundedMailStore(MemoryStore):
-    """Says nothing when there are too many letters."""
+class UnboundedForwardingStore(MemoryStore):
+    """Says nothing when there are too many commands."""
 
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
+    async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
         with suppress(Unavailable):
-            return await super().post(conversation, key, body)
+            return await super().forward_command(conversation, key, body)
         return ""
 
 
@@ -375,7 +379,7 @@ async def audit_entries_of_replicas_are_one_chain(first: Store, second: Store, e
 class NoFollowersStore(MemoryStore):
     """Names no followers."""
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         answer = await super().claim(conversation)
         return replace(answer, followers=()) if isinstance(answer, Claim) else answer
 
@@ -433,10 +437,10 @@ BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
     a_race_for_a_conversation_has_one_winner: StealingStore,
     what_the_dead_owned_is_taken_over_and_fenced: ImmortalStore,
     the_others_that_live_are_counted: CountsItselfStore,
-    a_letter_is_answered_together_with_the_entries: AnswersFirstStore,
-    a_letter_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
-    a_letter_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,
-    letters_that_wait_are_bounded: UnboundedMailStore,
+    a_forwarded_command_is_answered_together_with_the_entries: AnswersFirstStore,
+    a_forwarded_command_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
+    a_forwarded_command_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,
+    forwarded_commands_that_wait_are_bounded: UnboundedForwardingStore,
     followers_are_named_to_the_next_owner_and_see_where_logs_end: NoFollowersStore,
     deleting_tells_whom_it_concerns: NoFollowersStore,
     a_change_of_records_or_keys_raises_their_version: UnversionedStore,

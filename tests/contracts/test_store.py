@@ -42,7 +42,7 @@ from toolyard.core.store import (
     Key,
     ListPosition,
     OpenCounts,
-    Owned,
+    OwnedElsewhere,
     RequestRecord,
     Store,
 )
@@ -214,7 +214,7 @@ async def a_claim_tells_where_the_log_ends_and_keeps_the_wake_up(store: Store) -
     await append(store, "c", await claim(store, "c"), make_entries("c", 1, 3), 5.0)
     answer = await store.claim("c")
     assert isinstance(answer, Claim)
-    assert (answer.conversation, answer.last_seq, answer.has_mail, answer.deaths) == ("c", 3, False, 0)
+    assert (answer.conversation, answer.last_seq, answer.has_forwarded, answer.deaths) == ("c", 3, False, 0)
     assert await read_seqs(store, "c") == [1, 2, 3]
     assert await store.count_open(5.0) == OpenCounts(running=1, waiting=0)
     assert await store.release("c", answer.epoch, 0, 5.0)
@@ -838,7 +838,7 @@ class UnfencedStore(MemoryStore):
         super().__init__(database)
         self.owners: dict[str, int] = {}
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         answer = await super().claim(conversation)
         if isinstance(answer, Claim):
             self.owners[conversation] = answer.epoch
@@ -866,7 +866,7 @@ class SharedEpochStore(MemoryStore):
         super().__init__()
         self.epoch = 0
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.epoch += 1
         answer = await super().claim(conversation)
         return replace(answer, epoch=self.epoch) if isinstance(answer, Claim) else answer

@@ -71,7 +71,7 @@ class HalvingModel:
 
 
 class HungStore(MemoryStore):
-    """The store of a replica that hangs: it reads no mail until the test lets it hear again."""
+    """The store of a replica that hangs: it reads no forwarded commands until the test lets it hear again."""
 
     is_deaf = True
 
@@ -79,8 +79,8 @@ class HungStore(MemoryStore):
         if not self.is_deaf:
             super().receive(body)
 
-    async def find_mail(self) -> Sequence[str]:
-        return () if self.is_deaf else await super().find_mail()
+    async def find_forwarded(self) -> Sequence[str]:
+        return () if self.is_deaf else await super().find_forwarded()
 
 
 class SweepingStore(MemoryStore):

@@ -38,7 +38,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.errors import Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
-from toolyard.core.store import Append, Claim, Letter, LogHead, Owned
+from toolyard.core.store import Append, Claim, ForwardedCommand, LogHead, OwnedElsewhere
 from toolyard.engine.replicas.ownership import LEAVE_TO_OTHERS_S
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, call, say
@@ -245,7 +245,7 @@ async def test_a_tool_does_not_start_if_its_intent_is_confirmed_after_others_too
 
 
 class OutageStore(MemoryStore):
-    """The store of a replica that goes down while a letter waits for its outcome."""
+    """The store of a replica that goes down while a forwarded command waits for its outcome."""
 
     stays_down = False
 
@@ -258,7 +258,7 @@ class OutageStore(MemoryStore):
         return await super().withdraw(conversation, key)
 
 
-async def test_a_letter_that_waits_when_the_store_goes_down_is_withdrawn() -> None:
+async def test_a_forwarded_command_that_waits_when_the_store_goes_down_is_withdrawn() -> None:
     async with open_replicas(hold_then_answer, (HungStore, OutageStore)) as (first, second):
         run = await start(first)
         with pytest.raises(Unavailable, match="Nothing was done"):
@@ -268,7 +268,7 @@ async def test_a_letter_that_waits_when_the_store_goes_down_is_withdrawn() -> No
         assert await run == "done"
 
 
-async def test_a_letter_that_cannot_be_withdrawn_may_still_take_effect_and_the_client_is_told_so() -> None:
+async def test_a_forwarded_command_that_cannot_be_withdrawn_may_still_take_effect_and_the_client_is_told_so() -> None:
     async with open_replicas(hold_then_answer, (HungStore, OutageStore)) as (first, second):
         assert isinstance(first.store, HungStore) and isinstance(second.store, OutageStore)
         await start(first)
@@ -282,7 +282,7 @@ async def test_a_letter_that_cannot_be_withdrawn_may_still_take_effect_and_the_c
         assert isinstance(ended, Entry) and isinstance(ended.event, RunEnded) and ended.event.ending == "cancelled"
 
 
-async def test_a_letter_that_was_answered_when_the_store_went_down_has_its_outcome() -> None:
+async def test_a_forwarded_command_that_was_answered_when_the_store_went_down_has_its_outcome() -> None:
     async with open_replicas(hold_then_answer, (MemoryStore, OutageStore)) as (first, second):
         await start(first)
         await second.yard.stop("c")
@@ -297,10 +297,10 @@ class HeldReleaseStore(SweepingStore):
         super().__init__(database)
         self.releasing, self.may_release = asyncio.Event(), asyncio.Event()
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
         self.releasing.set()
         await self.may_release.wait()
-        return await super().release(conversation, epoch, mail, wake_at)
+        return await super().release(conversation, epoch, last_forwarded, wake_at)
 
 
 @asynccontextmanager
@@ -318,7 +318,7 @@ async def lose_a_builder(other: MemoryStore) -> AsyncGenerator[Yard]:
             await asyncio.gather(run, return_exceptions=True)
 
 
-async def test_a_call_is_left_to_a_replica_that_has_its_tool_although_letters_come_in_between() -> None:
+async def test_a_call_is_left_to_a_replica_that_has_its_tool_although_commands_come_in_between() -> None:
     database = MemoryDatabase()
     store, able_store = HeldReleaseStore(database), MemoryStore(database)
     async with lose_a_builder(store) as yard:
@@ -378,10 +378,10 @@ class ShieldedClaimStore(MemoryStore):
         self.claiming, self.may_claim = asyncio.Event(), asyncio.Event()
         self.may_claim.set()
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         return await asyncio.shield(asyncio.create_task(self._claim(conversation)))
 
-    async def _claim(self, conversation: str) -> Claim | Owned:
+    async def _claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.claiming.set()
         await self.may_claim.wait()
         return await super().claim(conversation)
@@ -417,12 +417,12 @@ async def send_refused_command(replica: MemoryReplica) -> None:
 
 
 class UnreadMailStore(HeldReleaseStore, HungStore):
-    """A store of a replica that owns a conversation whose letters it cannot read."""
+    """A store of a replica that owns a conversation whose forwarded commands it cannot read."""
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
         if self.is_deaf:
-            raise StoreDown("the letters cannot be read")
-        return await super().read_mail(conversation, epoch)
+            raise StoreDown("the forwarded commands cannot be read")
+        return await super().read_forwarded(conversation, epoch)
 
 
 async def test_a_wait_that_is_over_before_its_owner_could_release_it_is_woken_by_the_owner() -> None:
@@ -430,14 +430,14 @@ async def test_a_wait_that_is_over_before_its_owner_could_release_it_is_woken_by
         assert isinstance(first.store, UnreadMailStore)
         await start_and_wait(first)
         await send_refused_command(first)
-        letter = asyncio.create_task(send_refused_command(second))
+        forwarding = asyncio.create_task(send_refused_command(second))
         await wait_until(lambda: get_data(first).conversations["c"].mail == 1)
-        first.store.may_release.set()  # the letter keeps it from being released
+        first.store.may_release.set()  # the command keeps it from being released
         reader = await second.yard.follow("c", "0")
         await read_until(reader, CallEnded)
         reader.detach()
         first.store.is_deaf = False
-        await letter
+        await forwarding
         await expect_expiry(second)
 
 
@@ -462,11 +462,11 @@ class FailedReleaseStore(MemoryStore):
         super().__init__(database)
         self.failed = asyncio.Event()
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
         if not self.failed.is_set():
             self.failed.set()
             raise StoreDown("the database cannot be reached")
-        return await super().release(conversation, epoch, mail, wake_at)
+        return await super().release(conversation, epoch, last_forwarded, wake_at)
 
 
 async def test_a_conversation_that_could_not_be_released_is_driven_when_its_wait_is_over() -> None:
@@ -517,7 +517,7 @@ class HeldOpeningStore(MemoryStore):
         super().__init__(database)
         self.claimed, self.may_open, self.heard = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         claim = await super().claim(conversation)
         self.claimed.set()
         await self.may_open.wait()

@@ -27,7 +27,7 @@ from toolyard.core.conversation.commands import Delete
 from toolyard.core.conversation.events import CallStarted, Entry, RunEnded, TextAppended
 from toolyard.core.errors import NotFound, Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
-from toolyard.core.store import Claim, Owned
+from toolyard.core.store import Claim, OwnedElsewhere
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Scripted, Turn, call, say
 
@@ -115,7 +115,7 @@ async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> 
         assert await run == "done"
 
 
-async def test_the_letter_of_an_owner_that_died_is_decided_by_the_replica_that_posted_it() -> None:
+async def test_a_command_for_an_owner_that_died_is_decided_by_the_replica_that_forwarded_it() -> None:
     async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
         await start(first)
         stop = asyncio.create_task(second.yard.stop("c"))
@@ -242,7 +242,7 @@ class SlowClaimStore(MemoryStore):
         super().__init__(database)
         self.claiming, self.claimed = asyncio.Event(), asyncio.Event()
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.claiming.set()
         await self.claimed.wait()
         return await super().claim(conversation)

@@ -27,7 +27,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.items import UserMessage
-from toolyard.core.store import Append, Claim, Owned
+from toolyard.core.store import Append, Claim, OwnedElsewhere
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.log.views import Views
 from toolyard.stores.memory import MemoryDatabase, MemoryStore
@@ -44,7 +44,7 @@ class RecordingReplicaStore(MemoryStore):
         self.claims: list[str] = []
         self.whole_reads: list[str] = []
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.claims.append(conversation)
         return await super().claim(conversation)
 

@@ -11,20 +11,20 @@ from msgspec.structs import replace
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.store import (
-    MAX_LETTERS,
+    MAX_FORWARDED,
     AccessToken,
     Allowance,
     Append,
     CatalogQuery,
     Claim,
+    CommandAnswer,
     ConversationCard,
     FigureRow,
+    ForwardedCommand,
     Key,
-    Letter,
-    LetterAnswer,
     LogHead,
     OpenCounts,
-    Owned,
+    OwnedElsewhere,
     RequestRecord,
     SnapshotHead,
     SnapshotUpdate,
@@ -54,14 +54,16 @@ class _Conversation:
     deaths: int = 0
     mail: int = 0
     """The number of the last letter."""
-    letters: dict[str, tuple[Letter, bytes | None]] = field(default_factory=dict[str, tuple[Letter, bytes | None]])
+    letters: dict[str, tuple[ForwardedCommand, bytes | None]] = field(
+        default_factory=dict[str, tuple[ForwardedCommand, bytes | None]]
+    )
     """The letters by their keys, each with its outcome."""
     letters_read: int = 0
     """The number of the last letter that an owner has read."""
     followers: set[str] = field(default_factory=set[str])
 
     @property
-    def unanswered(self) -> list[Letter]:
+    def unanswered(self) -> list[ForwardedCommand]:
         return [letter for letter, outcome in self.letters.values() if outcome is None]
 
 
@@ -153,12 +155,12 @@ class MemoryStore:
         """Let the other replicas take over what this one owns, as if it had died or hung."""
         self._data.stores.pop(self.replica, None)
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self._require_open()
         row = self._data.conversations[conversation]
         if row.replica not in ("", self.replica):
             if row.replica in self._data.stores:
-                return Owned(row.replica)
+                return OwnedElsewhere(row.replica)
             row.deaths += 1
         row.epoch = abs(row.epoch) + 1
         row.replica = self.replica
@@ -166,8 +168,8 @@ class MemoryStore:
             conversation=conversation,
             epoch=row.epoch,
             last_seq=len(row.entries),
-            mail=row.mail,
-            has_mail=bool(row.unanswered),
+            last_forwarded=row.mail,
+            has_forwarded=bool(row.unanswered),
             deaths=row.deaths,
             followers=tuple(sorted(row.followers - {self.replica})),
         )
@@ -176,13 +178,13 @@ class MemoryStore:
         claims = [await self.claim(conversation) for conversation in conversations]
         return [claim for claim in claims if isinstance(claim, Claim)]
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
         self._require_open()
         try:
             row = self._require_epoch(conversation, epoch)
         except Fenced:
             return True
-        if not self._release(row, mail):
+        if not self._release(row, last_forwarded):
             return False
         row.wake_at = wake_at if row.entries else None
         return True
@@ -199,25 +201,25 @@ class MemoryStore:
         later = (row.wake_at for _, row in open_ones if row.wake_at is not None and row.wake_at > now)
         return due[:limit], min(later, default=None)
 
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
+    async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
         self._require_open()
         row = self._data.conversations.get(conversation)
         if row is None or row.epoch <= 0:
             raise NotFound(f"there is no conversation {conversation[:80]!r}")
-        if len(row.unanswered) >= MAX_LETTERS:
+        if len(row.unanswered) >= MAX_FORWARDED:
             raise Unavailable("too many commands wait for this conversation's owner; come back in a moment")
         row.mail += 1
         row.wake_at = 0.0
-        row.letters[key] = Letter(number=row.mail, key=key, sender=self.replica, body=body), None
+        row.letters[key] = ForwardedCommand(number=row.mail, key=key, sender=self.replica, body=body), None
         return row.replica if row.replica in self._data.stores else ""
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
         self._require_open()
         row = self._require_epoch(conversation, epoch)
         row.letters_read = row.mail
         return row.mail, row.unanswered
 
-    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+    async def answer_forwarded(self, conversation: str, epoch: int, answer: CommandAnswer) -> None:
         self._require_open()
         self._store_outcome(self._require_epoch(conversation, epoch), answer)
 
@@ -236,7 +238,7 @@ class MemoryStore:
             del row.letters[key]
         return outcome
 
-    async def find_mail(self) -> Sequence[str]:
+    async def find_forwarded(self) -> Sequence[str]:
         self._require_open()
         return [id for id, row in self._data.conversations.items() if row.replica == self.replica and row.unanswered]
 
@@ -506,7 +508,7 @@ class MemoryStore:
             row.epoch = -abs(row.epoch)
         return True
 
-    def _store_outcome(self, row: _Conversation, answer: LetterAnswer) -> None:
+    def _store_outcome(self, row: _Conversation, answer: CommandAnswer) -> None:
         for key, (letter, _) in row.letters.items():
             if letter.number == answer.number:
                 row.letters[key] = letter, answer.outcome

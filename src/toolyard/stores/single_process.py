@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from toolyard.core.errors import NotFound
-from toolyard.core.store import Letter, LetterAnswer, LogHead
+from toolyard.core.store import CommandAnswer, ForwardedCommand, LogHead
 
 
 class NamedLocks:
@@ -32,7 +32,7 @@ class NamedLocks:
 
 
 class SingleProcessPorts:
-    """A replica without others: its lease always holds, and it posts no letters and gets none."""
+    """A replica without others: its lease always holds, and no commands are forwarded."""
 
     is_shared = False
     clock_offset = 0.0
@@ -54,13 +54,15 @@ class SingleProcessPorts:
     async def ensure_lease(self) -> None:
         pass
 
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
-        raise NotFound("this store has one process, which owns every conversation: there is nobody to post a letter to")
+    async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
+        raise NotFound(
+            "this store has one process, which owns every conversation: there is nobody to forward a command to"
+        )
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
         return 0, ()
 
-    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+    async def answer_forwarded(self, conversation: str, epoch: int, answer: CommandAnswer) -> None:
         pass
 
     async def read_outcome(self, conversation: str, key: str) -> bytes | None:
@@ -69,7 +71,7 @@ class SingleProcessPorts:
     async def withdraw(self, conversation: str, key: str) -> bytes | None:
         return None
 
-    async def find_mail(self) -> Sequence[str]:
+    async def find_forwarded(self) -> Sequence[str]:
         return ()
 
     def tell(self, replica: str, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What an append changes besides the log: the cards and traces of the catalog, requests, and outcomes of letters.
+"""What an append changes besides the log: the cards and traces of the catalog, requests, and outcomes of commands.
 
 It is written in the statement that stores the entries, so that lists never differ from the logs.
 """

@@ -19,8 +19,8 @@ from toolyard.stores.postgres.claims import PostgresClaims
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database
 from toolyard.stores.postgres.export import PostgresExport
 from toolyard.stores.postgres.figures import PostgresFigures
+from toolyard.stores.postgres.forwarded_commands import PostgresForwardedCommands
 from toolyard.stores.postgres.lease import MAX_BACKOFF_S, Lease
-from toolyard.stores.postgres.mail import PostgresMail
 from toolyard.stores.postgres.maintenance import Maintenance
 from toolyard.stores.postgres.records import PostgresRecords
 from toolyard.stores.postgres.schema import prepare_schema
@@ -39,7 +39,7 @@ _GET = "SELECT body FROM blobs WHERE conversation = $1 AND handle = $2"
 
 class PostgresStore(
     PostgresClaims,
-    PostgresMail,
+    PostgresForwardedCommands,
     PostgresBus,
     PostgresCatalog,
     PostgresRecords,

@@ -52,7 +52,7 @@ _FENCE = """WITH job AS (
     WHERE c.epoch = job.epoch AND c.epoch > 0 AND c.replica <> '' AND (job.count = 0 OR c.last_seq + 1 = job.first)
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )"""
-# A letter that the owner has not seen yet keeps it from releasing the conversation, and keeps the conversation due.
+# A command that the owner has not seen yet keeps it from releasing the conversation, and keeps the conversation due.
 _ADVANCE = f"""{_FENCE}, advanced AS (
     UPDATE conversations c SET
         last_seq = c.last_seq + job.count,

@@ -133,7 +133,7 @@ class SqliteStore(SingleProcessPorts):
 
         return await self._writer.run(work)
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
         return True  # nobody else claims: the next claim of this process raises the epoch
 
     async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
